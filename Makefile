@@ -1,0 +1,47 @@
+# The only commands anybody needs. Each one first makes .venv hold what it needs (scripts/venv), which
+# takes no time when it already does. Give more arguments with ARGS="…", another interpreter with
+# PYTHON=…, another place for the environment with VENV=….
+
+VENV ?= .venv
+bin := $(VENV)/bin
+export VENV PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check spec chaos lock clean
+# Two verbs at once would install into one environment at the same time.
+.NOTPARALLEL:
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
+
+run: ## start the gateway                (ARGS="…" goes to finclaw serve)
+	@scripts/venv run
+	@exec $(bin)/finclaw serve $(ARGS)
+
+test: ## run every test, chaos in short   (ARGS="tests/kernel -k fold" for some)
+	@scripts/venv test
+	@$(bin)/python -m pytest -n 2 $(ARGS)
+
+check: ## style, types, imports, spec
+	@scripts/venv check
+	$(bin)/ruff check .
+	$(bin)/ruff format --check .
+	$(bin)/basedpyright --pythonpath $(bin)/python
+	$(bin)/lint-imports --no-logo
+	@$(MAKE) --no-print-directory spec
+
+spec: ## which requirements have a test that proves them
+	@scripts/venv run
+	@$(bin)/python scripts/spec.py
+
+chaos: ## the chaos tests, in full         (takes long)
+	@scripts/venv test
+	@$(bin)/python -m pytest tests/chaos -m chaos --chaos=full --timeout=1800 $(ARGS)
+
+lock: ## write requirements/*.lock again (ARGS=--upgrade for the newest versions)
+	@scripts/lock $(ARGS)
+
+clean: ## remove .venv, caches and build output
+	@if [ -f "$(VENV)/pyvenv.cfg" ]; then rm -rf "$(VENV)"; fi
+	@rm -rf build dist .coverage .coverage.* htmlcov .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

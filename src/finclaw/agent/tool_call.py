@@ -1,0 +1,113 @@
+"""The core of one tool use: final arguments checked, policy judged, run under a limit. No layer is inside this."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from finclaw.agent.running import RunningTurn
+from finclaw.errors import InvalidArguments, ToolDenied, ToolError, ToolTimeout
+from finclaw.kernel.message import ToolFailure, ToolResult, ToolStarted, ToolStatus
+from finclaw.kernel.port import Tool, ToolOutput, ToolScope
+from finclaw.kernel.scope import ToolCallContext
+from finclaw.tools.arguments import ArgumentCheck
+from finclaw.tools.guard import guard_result
+from finclaw.tools.policy import Consent, judge
+from finclaw.tools.registry import ToolRegistry
+
+log = logging.getLogger(__name__)
+
+GRACE: Final = 2.0
+"""Seconds a cancelled tool gets to clean up; then it is left behind."""
+
+_STATUS: Final[dict[type[ToolError], ToolStatus]] = {ToolDenied: "denied", ToolTimeout: "timeout"}
+
+
+class ToolRunner:
+    def __init__(self, tools: ToolRegistry, arguments: ArgumentCheck, consent: Consent) -> None:
+        self._tools = tools
+        self._arguments = arguments
+        self._consent = consent
+
+    async def __call__(self, ctx: ToolCallContext) -> ToolResult:
+        """Whatever happens to a tool becomes a result the model can read; only cancellation passes."""
+        try:
+            output = await self._run(ctx)
+        except ToolError as error:
+            return _failed(ctx, _STATUS.get(type(error), "error"), type(error).__name__, str(error))
+        except Exception as error:  # a tool is a stranger: its bug is a result, not the end of the turn
+            log.exception("tool %s failed", ctx.tool_name)
+            return _failed(ctx, "error", type(error).__name__, f"{ctx.tool_name} failed: {type(error).__name__}")
+        return ToolResult(ctx.call_id, ctx.tool_name, output.content, facts=output.facts)
+
+    async def _run(self, ctx: ToolCallContext) -> ToolOutput:
+        tool = self._offered(ctx)
+        args = self._arguments.check(tool.spec, ctx.args)
+        turn = RunningTurn.of(ctx.step.turn)
+        scope = ToolScope(
+            session=ctx.ids["session"], turn_id=ctx.ids["turn_id"], call_id=ctx.call_id, sender=turn.context.sender
+        )
+        await self._permit(tool, args, scope)
+        if tool.transactional:  # on disk before it begins: after a crash it must not begin again
+            turn.log.push(ToolStarted(ctx.call_id, ctx.tool_name, transactional=True))
+            await turn.log.commit()
+        return await run_with_limit(tool, args, scope)
+
+    def _offered(self, ctx: ToolCallContext) -> Tool:
+        tool = self._tools.get(ctx.tool_name)
+        offered = {spec.name for spec in ctx.step.tool_catalog}
+        if tool is None or ctx.tool_name not in offered:
+            known = ", ".join(sorted(offered)) or "none"
+            raise ToolError(f"there is no tool {ctx.tool_name!r} here; the tools are: {known}")
+        return tool
+
+    async def _permit(self, tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> None:
+        verdict = judge(tool)
+        if verdict == "require-approval" and await self._consent(tool, args, scope):
+            return
+        if verdict != "allow":
+            raise ToolDenied(f"{tool.spec.name} needs a person's approval and nobody has given it; it was not run")
+
+
+async def run_with_limit(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
+    """Run a tool at most as long as it may. One that ignores its cancellation is left behind and reported."""
+    running = asyncio.ensure_future(tool.run(args, scope))
+    try:
+        done, _ = await asyncio.wait([running], timeout=tool.timeout)
+    except asyncio.CancelledError:
+        await _abandon(running, tool)
+        raise
+    if done:
+        return running.result()
+    await _abandon(running, tool)
+    raise ToolTimeout(f"{tool.spec.name} took longer than {tool.timeout:g} s and was stopped; try something smaller")
+
+
+async def _abandon(running: "asyncio.Future[ToolOutput]", tool: Tool) -> None:
+    running.cancel()
+    running.add_done_callback(_look_away)
+    done, _ = await asyncio.wait([running], timeout=GRACE)
+    if not done:
+        log.error("tool %s ignored its cancellation and was left behind", tool.spec.name)
+
+
+def _look_away(running: "asyncio.Future[ToolOutput]") -> None:
+    if not running.cancelled():
+        running.exception()
+
+
+def _failed(ctx: ToolCallContext, status: ToolStatus, name: str, message: str) -> ToolResult:
+    return ToolResult(ctx.call_id, ctx.tool_name, message, status=status, error=ToolFailure(name, message))
+
+
+def guarded(result: ToolResult) -> ToolResult:
+    """Applied to whatever leaves the ring, so that no layer can put anything unguarded past it."""
+    content = guard_result(result.content)
+    if content == result.content:
+        return result
+    return ToolResult(result.call_id, result.name, content, result.status, result.facts, result.error)
+
+
+def unreadable(call_id: str, name: str, text: str) -> ToolResult:
+    error = InvalidArguments(f"the arguments of {name} are not one complete JSON object: {text[:200]!r}; call it again")
+    return ToolResult(call_id, name, str(error), status="error", error=ToolFailure("InvalidArguments", str(error)))

@@ -1,0 +1,1 @@
+"""Our own extensions. They use the same door as anybody's."""

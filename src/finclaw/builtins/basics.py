@@ -1,0 +1,86 @@
+"""The commands every gateway has: help, whoami, reset."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.port import Command, CommandReply, CommandScope
+
+Category = Literal["general", "finance", "admin", "debug"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasicCommand:
+    """A command as plain data and one function."""
+
+    name: str
+    description: str
+    usage: str
+    answer: Callable[[Sequence[str], CommandScope], Awaitable[CommandReply]]
+    aliases: tuple[str, ...] = ()
+    category: Category = "general"
+    roles: tuple[str, ...] = ()
+
+    async def run(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        return await self.answer(args, scope)
+
+
+class Basics:
+    name = "basics"
+
+    def __init__(
+        self, prefix: str, commands: Callable[[], Sequence[Command]], reset: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._prefix = prefix
+        self._commands = commands
+        self._reset = reset
+
+    def register(self, api: ExtensionApi) -> None:
+        for command in (
+            BasicCommand(
+                name="help",
+                aliases=("h", "도움말"),
+                description="Shows what I can do / 도움말",
+                usage=f"{self._prefix}help [command]",
+                answer=self._help,
+            ),
+            BasicCommand(
+                name="whoami",
+                description="Shows who I take you for / 내 정보",
+                usage=f"{self._prefix}whoami",
+                answer=self._whoami,
+            ),
+            BasicCommand(
+                name="reset",
+                aliases=("clear", "초기화"),
+                description="Forgets this conversation and starts anew / 대화 초기화",
+                usage=f"{self._prefix}reset",
+                answer=self._forget,
+            ),
+        ):
+            api.commands.register(command)
+
+    async def _help(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        shown = [each for each in self._commands() if not each.roles or set(each.roles) & set(scope.sender.roles)]
+        if args:
+            wanted = args[0].removeprefix(self._prefix).casefold()
+            found = next((each for each in shown if wanted in (each.name, *each.aliases)), None)
+            text = f"There is no {self._prefix}{wanted} here." if found is None else _details(found)
+            return CommandReply(text, ephemeral=True)
+        lines = [f"{self._prefix}{each.name} – {each.description}" for each in shown]
+        return CommandReply("\n".join(lines), ephemeral=True)
+
+    async def _whoami(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        sender = scope.sender
+        roles = ", ".join(sender.roles) or "none"
+        return CommandReply(f"{sender.name or sender.id} ({sender.id}), roles: {roles}", ephemeral=True)
+
+    async def _forget(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        await self._reset(scope.session)
+        return CommandReply("The conversation starts anew. / 대화를 새로 시작합니다.")
+
+
+def _details(command: Command) -> str:
+    names = ", ".join(command.aliases)
+    return f"{command.usage}\n{command.description}" + (f"\nalso: {names}" if names else "")

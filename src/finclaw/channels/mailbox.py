@@ -1,0 +1,32 @@
+"""A channel whose reader comes to fetch: the reply waits in our own store, so it is delivered once it is there."""
+
+import asyncio
+
+from finclaw.kernel.envelope import Capabilities, Inbound, Receipt
+from finclaw.kernel.port import Accept
+from finclaw.kernel.record import Unit
+
+
+class MailboxChannel:
+    """For the API, the web and programs: messages come in by a call, replies are read by id."""
+
+    connected = True
+    capabilities = Capabilities(max_length=100_000, idempotent=True)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def receive(self, accept: Accept) -> None:
+        await asyncio.Event().wait()
+
+    async def send(self, unit: Unit) -> Receipt:
+        return Receipt(unit.id)
+
+    async def react(self, inbound: Inbound, emoji: str | None) -> None:
+        pass
+
+    async def typing(self, inbound: Inbound, active: bool) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass

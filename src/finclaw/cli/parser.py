@@ -1,0 +1,64 @@
+"""What can be typed. Only words here: a command's module is loaded when the command is run."""
+
+import argparse
+from pathlib import Path
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="finclaw",
+        description="Talk to a finance agent from the chats you already use.",
+        epilog='Try: finclaw ask "What is AAPL trading at?"',
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, about, add_arguments in (
+        ("serve", "run the gateway until Ctrl-C", _serve),
+        ("ask", "ask one question and print the answer", _ask),
+        ("status", "say whether a gateway runs, and what it holds", _status),
+    ):
+        command = commands.add_parser(name, help=about, description=about.capitalize() + ".", allow_abbrev=False)
+        _everywhere(command)
+        add_arguments(command)
+    return parser
+
+
+def _everywhere(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--state", type=_path, metavar="DIR", help="where everything lives (default: $FINCLAW_HOME or ~/.finclaw)"
+    )
+    parser.add_argument(
+        "--config", type=_path, metavar="FILE", help="the settings file (default: finclaw.yaml in the state directory)"
+    )
+
+
+def _serve(parser: argparse.ArgumentParser) -> None:
+    market = parser.add_mutually_exclusive_group()
+    market.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
+    market.add_argument("--live", dest="market", action="store_const", const="live", help="use the live market")
+    parser.add_argument("--port", type=_port, metavar="N", help="listen on this port (default: 8787; 0: any free one)")
+
+
+def _ask(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", nargs="*", metavar="TEXT", help="the question; - or nothing reads standard input")
+    parser.add_argument("--json", action="store_true", help="print the whole outcome as one JSON object")
+    parser.add_argument("--session", default="main", metavar="KEY", help="the conversation to go on with")
+    parser.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
+    parser.add_argument("--verbose", action="store_true", help="show the log, where this command runs the turn itself")
+
+
+def _status(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("give a path")
+    return Path(text)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65_535):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
+    return int(text)

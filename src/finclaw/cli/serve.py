@@ -1,0 +1,110 @@
+"""`finclaw serve`: the gateway, until it is told to stop."""
+
+import asyncio
+import errno
+import importlib.util
+import signal
+import socket
+import sys
+from argparse import Namespace
+from collections.abc import Coroutine
+from typing import Any
+
+from finclaw.app import build
+from finclaw.cli.address import announced, read_address
+from finclaw.cli.client import find_gateway
+from finclaw.cli.options import settings_from
+from finclaw.config.schema import Settings
+from finclaw.errors import FinclawError, StateBusy
+from finclaw.kernel.log import start_logging
+from finclaw.kernel.secret import Secret
+from finclaw.web.channel import WebChannel
+from finclaw.web.server import listen, serve_web
+from finclaw.web.token import obtain_token, read_token
+
+
+def run(args: Namespace) -> int:
+    settings = settings_from(args, {"market": args.market, "web.port": args.port})
+    _start_logging(settings)
+    # What may well be refused comes first, while nothing has been touched.
+    read_token(settings.state)
+    with _take_port(settings) as sock:
+        _run_loop(_serve(settings, sock))
+    return 0
+
+
+async def _serve(settings: Settings, sock: socket.socket) -> None:
+    stop = _stop_signal()
+    async with build(settings, channels=(WebChannel(),)) as app:
+        token, is_new = obtain_token(settings.state)
+        async with serve_web(app, settings.web, token, sock=sock) as server:
+            with announced(settings.state, server.url):
+                _greet(settings, server.url, token if is_new else None)
+                await stop.wait()
+        print("stopping: messages on the road get a moment to end; Ctrl-C again leaves at once", flush=True)
+
+
+def _stop_signal() -> asyncio.Event:
+    """Set by the first SIGINT or SIGTERM; the second ends the process as it would without us."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def told() -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
+        stop.set()
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, told)
+    return stop
+
+
+def _take_port(settings: Settings) -> socket.socket:
+    try:
+        return listen(settings.web)
+    except OSError as error:
+        raise _no_port(settings, error) from error
+
+
+def _no_port(settings: Settings, error: OSError) -> FinclawError:
+    address = read_address(settings.state)
+    if address is not None and address.port == settings.web.port and find_gateway(settings.state):
+        return StateBusy(
+            f"another gateway already uses {settings.state} ({address.url}, process {address.pid}); "
+            "stop it, or use --state DIR and --port N for a second one"
+        )
+    port = settings.web.port
+    if error.errno == errno.EADDRINUSE:
+        return FinclawError(f"port {port} is in use by another program; stop it, or use --port N for another port")
+    if error.errno == errno.EACCES:
+        return FinclawError(f"port {port} needs more rights than you have; use --port N with N above 1023")
+    return FinclawError(f"cannot listen on {settings.web.host} port {port}: {error.strerror}; use --port N")
+
+
+def _run_loop(main: Coroutine[Any, Any, None]) -> None:
+    factory = None
+    if importlib.util.find_spec("uvloop"):
+        factory = importlib.import_module("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main)
+
+
+def _start_logging(settings: Settings) -> None:
+    form = settings.log.format
+    if form == "auto":
+        form = "plain" if sys.stderr.isatty() else "json"
+    start_logging(settings.log.level, form)
+
+
+def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
+    lines = [f"FinClaw listens on {url}", f"  state   {settings.state}"]
+    if settings.market == "demo":
+        lines.append("  market  DEMO: the prices are made up and follow no real market")
+    else:
+        lines.append(f"  market  {settings.market}")
+    if new_token is not None:
+        lines.append(f"  token   {new_token.reveal()}")
+        lines.append(f"          shown this once; it is kept in {settings.state / 'token'}")
+    lines.append('  ask     finclaw ask "What is AAPL trading at?"')
+    lines.append("  stop    Ctrl-C")
+    print("\n".join(lines), flush=True)

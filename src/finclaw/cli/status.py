@@ -1,0 +1,103 @@
+"""`finclaw status`: does a gateway run on this state, and what does it hold? It changes nothing."""
+
+from argparse import Namespace
+
+import apsw
+import msgspec
+
+from finclaw.cli.client import find_gateway
+from finclaw.cli.options import settings_from
+from finclaw.config.schema import Settings
+from finclaw.errors import StateBusy
+from finclaw.kernel.record import Counts
+from finclaw.storage.sqlite.database import explain, open_database
+from finclaw.storage.sqlite.inbox import counts
+from finclaw.storage.state_lock import StateLock
+
+DATABASE = "finclaw.db"
+
+_LABELS = {
+    "sessions": "sessions",
+    "waiting": "messages waiting",
+    "running": "messages being answered",
+    "ended": "messages ended",
+    "units_pending": "replies to send",
+    "dead_letters": "dead letters (messages that failed)",
+    "units_dead": "replies that could not be sent",
+}
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    running: bool
+    url: str | None = None
+    pid: int | None = None
+    ready: bool = False
+    busy: str = ""
+    """Why nothing can be said about what the state holds."""
+    state: str
+    market: str
+    counts: Counts | None = None
+
+
+def run(args: Namespace) -> int:
+    settings = settings_from(args)
+    status = _running(settings) or _at_rest(settings)
+    print(msgspec.json.encode(status).decode() if args.json else _in_words(status))
+    return 0
+
+
+def _running(settings: Settings) -> Status | None:
+    client = find_gateway(settings.state)
+    if client is None:
+        return None
+    told = client.status()
+    return Status(
+        running=True,
+        url=client.address.url,
+        pid=client.address.pid,
+        ready=told.ready,
+        state=str(settings.state),
+        market=told.market,
+        counts=told.counts,
+    )
+
+
+def _at_rest(settings: Settings) -> Status:
+    state, market = str(settings.state), settings.market
+    try:
+        return Status(running=False, state=state, market=market, counts=_counts(settings))
+    except StateBusy as error:
+        return Status(running=False, state=state, market=market, busy=str(error))
+
+
+def _counts(settings: Settings) -> Counts | None:
+    """Read under the lock, without waking the gateway: asking must not answer anybody's message."""
+    database = settings.state / DATABASE
+    if not database.exists():
+        return None
+    with StateLock(settings.state):
+        connection = open_database(database)
+        try:
+            return counts(connection)
+        except apsw.Error as error:
+            raise explain(error, database) from error
+        finally:
+            connection.close()
+
+
+def _in_words(status: Status) -> str:
+    lines = [_headline(status), f"  state   {status.state}", f"  market  {status.market}"]
+    if status.counts is not None:
+        figures = msgspec.structs.asdict(status.counts)
+        lines += [f"  {figures[name]:>6}  {label}" for name, label in _LABELS.items()]
+    elif not status.busy:
+        lines.append("  nothing was ever stored there; `finclaw serve` or `finclaw ask` begins")
+    return "\n".join(lines)
+
+
+def _headline(status: Status) -> str:
+    if status.busy:
+        return f"no gateway answers, but the state is in use: {status.busy}"
+    if not status.running:
+        return "no gateway runs on this state; start it with: finclaw serve"
+    return f"a gateway runs at {status.url} (process {status.pid}{'' if status.ready else ', not ready yet'})"

@@ -1,0 +1,52 @@
+"""Secrets are never in the file: a setting says where one is kept, `env:NAME` or `file:path`."""
+
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from finclaw.errors import ConfigError
+from finclaw.kernel.secret import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKeeper:
+    """Follows references. `beside` is the directory from which a relative `file:` path counts."""
+
+    environ: Mapping[str, str]
+    beside: Path
+
+    def fetch(self, setting: str, reference: object) -> Secret:
+        """The secret that the setting refers to. No message of ours repeats what the setting holds."""
+        kind, _, name = reference.partition(":") if isinstance(reference, str) else ("", "", "")
+        if kind == "env" and name:
+            return self._from_environment(setting, name)
+        if kind == "file" and name:
+            return self._from_file(setting, self.beside / Path(name).expanduser())
+        key = setting.rpartition(".")[2]
+        raise ConfigError(
+            f"{setting} must not hold the secret itself; write `{key}: env:{key.upper()}` and set that variable, "
+            f"or `{key}: file:PATH` with a file that only you can read"
+        )
+
+    def _from_environment(self, setting: str, name: str) -> Secret:
+        value = self.environ.get(name, "")
+        if not value:
+            raise ConfigError(f"{setting} refers to the environment variable {name}, which is not set; set it")
+        return Secret(value)
+
+    def _from_file(self, setting: str, path: Path) -> Secret:
+        try:
+            mode = path.stat().st_mode
+            if not stat.S_ISREG(mode):  # before opening: opening a pipe would wait for its other end
+                raise ConfigError(f"{setting} refers to {path}, which is not a plain file; give the path of one")
+            if mode & stat.S_IRWXO:
+                raise ConfigError(f"{setting} refers to {path}, which everybody can open; run: chmod 600 {path}")
+            value = path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(f"{setting} refers to {path}, which cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{setting} refers to {path}, which is not text; put only the secret into it") from error
+        if not value:
+            raise ConfigError(f"{setting} refers to {path}, which is empty; put the secret into it")
+        return Secret(value)

@@ -1,0 +1,201 @@
+"""The ordered sender: one task a place, one unit after the other, nothing sent that is not on disk as `sending`."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from finclaw.delivery.visible import RESENT_MARK
+from finclaw.errors import SendFailed, SendRefused, SendUnknown, StoreFailed
+from finclaw.kernel.crash import crash_point
+from finclaw.kernel.event import Emit, UnitMoved
+from finclaw.kernel.port import Channel, Clock, Outbox
+from finclaw.kernel.record import Accepted, Unit
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = (5.0, 25.0, 120.0, 600.0)
+RETRY_LAST: Final = 1_800.0
+MAX_ATTEMPTS: Final = 51
+"""The four waits above and then half-hours: about a day. Counting tries, not hours, keeps a set clock harmless."""
+MAX_DOUBTS: Final = 3
+PERISHES_AFTER: Final = timedelta(minutes=10)
+LOOK_AGAIN: Final = 0.5
+"""Seconds between two looks at a channel that is not connected."""
+
+Place = tuple[str, str, str]
+
+
+class OrderedSender:
+    def __init__(
+        self,
+        store: Outbox,
+        channels: Mapping[str, Channel],
+        clock: Clock,
+        emit: Emit,
+        submit: Callable[[Accepted], None],
+    ) -> None:
+        self._store = store
+        self._channels = channels
+        self._clock = clock
+        self._emit = emit
+        self._submit = submit
+        self._queues: dict[Place, deque[Unit]] = {}
+        self._tasks: dict[Place, asyncio.Task[None]] = {}
+
+    def enqueue(self, units: Sequence[Unit]) -> None:
+        """Take over units that are on disk. Never waits; the order of calls is the order of sending."""
+        for unit in units:
+            self._queues.setdefault(unit.lane, deque()).append(unit)
+            if unit.lane not in self._tasks:
+                self._tasks[unit.lane] = asyncio.create_task(self._work(unit.lane), name=f"send {unit.lane}")
+
+    async def recover(self) -> None:
+        """After a start: what was on its way is now in doubt; what was planned is due at once."""
+        units = [_doubt(unit) if unit.state == "sending" else unit for unit in await self._store.pending()]
+        doubtful = [unit for unit in units if unit.state == "unknown"]
+        if doubtful:
+            await self._store.settle(*doubtful)
+        self.enqueue(units)
+
+    async def idle(self) -> None:
+        """Wait until everything that can be sent now has been."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    async def stop(self, grace: float) -> None:
+        """Let what is on its way arrive; what waits for a retry stays planned for the next start."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=grace)
+        left = list(self._tasks.values())
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    # ── one place ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _work(self, place: Place) -> None:
+        queue = self._queues[place]
+        try:
+            while queue:
+                unit = await self._see_through(queue[0])
+                queue.popleft()
+                if unit.state != "sent":
+                    _drop_rest(queue, unit.inbound_id)
+                if queue and queue[0].state == "planned":
+                    queue[0] = await self._hand_over(unit, queue[0])
+                else:
+                    await self._settle(unit, lazy=unit.state == "sent")
+        finally:
+            del self._queues[place], self._tasks[place]
+
+    async def _hand_over(self, unit: Unit, following: Unit) -> Unit:
+        """The receipt of one and the start of the next are one commit, so that no crash can lose the place between."""
+        following = replace(following, state="sending")
+        await self._settle(unit, following)
+        crash_point("next_unit:after_commit")
+        return following
+
+    async def _see_through(self, unit: Unit) -> Unit:
+        """Try until it is sent, or certain that it never will be."""
+        while True:
+            channel = await self._connected(unit.channel)
+            end = await self._asked_again(unit) if self._perished(unit) else self._hopeless(unit, channel)
+            if end is not None:
+                return end
+            if unit.state != "sending":
+                unit = replace(unit, state="sending")
+                await self._settle(unit)
+            unit = await self._try(unit, channel)
+            if unit.state in ("sent", "dead"):
+                return unit
+
+    def _hopeless(self, unit: Unit, channel: Channel) -> Unit | None:
+        """The unit as it ends when it must not be tried (again)."""
+        if unit.state == "unknown" and not channel.capabilities.idempotent and unit.outbound.kind == "confirmation":
+            return replace(unit, state="dead")  # it may have arrived, and an order must not be confirmed twice
+        if unit.doubts > MAX_DOUBTS or unit.attempts > MAX_ATTEMPTS:
+            return replace(unit, state="dead")
+        return None
+
+    def _perished(self, unit: Unit) -> bool:
+        """An answer about a market that is too old to be sent, and certainly has not been."""
+        old = self._clock.now() - unit.planned_at > PERISHES_AFTER
+        return unit.state == "planned" and unit.outbound.perishable and unit.seq == 0 and old
+
+    async def _asked_again(self, unit: Unit) -> Unit:
+        expired = replace(unit, state="expired")
+        await self._patiently(lambda: self._store.ask_again(unit, self._submit))
+        return expired
+
+    async def _try(self, unit: Unit, channel: Channel) -> Unit:
+        crash_point("send:before")
+        try:
+            receipt = await channel.send(_as_shown(unit, channel))
+        except SendRefused as error:
+            log.error("unit %s was refused for good: %s", unit.id, error)
+            return replace(unit, state="dead")
+        except SendFailed as error:
+            return await self._wait_for_next(unit, error)
+        except SendUnknown as error:
+            log.warning("nobody knows whether unit %s arrived: %s", unit.id, error)
+            return _doubt(unit)
+        except Exception:  # a channel is a stranger; after its surprise nobody knows what arrived
+            log.exception("channel %s broke its promise while sending %s", channel.name, unit.id)
+            return _doubt(unit)
+        crash_point("send:after")
+        return replace(unit, state="sent", platform_id=receipt.platform_id)
+
+    async def _wait_for_next(self, unit: Unit, error: SendFailed) -> Unit:
+        unit = replace(unit, state="planned", attempts=unit.attempts + 1)
+        wait = RETRY_SECONDS[unit.attempts - 1] if unit.attempts <= len(RETRY_SECONDS) else RETRY_LAST
+        log.warning("unit %s not sent (%s); next try in %g s", unit.id, error, max(wait, error.retry_after or 0))
+        await self._settle(unit)
+        await self._clock.sleep(max(wait, error.retry_after or 0))
+        return unit
+
+    async def _connected(self, name: str) -> Channel:
+        channel = self._channels.get(name)
+        if channel is None:
+            log.error("units wait for channel %r, which is not configured; configure it to have them sent", name)
+        while channel is None or not channel.connected:
+            await self._clock.sleep(LOOK_AGAIN if channel is not None else RETRY_LAST)
+        return channel
+
+    async def _settle(self, *units: Unit, lazy: bool = False) -> None:
+        await self._patiently(lambda: self._store.settle(*units, lazy=lazy))
+        for unit in units:
+            self._emit(UnitMoved(unit_id=unit.id, state=unit.state, session=unit.session, inbound_id=unit.inbound_id))
+
+    async def _patiently(self, commit: Callable[[], Awaitable[object]]) -> None:
+        """A full disk is waited out: nothing is forgotten while we hold it."""
+        wait = 0.5
+        while True:
+            try:
+                await commit()
+                return
+            except StoreFailed as error:
+                log.error("cannot record what was sent, trying again in %g s: %s", wait, error)
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, 30.0)
+
+
+def _doubt(unit: Unit) -> Unit:
+    return replace(unit, state="unknown", doubts=unit.doubts + 1)
+
+
+def _as_shown(unit: Unit, channel: Channel) -> Unit:
+    """A repeat that the platform would show twice says that it is one."""
+    if not unit.doubts or channel.capabilities.idempotent:
+        return unit
+    return replace(unit, outbound=replace(unit.outbound, text=RESENT_MARK + unit.outbound.text))
+
+
+def _drop_rest(queue: deque[Unit], inbound_id: str) -> None:
+    """What follows a lost part would not make sense without it; the store ends those units with it."""
+    while queue and queue[0].inbound_id == inbound_id:
+        queue.popleft()

@@ -1,0 +1,139 @@
+"""Every deliberate error, split by who must act.
+
+    FinclawError
+    ├── ConfigError          the operator: start-up is refused, the message says what to change
+    │   └── StateBusy        another gateway holds the state directory
+    ├── ExtensionError       the extension's author: a layer broke the rules of its ring
+    ├── ChannelError         the gateway: something between us and a platform
+    │   ├── SendFailed       may work later; the outbox tries again
+    │   ├── SendRefused      will never work; the unit is dead
+    │   ├── SendUnknown      may have arrived; nobody knows
+    │   └── InboundConflict  one platform id, two different bodies
+    ├── ProviderError        the gateway: the model could not answer; code reads the class, never the text
+    │   ├── RateLimited
+    │   ├── Overloaded
+    │   ├── BadRequest
+    │   ├── AuthFailed
+    │   ├── ContextTooLong
+    │   └── StreamCut        the stream ended without its end
+    ├── ToolError            the model: it sees the message as an error result
+    │   ├── ToolDenied
+    │   ├── ToolTimeout
+    │   └── InvalidArguments
+    ├── SessionError         the gateway: what lasts could not be read or written
+    │   ├── StoreFailed      the disk refused; nothing of that commit happened
+    │   ├── StoreCorrupt     the operator must restore or move the file
+    │   └── Superseded       a newer writer owns the session; this one must stop
+    └── TurnError            the person: they get a polite line
+        └── TurnTimeout
+
+`Halt` (a stage ended the road on purpose) is not an error and lives with the road.
+"""
+
+
+class FinclawError(Exception):
+    """Base of every deliberate error, so that `except FinclawError` never hides a bug."""
+
+
+class ConfigError(FinclawError):
+    pass
+
+
+class StateBusy(ConfigError):
+    pass
+
+
+class ExtensionError(FinclawError):
+    pass
+
+
+class ChannelError(FinclawError):
+    pass
+
+
+class SendFailed(ChannelError):
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class SendRefused(ChannelError):
+    pass
+
+
+class SendUnknown(ChannelError):
+    pass
+
+
+class InboundConflict(ChannelError):
+    pass
+
+
+class ProviderError(FinclawError):
+    pass
+
+
+class RateLimited(ProviderError):
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Overloaded(ProviderError):
+    pass
+
+
+class BadRequest(ProviderError):
+    pass
+
+
+class AuthFailed(ProviderError):
+    pass
+
+
+class ContextTooLong(ProviderError):
+    pass
+
+
+class StreamCut(ProviderError):
+    pass
+
+
+class ToolError(FinclawError):
+    pass
+
+
+class ToolDenied(ToolError):
+    pass
+
+
+class ToolTimeout(ToolError):
+    pass
+
+
+class InvalidArguments(ToolError):
+    pass
+
+
+class SessionError(FinclawError):
+    pass
+
+
+class StoreFailed(SessionError):
+    pass
+
+
+class StoreCorrupt(SessionError):
+    pass
+
+
+class Superseded(SessionError):
+    pass
+
+
+class TurnError(FinclawError):
+    pass
+
+
+class TurnTimeout(TurnError):
+    pass

@@ -1,0 +1,44 @@
+"""Finance as the house sees it: one tool, one section of the prompt, one layer around every delivery."""
+
+from msgspec import structs
+
+from finclaw.finance.disclosure import disclose_demo
+from finclaw.finance.market import DEMO_SOURCE, Market
+from finclaw.finance.quote import quote_tool
+from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.scope import DeliveryContext
+
+_PROMPT = """\
+Prices come from the {source}. Every figure you write must come from a tool result of this conversation or from the
+user: call market__quote before you speak of a price, give its as-of time, and never estimate one, remember one
+or make one up. When a tool fails, say so and give no figure."""
+
+_DEMO_PROMPT = """
+The demo market is simulated: its prices are not real quotes, and you say so when you give one."""
+
+
+class Finance:
+    name = "finance"
+
+    def __init__(self, market: Market) -> None:
+        self._market = market
+
+    def register(self, api: ExtensionApi) -> None:
+        api.tools.register(quote_tool(self._market))
+        api.prompt.section("Market data", self._prompt())
+        # Far out, so that it labels what the other layers have made of the reply and not what they started from.
+        api.pipeline.register("delivery", self.label, priority=-100)
+
+    def _prompt(self) -> str:
+        is_demo = self._market.source == DEMO_SOURCE
+        return _PROMPT.format(source=self._market.source) + (_DEMO_PROMPT if is_demo else "")
+
+    async def label(self, ctx: DeliveryContext) -> Outbound:
+        """Prices go stale, and made-up ones must be called so."""
+        outbound = await ctx.next()
+        sources = {fact.source for fact in ctx.turn.facts} if ctx.turn else set[str]()
+        if outbound.kind != "reply" or self._market.source not in sources:
+            return outbound
+        text = disclose_demo(outbound.text, ctx.inbound.text) if DEMO_SOURCE in sources else outbound.text
+        return structs.replace(outbound, text=text, perishable=True)

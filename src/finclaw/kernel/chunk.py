@@ -1,0 +1,108 @@
+"""What a model is asked, and the pieces in which it answers. A whole answer is a stream, collected."""
+
+from decimal import Decimal
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from finclaw.kernel.message import Message
+
+StopReason = Literal["end", "tool_use", "max_tokens", "stop_sequence", "refusal"]
+
+
+class Usage(Struct, frozen=True):
+    """Tokens of one call, or of many added up. `input` never includes what the cache gave."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        )
+
+
+class Price(Struct, frozen=True):
+    """US dollars for a million tokens."""
+
+    input: Decimal = Decimal(0)
+    output: Decimal = Decimal(0)
+    cache_read: Decimal = Decimal(0)
+    cache_write: Decimal = Decimal(0)
+
+    def cost(self, usage: Usage) -> Decimal:
+        return (
+            self.input * usage.input
+            + self.output * usage.output
+            + self.cache_read * usage.cache_read
+            + self.cache_write * usage.cache_write
+        ) / 1_000_000
+
+
+class Model(Struct, frozen=True):
+    provider: str
+    name: str
+    window: int = 200_000
+    max_output: int = 4_096
+    price: Price = Price()
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as the model sees it: three fields and nothing else."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+class ModelRequest(Struct, frozen=True, kw_only=True):
+    model: Model
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int = 4_096
+    temperature: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+
+
+class TextDelta(Struct, frozen=True):
+    text: str
+    index: int = 0
+
+
+class ThinkingDelta(Struct, frozen=True):
+    text: str
+    index: int = 0
+
+
+class ToolUseStart(Struct, frozen=True):
+    id: str
+    name: str
+    index: int = 0
+
+
+class ToolInputDelta(Struct, frozen=True):
+    delta: str
+    index: int = 0
+
+
+class ToolUseEnd(Struct, frozen=True):
+    index: int = 0
+
+
+class UsageReport(Struct, frozen=True):
+    """The usage of this call so far; the last report counts."""
+
+    usage: Usage
+
+
+class Done(Struct, frozen=True):
+    stop: StopReason = "end"
+
+
+Chunk = TextDelta | ThinkingDelta | ToolUseStart | ToolInputDelta | ToolUseEnd | UsageReport | Done

@@ -1,0 +1,58 @@
+"""What a turn is told about its message: who wrote it, where, in which conversation. Frozen, all of it."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
+from finclaw.kernel.message import Message
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """Built by the context stage; what could go stale while the message waited is filled in when its turn begins."""
+
+    inbound: Inbound
+    inbound_id: str
+    body: str
+    """The text for the agent, as it was written; `inbound.text` is the raw one."""
+    command_text: str
+    """One tidy line, for matching only."""
+    sender: Sender
+    session_key: str
+    agent: str
+    capabilities: Capabilities
+    mentions: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    accepted_at: datetime
+    transcript: tuple[Message, ...] = ()
+    session_started_at: datetime | None = None
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        return self.inbound.attachments
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was written, as far as the channel knows; else when we took it."""
+        return self.inbound.sent_at or self.accepted_at
+
+    @property
+    def is_direct_message(self) -> bool:
+        return self.inbound.chat_type == "direct"
+
+    @property
+    def is_thread(self) -> bool:
+        return self.inbound.thread is not None
+
+    @property
+    def is_new_session(self) -> bool:
+        return not self.transcript
+
+    @property
+    def conversation_length(self) -> int:
+        return len(self.transcript)
+
+    @property
+    def last_assistant_message(self) -> str | None:
+        spoken = (message.text for message in reversed(self.transcript) if message.role == "assistant")
+        return next((text for text in spoken if text), None)

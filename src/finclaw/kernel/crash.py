@@ -1,0 +1,36 @@
+"""Named places where a process may be told to die, so that a test can prove that dying there changes nothing.
+
+Off, a point costs one comparison. `finclaw.testing` arms them; nothing else may.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+CRASH_POINTS: Final = (
+    "accept:before_commit",
+    "accept:after_commit",
+    "road:started",
+    "claim:before_commit",
+    "claim:after_commit",
+    "model:first_chunk",
+    "model:ended",
+    "tools:before_commit",
+    "tools:started",
+    "tools:ended",
+    "results:after_commit",
+    "finish:before_commit",
+    "finish:after_commit",
+    "send:before",
+    "send:after",
+    "next_unit:after_commit",
+    "receipt:before_commit",
+    "receipt:after_commit",
+)
+"""In the order in which a message meets them between accept and receipt."""
+
+armed: Callable[[str], None] | None = None
+
+
+def crash_point(name: str) -> None:
+    if armed is not None:
+        armed(name)

@@ -1,0 +1,78 @@
+"""What a channel gives us, what we give it, and the proof that it took it."""
+
+import uuid
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct, field
+
+ChatType = Literal["direct", "group", "channel"]
+
+OutboundKind = Literal["reply", "notice", "confirmation"]
+"""`notice` is the gateway speaking for itself; a `confirmation` of an order is never sent twice."""
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex
+
+
+class Sender(Struct, frozen=True):
+    """Who wrote, as the channel or token authenticated them; never a field of the message's body."""
+
+    id: str
+    name: str = ""
+    roles: tuple[str, ...] = ()
+    is_bot: bool = False
+
+
+class Attachment(Struct, frozen=True, kw_only=True):
+    id: str
+    kind: Literal["image", "audio", "video", "file"]
+    mime: str = "application/octet-stream"
+    name: str = ""
+    size: int | None = None
+
+
+class Inbound(Struct, frozen=True, kw_only=True):
+    """One message as a channel saw it. (channel, account, conversation, message_id) names it for ever."""
+
+    text: str
+    channel: str = "api"
+    account: str = "local"
+    conversation: str = "main"
+    message_id: str = field(default_factory=new_id)
+    sender: Sender = Sender("local")
+    chat_type: ChatType = "direct"
+    thread: str | None = None
+    reply_to: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    mentions_us: bool = False
+    sent_at: datetime | None = None
+    again_for: str | None = None
+    """The inbound whose answer went stale before it could be sent; this one asks for a fresh answer."""
+
+
+class Outbound(Struct, frozen=True, kw_only=True):
+    """Something for a person to read. `perishable` answers are worthless once they are old."""
+
+    text: str
+    kind: OutboundKind = "reply"
+    reply_to: str | None = None
+    thread: str | None = None
+    ephemeral: bool = False
+    perishable: bool = False
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What a channel can do. `idempotent`: a repeated token is recognised by the platform and shown once."""
+
+    max_length: int = 4_000
+    reactions: bool = False
+    typing: bool = False
+    idempotent: bool = False
+
+
+class Receipt(Struct, frozen=True):
+    """A platform's word that it has the unit."""
+
+    platform_id: str

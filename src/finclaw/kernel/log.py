@@ -1,0 +1,73 @@
+"""Structured logs. Every line says which message and turn it belongs to, without anybody passing ids around."""
+
+import json
+import logging
+import traceback
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Literal
+
+_ids: ContextVar[Mapping[str, str]] = ContextVar("finclaw_log_ids", default=MappingProxyType({}))
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+"""What every record has anyway; whatever else it carries came from `extra=` and is a field."""
+
+
+@contextmanager
+def log_ids(**ids: str) -> Generator[None]:
+    """Inside this block, and in tasks started inside it, every line carries these ids."""
+    token = _ids.set({**_ids.get(), **ids})
+    try:
+        yield
+    finally:
+        _ids.reset(token)
+
+
+def bind_log_ids(**ids: str) -> None:
+    """For the rest of this task, every line carries these ids too."""
+    _ids.set({**_ids.get(), **ids})
+
+
+def fields(record: logging.LogRecord) -> dict[str, Any]:
+    extra = {key: value for key, value in vars(record).items() if key not in _STANDARD}
+    return {**_ids.get(), **extra}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line, for machines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "text": record.getMessage(),
+            **fields(record),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+            line["trace"] = "".join(traceback.format_exception(*record.exc_info))
+        return json.dumps(line, ensure_ascii=False, default=repr)
+
+
+class PlainLines(logging.Formatter):
+    """The same for people at a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
+        more = " ".join(f"{key}={value}" for key, value in fields(record).items())
+        line = f"{when} {record.levelname.lower():7} {record.getMessage()}" + (f"  ({more})" if more else "")
+        return line + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
+
+
+def start_logging(level: str = "info", form: Literal["json", "plain"] = "json") -> None:
+    """Send our logs to standard error. Called once, by a program that owns the process; never by the library."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if form == "json" else PlainLines())
+    root = logging.getLogger("finclaw")
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    root.propagate = False

@@ -1,0 +1,129 @@
+"""One entry of a conversation, made of blocks, and the events that change a conversation.
+
+Messages are structs and not dataclasses because each is decoded from the store and encoded for a model many
+times in its life; `docs/decisions/0003-structs.md` has the figures.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from finclaw.kernel.fact import Fact
+
+Role = Literal["system", "user", "assistant", "tool"]
+SourceKind = Literal["user", "assistant", "tool", "system", "extension"]
+ToolStatus = Literal["ok", "error", "denied", "timeout", "skipped", "unknown"]
+"""`unknown`: the tool had started when the process died, and it must not be run again to find out."""
+
+
+class Text(Struct, frozen=True, tag="text"):
+    text: str
+
+
+class Thinking(Struct, frozen=True, tag="thinking"):
+    text: str
+    signature: str = ""
+
+
+class ToolCall(Struct, frozen=True, tag="tool_call"):
+    """The model asks for a tool. `bad_args` holds what could not be read as an object; such a call is never run."""
+
+    id: str
+    name: str
+    args: dict[str, Any] = {}
+    bad_args: str | None = None
+
+
+class ToolFailure(Struct, frozen=True, omit_defaults=True):
+    """Why a tool failed, in the words the model needs to do better."""
+
+    name: str
+    message: str
+    suggestion: str | None = None
+    help_url: str | None = None
+
+
+class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
+    """What a tool gave back: the result of the tool_call ring and a block of the conversation."""
+
+    call_id: str
+    name: str
+    content: str
+    status: ToolStatus = "ok"
+    facts: tuple[Fact, ...] = ()
+    error: ToolFailure | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.status != "ok"
+
+
+Block = Text | Thinking | ToolCall | ToolResult
+
+
+class Source(Struct, frozen=True, omit_defaults=True):
+    """Who put a message there: `id` is the step or call, `name` the tool or extension."""
+
+    kind: SourceKind
+    id: str = ""
+    name: str = ""
+
+
+class Message(Struct, frozen=True):
+    id: str
+    role: Role
+    blocks: tuple[Block, ...]
+    source: Source
+    created_at: datetime
+    metadata: dict[str, Any] = {}
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.blocks if isinstance(block, Text))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, ToolCall))
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, ToolResult))
+
+
+class Append(Struct, frozen=True, tag="append"):
+    message: Message
+
+
+class Replace(Struct, frozen=True, tag="replace"):
+    target: str
+    message: Message
+
+
+class Remove(Struct, frozen=True, tag="remove"):
+    target: str
+
+
+class Truncate(Struct, frozen=True, tag="truncate"):
+    keep_last: int
+
+
+class Patch(Struct, frozen=True, tag="patch"):
+    """Metadata changes only through the log, so that a replay sees them too."""
+
+    target: str
+    metadata: Mapping[str, Any]
+
+
+class ToolStarted(Struct, frozen=True, tag="tool_started"):
+    """Written before a tool runs. With no result behind it, it tells a resumed turn what may have happened."""
+
+    call_id: str
+    name: str
+    transactional: bool = False
+
+
+MessageEvent = Append | Replace | Remove | Truncate | Patch
+TurnEvent = MessageEvent | ToolStarted
+"""Everything the log of a turn may hold, in order."""

@@ -1,0 +1,249 @@
+"""The borders of the house. Each contract says: may it raise, is it idempotent, who closes it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
+from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Sender
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.message import Message, TurnEvent
+from finclaw.kernel.record import Accepted, Claim, Counts, Finish, InboundRecord, TurnRecord, Unit
+from finclaw.kernel.scope import Outcome
+
+
+class Clock(Protocol):
+    """The only way to know the time. `now` may jump when the operator sets the clock; `monotonic` never does."""
+
+    def now(self) -> datetime: ...
+    def monotonic(self) -> float: ...
+    async def sleep(self, seconds: float) -> None: ...
+
+
+# ── where messages come from and go to ──────────────────────────────────────────────────────────────────────
+
+
+Accept = Callable[[Inbound], Awaitable[Accepted]]
+"""Returns once the message is on disk; only then may the channel acknowledge it. Raises StoreFailed: do not ack."""
+
+
+class Channel(Protocol):
+    """A place where people write. The app closes it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def capabilities(self) -> Capabilities: ...
+    @property
+    def connected(self) -> bool:
+        """While False nothing is sent and no retry is used up."""
+        ...
+
+    async def receive(self, accept: Accept) -> None:
+        """Feed inbound messages until cancelled. May raise ChannelError; it is then started again, later each time."""
+        ...
+
+    async def send(self, unit: Unit) -> Receipt:
+        """Hand one unit to the platform.
+
+        Raises SendFailed (it did not arrive, try later), SendRefused (it never will) or SendUnknown (the line
+        broke after the write); nothing else.
+        """
+        ...
+
+    async def react(self, inbound: Inbound, emoji: str | None) -> None:
+        """Set our reaction, or take it back with None. Best effort: the caller logs what it raises."""
+        ...
+
+    async def typing(self, inbound: Inbound, active: bool) -> None: ...
+    async def close(self) -> None: ...
+
+
+# ── who answers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Provider(Protocol):
+    """A model behind a protocol. Raises ProviderError subclasses only. The app closes it."""
+
+    @property
+    def name(self) -> str: ...
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]: ...
+    async def close(self) -> None: ...
+
+
+class ToolOutput(Struct, frozen=True):
+    """What a tool gives: text for the model, and the facts in it."""
+
+    content: str
+    facts: tuple[Fact, ...] = ()
+
+
+class ToolScope(Struct, frozen=True, kw_only=True):
+    """For whom and in which turn a tool runs."""
+
+    session: str
+    turn_id: str
+    call_id: str
+    sender: Sender
+
+
+class Tool(Protocol):
+    """One thing the agent may do. `run` may raise ToolError (the model reads it) or anything else (it reads less)."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def transactional(self) -> bool:
+        """It moves money or cannot be undone: never run twice, never without consent."""
+        ...
+
+    @property
+    def parallel_safe(self) -> bool: ...
+    @property
+    def timeout(self) -> float: ...
+    async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput: ...
+
+
+class CommandScope(Struct, frozen=True, kw_only=True):
+    """All a command may know."""
+
+    inbound: Inbound
+    session: str
+    sender: Sender
+
+
+class CommandReply(Struct, frozen=True):
+    text: str
+    ephemeral: bool = False
+
+
+class Command(Protocol):
+    """A line that the gateway answers itself. `run` may raise; the sender is told and the message ends `failed`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def usage(self) -> str: ...
+    @property
+    def category(self) -> Literal["general", "finance", "admin", "debug"]: ...
+    @property
+    def roles(self) -> tuple[str, ...]: ...
+    async def run(self, args: Sequence[str], scope: CommandScope) -> CommandReply: ...
+
+
+# ── what lasts ──────────────────────────────────────────────────────────────────────────────────────────────
+# Every method that writes returns after the commit is on disk and raises StoreFailed when nothing of it happened.
+# A commit goes through even when its caller is cancelled; whoever waits again finds it done.
+
+
+class Inbox(Protocol):
+    async def accept(self, inbound: Inbound, session: str, then: Callable[[Accepted], None]) -> Accepted:
+        """Idempotent by platform id. `then` runs once per new message after the commit, also if the caller is gone.
+
+        Raises InboundConflict for a known id with another body.
+        """
+        ...
+
+    async def end(self, inbound_id: str, outcome: Outcome, units: Sequence[Unit], then: Callable[[], None]) -> bool:
+        """Record the one outcome with what the sender is told. False if it had one: nothing is written then.
+
+        `then` runs after a commit that did it, also if the caller is gone.
+        """
+        ...
+
+    async def unfinished(self) -> Sequence[Accepted]:
+        """Everything accepted and not ended, in ticket order within each session."""
+        ...
+
+    async def find(self, inbound_id: str) -> InboundRecord | None: ...
+
+
+class ConversationStore(Protocol):
+    async def claim(
+        self, accepted: Accepted, first: Sequence[TurnEvent], known_version: int | None, reserve: Decimal
+    ) -> Claim:
+        """Begin the turn or, after a crash, take it up again: attempts rise, the log so far comes back."""
+        ...
+
+    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent]) -> None:
+        """Append to the turn's log, from `seq` on. Raises Superseded when a newer writer owns the session."""
+        ...
+
+    async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
+        """Fold and end, all at once, with `then` as in `Inbox.end`. False if it had ended. Raises Superseded."""
+        ...
+
+    async def release(self, claim: Claim) -> None:
+        """Put a claimed message back, as if it had not been tried: the gateway stops in good order."""
+        ...
+
+    async def messages(self, session: str) -> Sequence[Message]: ...
+    async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
+
+    async def reset(self, session: str) -> None:
+        """Forget the conversation and raise the epoch: whoever was writing it cannot any more."""
+        ...
+
+
+class Outbox(Protocol):
+    async def pending(self) -> Sequence[Unit]:
+        """Units that still want sending, in the order in which they were planned."""
+        ...
+
+    async def settle(self, *units: Unit, lazy: bool = False) -> None:
+        """Record new states, all at once. A lazy one (a receipt) rides with the next group."""
+        ...
+
+    def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[Unit, ...]:
+        """Freeze what a person will get into units, the first already `sending`. Writes nothing."""
+        ...
+
+    async def ask_again(self, stale: Unit, then: Callable[[Accepted], None]) -> Accepted | None:
+        """An answer too old to send: expire it and, in the same commit, accept its question anew.
+
+        Only once: None when the question had been asked again already. `then` as in `Inbox.accept`.
+        """
+        ...
+
+
+class Store(Inbox, ConversationStore, Outbox, Protocol):
+    """One database behind three ports, because Finish writes to all of them in one commit."""
+
+    async def counts(self) -> Counts: ...
+    async def close(self) -> None: ...
+
+
+# ── the house as its doors see it ───────────────────────────────────────────────────────────────────────────
+
+
+class Engine(Protocol):
+    """Where a session's next turn runs."""
+
+    def submit(self, accepted: Accepted) -> None:
+        """Take over an accepted message. Never raises, never waits."""
+        ...
+
+
+class Gateway(Protocol):
+    """What the web page, the API and the command line may ask of a running gateway."""
+
+    async def accept(self, inbound: Inbound) -> Accepted: ...
+    async def wait(self, inbound_id: str, seconds: float) -> InboundRecord | None:
+        """The record, as soon as the message has ended or the seconds have passed. None: no such message."""
+        ...
+
+    async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
+    async def counts(self) -> Counts: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def market(self) -> str: ...

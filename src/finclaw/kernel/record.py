@@ -1,0 +1,128 @@
+"""What the store keeps, as the rest of the house sees it: rows become these and nothing else."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from msgspec import Struct
+
+from finclaw.kernel.chunk import Usage
+from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.message import Message, TurnEvent
+from finclaw.kernel.scope import Outcome, TurnStatus
+
+InboundState = Literal["received", "running", "joined", "ended"]
+UnitState = Literal["planned", "sending", "sent", "unknown", "dead", "expired"]
+DeliveryState = Literal["none", "pending", "delivered", "dead", "expired"]
+
+
+class Accepted(Struct, frozen=True, kw_only=True):
+    """A message that is ours from now on. `ticket` is its place in the session."""
+
+    id: str
+    session: str
+    ticket: int
+    inbound: Inbound
+    accepted_at: datetime
+    attempts: int = 0
+    duplicate: bool = False
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """The right to run one turn. `base` is None when the caller's copy of the conversation is current."""
+
+    turn_id: str
+    session: str
+    inbound_id: str
+    epoch: int
+    attempt: int
+    version: int
+    session_started_at: datetime
+    base: tuple[Message, ...] | None
+    events: tuple[TurnEvent, ...] = ()
+
+    @property
+    def resumed(self) -> bool:
+        return self.attempt > 1
+
+
+class Unit(Struct, frozen=True, kw_only=True):
+    """One frozen outbound part. `token` names it to a platform that can recognise a repeat.
+
+    `attempts` counts sends that failed, `doubts` counts crashes after which nobody knows whether it arrived.
+    """
+
+    id: str
+    session: str
+    inbound_id: str
+    turn_id: str | None
+    seq: int
+    channel: str
+    account: str
+    conversation: str
+    outbound: Outbound
+    planned_at: datetime
+    state: UnitState = "planned"
+    attempts: int = 0
+    doubts: int = 0
+    platform_id: str | None = None
+
+    @property
+    def token(self) -> str:
+        return self.id
+
+    @property
+    def lane(self) -> tuple[str, str, str]:
+        """Units for one place are sent one after the other, in the order in which they were planned."""
+        return (self.channel, self.account, self.conversation)
+
+
+class Finish(Struct, frozen=True, kw_only=True):
+    """Everything the end of a turn commits at once: the last events, the fold, the outcome, the units, the spend."""
+
+    turn_id: str
+    session: str
+    inbound_id: str
+    epoch: int
+    status: TurnStatus
+    steps: int
+    events: tuple[TurnEvent, ...]
+    outcome: Outcome
+    units: tuple[Unit, ...]
+
+
+class InboundRecord(Struct, frozen=True, kw_only=True):
+    """A message as `GET /api/v1/messages/{id}` tells it."""
+
+    inbound_id: str
+    session: str
+    account: str
+    state: InboundState
+    outcome: Outcome | None
+    delivery: DeliveryState
+    accepted_at: datetime
+    attempts: int
+
+
+class TurnRecord(Struct, frozen=True, kw_only=True):
+    turn_id: str
+    session: str
+    inbound_id: str
+    status: str
+    started_at: datetime
+    ended_at: datetime | None
+    steps: int
+    usage: Usage
+    cost: Decimal
+
+
+class Counts(Struct, frozen=True, kw_only=True):
+    """The figures of `finclaw status`."""
+
+    sessions: int
+    waiting: int
+    running: int
+    ended: int
+    units_pending: int
+    dead_letters: int
+    units_dead: int

@@ -1,0 +1,187 @@
+"""The five contexts that layers see and the five results that come back.
+
+All layers of one call share its context: what an outer layer changes, the inner layers and the core see.
+Metadata looks up through the scopes (call, step, turn) and writes to its own.
+"""
+
+from collections import ChainMap
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar
+
+from msgspec import Struct
+
+from finclaw.errors import ExtensionError
+from finclaw.kernel.chunk import Model, StopReason, ToolSpec, Usage
+from finclaw.kernel.context import Context
+from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.event import Emit
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.message import Message, MessageEvent, ToolResult, ToolStatus, TurnEvent
+
+R = TypeVar("R")
+
+OutcomeKind = Literal["answered", "command", "skipped", "joined", "refused", "stopped", "dropped", "failed", "expired"]
+TurnStatus = Literal["completed", "max_steps", "aborted", "failed", "waiting_for_human", "short_circuited"]
+StageResult = Literal["continue", "skip", "abort"]
+
+
+# ── results ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class StageEntry(Struct, frozen=True, omit_defaults=True):
+    """The journal's line for one stage: its result (P-05), why, and how long it took."""
+
+    name: str
+    result: StageResult
+    ms: float
+    reason: str = ""
+
+
+class ToolUse(Struct, frozen=True):
+    """One tool use as the journal tells it."""
+
+    name: str
+    status: ToolStatus
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """How a message ended. Exactly one is recorded for every accepted message."""
+
+    kind: OutcomeKind
+    reason: str = ""
+    reply: str | None = None
+    turn_id: str | None = None
+    stages: tuple[StageEntry, ...] = ()
+    tools: tuple[ToolUse, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    usage: Usage = Usage()
+    cost: Decimal = Decimal(0)
+    duration_ms: float = 0.0
+
+    @property
+    def success(self) -> bool:
+        return self.aborted_at is None and self.kind not in ("failed", "expired", "dropped")
+
+    @property
+    def stages_executed(self) -> tuple[str, ...]:
+        return tuple(entry.name for entry in self.stages)
+
+    @property
+    def skipped_at(self) -> str | None:
+        return self._stopped("skip")
+
+    @property
+    def skip_reason(self) -> str | None:
+        return self.reason if self.skipped_at else None
+
+    @property
+    def aborted_at(self) -> str | None:
+        return self._stopped("abort")
+
+    @property
+    def abort_reason(self) -> str | None:
+        return self.reason if self.aborted_at else None
+
+    def _stopped(self, how: StageResult) -> str | None:
+        return next((entry.name for entry in self.stages if entry.result == how), None)
+
+
+class StepResult(Struct, frozen=True, kw_only=True):
+    """One model call and what its tool calls gave. `message` is the assistant's, tool calls included."""
+
+    message: Message
+    tool_results: tuple[ToolResult, ...] = ()
+    usage: Usage = Usage()
+    stop: StopReason = "end"
+
+    @property
+    def has_tool_calls(self) -> bool:
+        return bool(self.message.tool_calls)
+
+
+class TurnResult(Struct, frozen=True, kw_only=True):
+    status: TurnStatus
+    text: str
+    steps: int = 0
+    tools: tuple[ToolUse, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    usage: Usage = Usage()
+    cost: Decimal = Decimal(0)
+
+
+# ── contexts ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Ids(TypedDict):
+    session: str
+    inbound_id: str
+    turn_id: str
+
+
+class ConversationView(Protocol):
+    """A conversation as layers see it: `next_messages` is always base plus events."""
+
+    @property
+    def base_messages(self) -> Sequence[Message]: ...
+    @property
+    def events(self) -> Sequence[TurnEvent]: ...
+    @property
+    def next_messages(self) -> Sequence[Message]: ...
+
+
+def _outside() -> Awaitable[Any]:
+    raise ExtensionError("ctx.next() was called outside its ring; call it in the layer that was given ctx")
+
+
+@dataclass(slots=True, kw_only=True)
+class Scope(Generic[R]):
+    ids: Ids
+    emit: Emit
+    next: Callable[[], Awaitable[R]] = _outside
+    metadata: ChainMap[str, Any] = field(default_factory=ChainMap[str, Any])
+
+
+@dataclass(slots=True, kw_only=True)
+class MessageContext(Scope[Outcome]):
+    inbound: Inbound
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnContext(Scope[TurnResult]):
+    agent: str
+    context: Context
+    input: Message
+    conversation: ConversationView
+    model: Model
+    system: str
+    tool_catalog: tuple[ToolSpec, ...]
+    temperature: float | None = None
+    emit_message_event: Callable[[MessageEvent], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class StepContext(Scope[StepResult]):
+    turn: TurnContext
+    index: int
+    tool_catalog: tuple[ToolSpec, ...]
+
+    @property
+    def conversation(self) -> ConversationView:
+        return self.turn.conversation
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolCallContext(Scope[ToolResult]):
+    step: StepContext
+    call_id: str
+    tool_name: str
+    args: dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class DeliveryContext(Scope[Outbound]):
+    inbound: Inbound
+    outbound: Outbound
+    turn: TurnResult | None

@@ -1,0 +1,52 @@
+"""Stage 3: lines that the gateway answers itself. What it does not know goes on to the agent as ordinary text."""
+
+from collections.abc import Iterable
+
+from finclaw.errors import ExtensionError
+from finclaw.kernel.envelope import Outbound, Sender
+from finclaw.kernel.port import Command, CommandReply, CommandScope
+from finclaw.kernel.scope import OutcomeKind
+from finclaw.pipeline.journal import Halt
+from finclaw.pipeline.normalize import NormalMessage
+
+
+class Commands:
+    def __init__(self, prefix: str, commands: Iterable[Command]) -> None:
+        self._prefix = prefix
+        self._commands = tuple(commands)
+        self._by_name: dict[str, Command] = {}
+        for command in self._commands:
+            for name in (command.name, *command.aliases):
+                if name.casefold() in self._by_name:
+                    raise ExtensionError(f"the command name {name!r} is taken; choose another name or alias")
+                self._by_name[name.casefold()] = command
+
+    async def answer(self, message: NormalMessage, sender: Sender, session: str) -> None:
+        """Raises Halt with the reply when the message is a command; returns when it is not."""
+        command, args = self._parse(message.content)
+        if command is None:
+            return
+        if command.roles and not set(command.roles) & set(sender.roles):
+            needed = " or ".join(command.roles)
+            refusal = CommandReply(f"{self._prefix}{command.name} is for {needed} only.", ephemeral=True)
+            raise self._halt(message, refusal, "refused", f"the sender is not {needed}")
+        scope = CommandScope(inbound=message.inbound, session=session, sender=sender)
+        reply = await command.run(args, scope)
+        raise self._halt(message, reply, "command", f"answered by {self._prefix}{command.name}")
+
+    def _parse(self, line: str) -> tuple[Command | None, list[str]]:
+        if not line.startswith(self._prefix):
+            return None, []
+        name, *args = line.removeprefix(self._prefix).split() or [""]
+        return self._by_name.get(name.casefold()), args
+
+    @staticmethod
+    def _halt(message: NormalMessage, reply: CommandReply, outcome: OutcomeKind, reason: str) -> Halt:
+        outbound = Outbound(
+            text=reply.text,
+            kind="notice",
+            reply_to=message.inbound.message_id,
+            thread=message.inbound.thread,
+            ephemeral=reply.ephemeral,
+        )
+        return Halt("skip", reason, outcome=outcome, reply=outbound)

@@ -1,0 +1,39 @@
+"""Stage 5: who is asking, where, and with which settings. What can go stale is filled in when the turn begins."""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from finclaw.kernel.context import Context
+from finclaw.kernel.envelope import Capabilities, Sender
+from finclaw.kernel.message import Message
+from finclaw.kernel.port import Channel
+from finclaw.kernel.record import Accepted, Claim
+from finclaw.pipeline.normalize import NormalMessage
+
+
+class Contexts:
+    def __init__(self, agent: str, channels: Mapping[str, Channel]) -> None:
+        self._agent = agent
+        self._channels = channels
+
+    def build(self, accepted: Accepted, message: NormalMessage, sender: Sender) -> Context:
+        channel = self._channels.get(accepted.inbound.channel)
+        return Context(
+            inbound=accepted.inbound,
+            inbound_id=accepted.id,
+            body=accepted.inbound.text,
+            command_text=message.content,
+            sender=sender,
+            session_key=accepted.session,
+            agent=self._agent,
+            capabilities=Capabilities() if channel is None else channel.capabilities,
+            mentions=message.mentions,
+            urls=message.urls,
+            accepted_at=accepted.accepted_at,
+        )
+
+
+def complete(context: Context, claim: Claim, transcript: tuple[Message, ...]) -> Context:
+    """The context as it is now that its turn has come."""
+    return replace(context, transcript=transcript, session_started_at=claim.session_started_at)

@@ -1,0 +1,133 @@
+"""Stage 8: the reply passes its ring and the one gate, is frozen into units, and the turn is finished with them."""
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from finclaw.agent.log import TurnLog
+from finclaw.delivery.outbox import OrderedSender
+from finclaw.delivery.visible import Visible, make_visible
+from finclaw.errors import StoreFailed, Superseded
+from finclaw.kernel.envelope import Capabilities, Outbound
+from finclaw.kernel.port import Channel, Clock, Store
+from finclaw.kernel.record import Finish, Unit
+from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
+from finclaw.pipeline.closing import close_conversation, say
+from finclaw.pipeline.walk import Walk
+from finclaw.sessions.conversation import RecentConversations
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
+
+
+class Deliver:
+    def __init__(
+        self,
+        store: Store,
+        ring: DeliveryRing,
+        sender: OrderedSender,
+        channels: Mapping[str, Channel],
+        recent: RecentConversations,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._ring = ring
+        self._sender = sender
+        self._channels = channels
+        self._recent = recent
+        self._clock = clock
+
+    async def answer(self, walk: Walk, turn: TurnLog, result: TurnResult) -> Outcome:
+        """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
+        inbound = walk.inbound
+        outbound = Outbound(text=result.text, reply_to=inbound.message_id, thread=inbound.thread)
+        visible = await self._prepare(walk, outbound, result)
+        if visible.parts:
+            say(turn, visible.text, self._clock.now())
+            outcome = walk.ended("answered", reply=visible.text, result=result)
+        else:
+            reason = ", ".join(sorted(visible.tokens)) or "empty answer"
+            outcome = walk.ended("skipped", f"the model chose not to answer: {reason}", result=result)
+        await self._finish(walk, turn, outcome, visible, result.status)
+        return outcome
+
+    async def close(self, walk: Walk, outcome: Outcome) -> Outcome:
+        """Record an end without an answer, with what the sender is told; a claimed turn is folded with it."""
+        visible = await self._prepare_notice(walk) if walk.reply is not None else Visible((), "", frozenset())
+        if walk.log is None:
+            await self._end(walk, outcome, visible)
+            return outcome
+        close_conversation(walk.log, visible.text or f"[{outcome.kind}: {outcome.reason}]", self._clock.now())
+        try:
+            await self._finish(walk, walk.log, outcome, visible, "aborted" if outcome.kind == "stopped" else "failed")
+        except Superseded:  # the conversation belongs to somebody else now; the message still needs its end
+            self._recent.forget(walk.accepted.session)
+            await self._end(walk, outcome, visible)
+        return outcome
+
+    # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
+
+    async def _prepare(self, walk: Walk, outbound: Outbound, result: TurnResult | None) -> Visible:
+        ctx = DeliveryContext(ids=walk.ids, emit=walk.emit, inbound=walk.inbound, outbound=outbound, turn=result)
+        return make_visible(await self._ring(ctx), self._capabilities(walk))
+
+    async def _prepare_notice(self, walk: Walk) -> Visible:
+        reply = walk.reply or Outbound(text="")
+        try:
+            return await self._prepare(walk, reply, None)
+        except Exception:  # a delivery layer is a stranger; the sender must be told all the same
+            log.exception("a delivery layer failed on a notice; it goes out as it is")
+            return make_visible(reply, self._capabilities(walk))
+
+    def _capabilities(self, walk: Walk) -> Capabilities:
+        channel = self._channels.get(walk.inbound.channel)
+        return Capabilities() if channel is None else channel.capabilities
+
+    # ── the commits ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _finish(self, walk: Walk, turn: TurnLog, outcome: Outcome, visible: Visible, status: TurnStatus) -> None:
+        claim = turn.claim
+        units = self._store.plan(walk.accepted, visible.parts, claim.turn_id)
+        finish = Finish(
+            turn_id=claim.turn_id,
+            session=claim.session,
+            inbound_id=claim.inbound_id,
+            epoch=claim.epoch,
+            status=status,
+            steps=sum(1 for message in turn.messages if message.role == "assistant"),
+            events=turn.unlogged,
+            outcome=outcome,
+            units=units,
+        )
+
+        def committed() -> None:
+            self._recent.keep(claim.session, claim.version + 1, tuple(turn.conversation.next_messages))
+            self._recorded(walk, units)
+
+        with walk.deadline.paused():  # from here on the answer exists; its time cannot run out any more
+            await self._patiently(lambda: self._store.finish(finish, committed))
+
+    async def _end(self, walk: Walk, outcome: Outcome, visible: Visible) -> None:
+        units = self._store.plan(walk.accepted, visible.parts, None)
+        await self._patiently(
+            lambda: self._store.end(walk.accepted.id, outcome, units, lambda: self._recorded(walk, units))
+        )
+
+    def _recorded(self, walk: Walk, units: tuple[Unit, ...]) -> None:
+        """One step: the answer is on its way before the next message of the session may begin."""
+        walk.recorded = True
+        self._sender.enqueue(units)
+        walk.leave()
+
+    async def _patiently(self, commit: Callable[[], Awaitable[T]]) -> T:
+        """An outcome must be written. A full disk is waited out; the session waits with it, the others do not."""
+        wait = 0.5
+        while True:
+            try:
+                return await commit()
+            except StoreFailed as error:
+                log.error("cannot record the outcome, trying again in %g s: %s", wait, error)
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, 30.0)

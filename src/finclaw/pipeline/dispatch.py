@@ -1,0 +1,57 @@
+"""Stage 6: the message's turn in its session. Earlier tickets go first; then the turn is claimed, or taken up again."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from finclaw.agent.log import TurnLog
+from finclaw.kernel.context import Context
+from finclaw.kernel.envelope import Inbound, new_id
+from finclaw.kernel.log import bind_log_ids
+from finclaw.kernel.message import Append, Message, Source, Text
+from finclaw.kernel.port import Clock, ConversationStore
+from finclaw.pipeline.context import complete
+from finclaw.pipeline.walk import Walk
+from finclaw.sessions.conversation import Conversation, RecentConversations
+from finclaw.sessions.lane import Lanes
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedTurn:
+    context: Context
+    log: TurnLog
+
+
+class Dispatch:
+    def __init__(self, store: ConversationStore, lanes: Lanes, recent: RecentConversations, clock: Clock) -> None:
+        self._store = store
+        self._lanes = lanes
+        self._recent = recent
+        self._clock = clock
+
+    async def admit(self, walk: Walk, context: Context, reserve: Decimal) -> AdmittedTurn:
+        accepted = walk.accepted
+        with walk.deadline.paused():
+            await self._lanes.turn_of(accepted.session, accepted.ticket)
+        log = await self.claim(walk, reserve)
+        return AdmittedTurn(complete(context, log.claim, log.conversation.base_messages), log)
+
+    async def claim(self, walk: Walk, reserve: Decimal) -> TurnLog:
+        """From here on the turn is ours to end: begun with the input, or as far as its log says it had come."""
+        accepted = walk.accepted
+        kept = self._recent.get(accepted.session)
+        first = Append(self._input(accepted.inbound))
+        claim = await self._store.claim(accepted, [first], kept[0] if kept else None, reserve)
+        base = claim.base if claim.base is not None or kept is None else kept[1]
+        walk.log = TurnLog(self._store, claim, Conversation(base or (), claim.events, walk.emit))
+        walk.ids["turn_id"] = claim.turn_id
+        bind_log_ids(turn=claim.turn_id)
+        return walk.log
+
+    def _input(self, inbound: Inbound) -> Message:
+        return Message(
+            id=new_id(),
+            role="user",
+            blocks=(Text(inbound.text),),
+            source=Source("user", inbound.sender.id, inbound.sender.name),
+            created_at=self._clock.now(),
+        )

@@ -1,0 +1,65 @@
+"""The local engine: every accepted message gets a task of its own in this process."""
+
+import asyncio
+import logging
+
+from finclaw.kernel.event import Emit, MessageAccepted
+from finclaw.kernel.log import log_ids
+from finclaw.kernel.record import Accepted
+from finclaw.kernel.scope import Outcome
+from finclaw.pipeline.pipeline import Pipeline
+from finclaw.sessions.lane import Lanes
+
+log = logging.getLogger(__name__)
+
+
+class LocalEngine:
+    def __init__(self, pipeline: Pipeline, lanes: Lanes, emit: Emit) -> None:
+        self._pipeline = pipeline
+        self._lanes = lanes
+        self._emit = emit
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: dict[str, asyncio.Future[Outcome]] = {}
+
+    def submit(self, accepted: Accepted) -> None:
+        """Called in order of tickets, straight from the commit: the lane knows the message before it moves."""
+        self._lanes.expect(accepted.session, accepted.ticket)
+        self._emit(MessageAccepted(session=accepted.session, inbound_id=accepted.id, ticket=accepted.ticket))
+        task = asyncio.create_task(self._run(accepted), name=f"message {accepted.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, accepted: Accepted) -> None:
+        with log_ids(message=accepted.id, session=accepted.session):
+            try:
+                outcome = await self._pipeline.handle(accepted)
+            except Exception:  # it stays unfinished on disk, and the next start takes it up
+                log.exception("message %s could not be brought to an end", accepted.id)
+                return
+            log.info("%s", outcome.kind, extra={"ms": outcome.duration_ms, "reason": outcome.reason})
+        waiting = self._waiting.pop(accepted.id, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(outcome)
+
+    def ended(self, inbound_id: str) -> "asyncio.Future[Outcome]":
+        """Done when the message has ended. Many may wait; each must shield it from its own cancellation."""
+        return self._waiting.setdefault(inbound_id, asyncio.get_running_loop().create_future())
+
+    def forget(self, inbound_id: str) -> None:
+        """Nobody needs to be told about this one: it has ended, or never was."""
+        waiting = self._waiting.pop(inbound_id, None)
+        if waiting is not None:
+            waiting.cancel()
+
+    async def idle(self) -> None:
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    async def stop(self, grace: float) -> None:
+        """Let the messages on the road arrive; after `grace` seconds put the rest back for the next start."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=grace)
+        left = list(self._tasks)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)

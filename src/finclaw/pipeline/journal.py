@@ -1,0 +1,118 @@
+"""What the road writes down about itself: each stage's result, where it stopped, why, and how long it took."""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Literal
+
+from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.event import Emit, StageEnded
+from finclaw.kernel.port import Clock
+from finclaw.kernel.scope import Ids, OutcomeKind, StageEntry, StageResult
+
+STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute", "deliver")
+
+
+class Halt(Exception):
+    """A stage ended the road on purpose. `skip` is a quiet success, `abort` a failure; both have a reason."""
+
+    def __init__(
+        self,
+        kind: Literal["skip", "abort"],
+        reason: str,
+        *,
+        outcome: OutcomeKind,
+        reply: Outbound | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.kind: Literal["skip", "abort"] = kind
+        self.reason = reason
+        self.outcome: OutcomeKind = outcome
+        self.reply = reply
+
+
+def skip(reason: str) -> Halt:
+    return Halt("skip", reason, outcome="skipped")
+
+
+class Journal:
+    def __init__(self, clock: Clock, emit: Emit, ids: Ids) -> None:
+        self._clock = clock
+        self._emit = emit
+        self._ids = ids
+        self._started = clock.monotonic()
+        self._entries: list[StageEntry] = []
+        self._running: tuple[str, float] | None = None
+
+    @contextmanager
+    def stage(self, name: str) -> Generator[None]:
+        """Note one stage, whatever becomes of it. A stage that was entered is always in the journal."""
+        started = self._clock.monotonic()
+        self._running = (name, started)
+        try:
+            yield
+        except Halt as halt:
+            self._note(name, halt.kind, started, halt.reason)
+            raise
+        except asyncio.CancelledError:
+            self._note(name, "abort", started, "cancelled")
+            raise
+        except Exception as error:
+            self._note(name, "abort", started, f"{type(error).__name__}: {error}")
+            raise
+        self._note(name, "continue", started)
+
+    def _note(self, name: str, result: StageResult, started: float, reason: str = "") -> None:
+        ms = self._since(started)
+        self._running = None
+        self._entries.append(StageEntry(name, result, ms, reason))
+        self._emit(StageEnded(stage=name, result=result, duration_ms=ms, **self._ids))
+
+    @property
+    def entries(self) -> tuple[StageEntry, ...]:
+        """All stages so far. One that is still running stands there as continued: `deliver` writes its own outcome."""
+        if self._running is None:
+            return tuple(self._entries)
+        name, started = self._running
+        return (*self._entries, StageEntry(name, "continue", self._since(started)))
+
+    @property
+    def duration_ms(self) -> float:
+        return self._since(self._started)
+
+    def _since(self, moment: float) -> float:
+        return round((self._clock.monotonic() - moment) * 1000, 3)
+
+
+class Deadline:
+    """The time a message may take on the road. Its clock stands still while the message waits in the lane."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._timeout = asyncio.timeout(seconds)
+
+    async def __aenter__(self) -> "Deadline":
+        await self._timeout.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._timeout.__aexit__(kind, error, trace)
+
+    @property
+    def expired(self) -> bool:
+        return self._timeout.expired()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        loop = asyncio.get_running_loop()
+        ends = self._timeout.when()
+        left = self._left if ends is None else ends - loop.time()
+        self._timeout.reschedule(None)
+        try:
+            yield
+        finally:
+            if not self._timeout.expired():
+                self._timeout.reschedule(loop.time() + left)

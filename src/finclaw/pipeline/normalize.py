@@ -1,0 +1,63 @@
+"""Stage 1: the standard form of a message. The text a person wrote is kept as it is; only a copy is tidied."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from finclaw.kernel.envelope import Inbound
+from finclaw.pipeline.journal import skip
+
+_MENTION: Final = re.compile(r"<@!?([A-Za-z0-9_.:-]{1,128})>")
+_URL: Final = re.compile(r"https?://[^\s<>]{1,2000}", re.IGNORECASE)
+_TRAILING: Final = ".,;:!?\"'、。」』】…"
+_BRACKETS: Final = {")": "(", "]": "[", "}": "{"}
+
+
+@dataclass(frozen=True, slots=True)
+class NormalMessage:
+    """`inbound.text` is for the agent; `content` is one tidy line for matching, mentions taken out of its front."""
+
+    inbound: Inbound
+    content: str
+    mentions: tuple[str, ...]
+    urls: tuple[str, ...]
+    is_bot: bool
+
+
+def normalize(inbound: Inbound, our_id: str | None = None) -> NormalMessage:
+    if our_id is not None and inbound.sender.id == our_id:
+        raise skip("our own message")
+    if inbound.sender.is_bot:
+        raise skip("written by another bot: two bots could talk for ever")
+    if not inbound.text.strip() and not inbound.attachments:
+        raise skip("empty message")
+    return NormalMessage(
+        inbound=inbound,
+        content=_tidy(inbound.text),
+        mentions=tuple(dict.fromkeys(_MENTION.findall(inbound.text))),
+        urls=_urls(inbound.text),
+        is_bot=inbound.sender.is_bot,
+    )
+
+
+def _tidy(text: str) -> str:
+    line = " ".join(text.split())
+    while (front := _MENTION.match(line)) is not None:
+        line = line[front.end() :].lstrip()
+    return line
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_trim(found) for found in _URL.findall(text)))
+
+
+def _trim(url: str) -> str:
+    """Leave out the sentence's own punctuation, and a closing bracket that was never opened inside the address."""
+    while url and (url[-1] in _TRAILING or _unopened(url)):
+        url = url[:-1]
+    return url
+
+
+def _unopened(url: str) -> bool:
+    opening = _BRACKETS.get(url[-1])
+    return opening is not None and url.count(url[-1]) > url.count(opening)

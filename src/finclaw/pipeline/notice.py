@@ -1,0 +1,35 @@
+"""What the gateway says for itself, in the language the person wrote in."""
+
+from typing import Final, Literal
+
+from finclaw.kernel.envelope import Inbound, Outbound
+
+Notice = Literal["failed", "timeout", "poison", "expired", "stopped", "busy"]
+
+_ENGLISH: Final[dict[Notice, str]] = {
+    "failed": "Sorry, something went wrong and I could not answer this message. Please try again in a moment.",
+    "timeout": "Sorry, this took too long and I stopped. Please try again, perhaps with a smaller question.",
+    "poison": "Sorry, I could not finish this message after several tries, so I have set it aside. "
+    "Please ask in other words.",
+    "expired": "I was away when you wrote this, and it has been a while. Please ask again if you still want an answer.",
+    "stopped": "Stopped: the conversation was reset while I was answering.",
+    "busy": "The assistant behind me is not available right now. Please try again in a few minutes.",
+}
+
+_KOREAN: Final[dict[Notice, str]] = {
+    "failed": "죄송합니다. 문제가 생겨 이 메시지에 답하지 못했습니다. 잠시 후 다시 시도해 주세요.",
+    "timeout": "죄송합니다. 시간이 너무 오래 걸려 중단했습니다. 질문을 조금 줄여 다시 시도해 주세요.",
+    "poison": "죄송합니다. 여러 번 시도했지만 이 메시지를 처리하지 못했습니다. 다른 표현으로 다시 물어봐 주세요.",
+    "expired": "자리를 비운 사이에 보내신 메시지라 시간이 많이 지났습니다. 아직 필요하시면 다시 물어봐 주세요.",
+    "stopped": "대화가 초기화되어 답변을 중단했습니다.",
+    "busy": "지금은 답변을 드릴 수 없습니다. 몇 분 뒤에 다시 시도해 주세요.",
+}
+
+
+def notice(which: Notice, inbound: Inbound) -> Outbound:
+    words = _KOREAN if _has_hangul(inbound.text) else _ENGLISH
+    return Outbound(text=words[which], kind="notice", reply_to=inbound.message_id, thread=inbound.thread)
+
+
+def _has_hangul(text: str) -> bool:
+    return any("가" <= letter <= "힣" or "ㄱ" <= letter <= "ㆎ" for letter in text)

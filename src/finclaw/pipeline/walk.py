@@ -1,0 +1,58 @@
+"""One message on its way: what the stages and the message ring share about it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from finclaw.agent.log import TurnLog
+from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.record import Accepted
+from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
+from finclaw.pipeline.journal import Deadline, Halt, Journal
+
+
+@dataclass(slots=True, kw_only=True)
+class Walk(MessageContext):
+    accepted: Accepted
+    journal: Journal
+    deadline: Deadline
+    leave: Callable[[], None]
+    """Gives the lane to the next message. Idempotent."""
+    log: TurnLog | None = None
+    """Set once the turn is claimed: from then on its end must close the turn too."""
+    reply: Outbound | None = None
+    """What the sender is told when the road ends without an answer."""
+    recorded: bool = False
+    """The outcome is on disk."""
+
+    @staticmethod
+    def of(ctx: MessageContext) -> "Walk":
+        if not isinstance(ctx, Walk):
+            raise TypeError("a MessageContext that the pipeline did not make cannot walk the road")
+        return ctx
+
+    def ended(
+        self,
+        kind: OutcomeKind,
+        reason: str = "",
+        *,
+        reply: str | None = None,
+        result: TurnResult | None = None,
+    ) -> Outcome:
+        """The outcome as far as the journal goes."""
+        done = result or TurnResult(status="failed", text="")
+        return Outcome(
+            kind=kind,
+            reason=reason,
+            reply=reply,
+            turn_id=self.log.claim.turn_id if self.log else None,
+            stages=self.journal.entries,
+            tools=done.tools,
+            facts=done.facts,
+            usage=done.usage,
+            cost=done.cost,
+            duration_ms=self.journal.duration_ms,
+        )
+
+    def halted(self, halt: Halt) -> Outcome:
+        self.reply = halt.reply
+        return self.ended(halt.outcome, halt.reason, reply=halt.reply.text if halt.reply else None)

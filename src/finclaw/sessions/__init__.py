@@ -1,0 +1,1 @@
+"""Whose conversation it is: its messages, and the order of its turns."""

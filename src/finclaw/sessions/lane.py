@@ -1,0 +1,69 @@
+"""The order of turns in one session: who runs, who waits. Tickets are given by the store, in order of accept."""
+
+import asyncio
+
+
+class Lane:
+    """Open tickets of one session, lowest first. The first of them may run; the others wait for it to leave."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, asyncio.Future[None] | None] = {}
+
+    def expect(self, ticket: int) -> None:
+        self._open[ticket] = None
+
+    def leave(self, ticket: int) -> None:
+        """Finished, or given up: one step with handing over, so that nobody can slip in between or be forgotten."""
+        self._open.pop(ticket, None)
+        waiting = self._open.get(self._first) if self._open else None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    @property
+    def _first(self) -> int:
+        return min(self._open)
+
+    @property
+    def empty(self) -> bool:
+        return not self._open
+
+    def position(self, ticket: int) -> int:
+        """How many are before this ticket."""
+        return sum(1 for each in self._open if each < ticket)
+
+    async def turn_of(self, ticket: int) -> None:
+        """Wait until every earlier ticket has left."""
+        while self._open and self._first < ticket:
+            waiting = asyncio.get_running_loop().create_future()
+            self._open[ticket] = waiting
+            await waiting
+
+
+class Lanes:
+    """All lanes that have somebody in them. An idle session has no lane at all."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, Lane] = {}
+
+    def expect(self, session: str, ticket: int) -> None:
+        self._lanes.setdefault(session, Lane()).expect(ticket)
+
+    def leave(self, session: str, ticket: int) -> None:
+        lane = self._lanes.get(session)
+        if lane is not None:
+            lane.leave(ticket)
+            if lane.empty:
+                del self._lanes[session]
+
+    def position(self, session: str, ticket: int) -> int:
+        lane = self._lanes.get(session)
+        return 0 if lane is None else lane.position(ticket)
+
+    async def turn_of(self, session: str, ticket: int) -> None:
+        """Wait until every earlier ticket has left. Whoever waits must leave, also when it is cancelled."""
+        lane = self._lanes.get(session)
+        if lane is not None:
+            await lane.turn_of(ticket)
+
+    def __len__(self) -> int:
+        return len(self._lanes)

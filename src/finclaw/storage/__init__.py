@@ -1,0 +1,1 @@
+"""What lasts: implementations of the store ports."""

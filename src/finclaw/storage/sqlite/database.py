@@ -1,0 +1,73 @@
+"""Opening the database: pragmas, migrations, and errors in words that tell the operator what to do."""
+
+import secrets
+from pathlib import Path
+from typing import Literal
+
+import apsw
+
+from finclaw.errors import ConfigError, SessionError, StoreCorrupt, StoreFailed
+from finclaw.storage.sqlite.schema import MIGRATIONS
+
+Synchronous = Literal["FULL", "OFF"]
+
+
+def open_database(
+    path: Path, *, vfs: str | None = None, synchronous: Synchronous = "FULL", exclusive: bool = False
+) -> apsw.Connection:
+    """A connection in WAL mode with every commit on disk before it returns, migrated to this version.
+
+    `vfs` and `synchronous` exist for the power-loss tests, which prove that FULL is needed.
+    """
+    try:
+        db = apsw.Connection(str(path), vfs=vfs)
+        path.chmod(0o600)
+        if exclusive:
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.set_busy_timeout(5_000)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA synchronous = {synchronous}")
+        _migrate(db, path)
+    except apsw.Error as error:
+        raise explain(error, path) from error
+    return db
+
+
+def _migrate(db: apsw.Connection, path: Path) -> None:
+    version = int(db.pragma("user_version"))
+    if version > len(MIGRATIONS):
+        raise ConfigError(
+            f"{str(path)!r} was written by a newer FinClaw (schema {version}, this one knows {len(MIGRATIONS)}); "
+            "install that version or choose another directory with --state"
+        )
+    for number, migration in enumerate(MIGRATIONS[version:], start=version + 1):
+        with db:
+            db.execute(migration)
+            db.execute(f"PRAGMA user_version = {number}")
+            if number == 1:
+                db.execute("INSERT INTO meta VALUES ('name', ?), ('boot', 0)", (secrets.token_hex(4),))
+
+
+def begin_boot(db: apsw.Connection) -> tuple[str, int]:
+    """Raise the boot epoch: from now on no earlier process can commit. Returns the database's name and the epoch."""
+    with db:
+        db.execute("UPDATE meta SET value = value + 1 WHERE key = 'boot'")
+    name = str(db.execute("SELECT value FROM meta WHERE key = 'name'").get)
+    return name, boot_epoch(db)
+
+
+def boot_epoch(db: apsw.Connection) -> int:
+    return int(db.execute("SELECT value FROM meta WHERE key = 'boot'").get)
+
+
+def explain(error: apsw.Error, path: Path) -> SessionError:
+    where = repr(str(path))
+    match error:
+        case apsw.FullError():
+            return StoreFailed(f"the disk of {where} is full; free some space, nothing that was accepted is lost")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return StoreCorrupt(f"{where} is damaged ({error}); move it away or restore a copy, then start again")
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+            return StoreFailed(f"cannot write {where} ({error}); check the owner and permissions of the directory")
+        case _:
+            return StoreFailed(f"the database {where} refused a commit ({type(error).__name__}: {error})")

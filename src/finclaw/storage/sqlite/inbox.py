@@ -1,0 +1,154 @@
+"""Accepting and ending messages. Each function is one all-or-nothing piece of a group commit."""
+
+from datetime import datetime
+from typing import Any
+
+import apsw
+from msgspec.structs import replace
+
+from finclaw.errors import InboundConflict, SessionError
+from finclaw.kernel.crash import crash_point
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.record import Accepted, Counts, InboundRecord, Unit
+from finclaw.kernel.scope import Outcome
+from finclaw.storage.sqlite import outbox
+from finclaw.storage.sqlite.codec import (
+    Ids,
+    body_digest,
+    from_micros,
+    inbound_name,
+    read_inbound,
+    read_outcome,
+    to_micros,
+    write,
+)
+
+
+def accept(db: apsw.Connection, ids: Ids, inbound: Inbound, session: str, now: datetime) -> Accepted:
+    """Make the message ours, with the next ticket of its session; or recognise that it is ours already."""
+    name, digest = inbound_name(inbound), body_digest(inbound)
+    known = db.execute("SELECT id, digest FROM inbound WHERE name = ?", (name,)).fetchone()
+    if known is not None:
+        if known[1] != digest:
+            raise InboundConflict(f"message id {inbound.message_id!r} was already used for another text")
+        return _accepted(db, ids, int(known[0]), duplicate=True)
+    at = to_micros(now)
+    owner, ticket = _ticket(db, session, at)
+    db.execute(
+        "INSERT INTO inbound (name, digest, session, ticket, body, accepted_at) VALUES (?, ?, ?, ?, ?, ?)",
+        (name, digest, owner, ticket, write(inbound), at),
+    )
+    row = db.last_insert_rowid()
+    crash_point("accept:before_commit")
+    return Accepted(id=ids.inbound(row), session=session, ticket=ticket, inbound=inbound, accepted_at=now)
+
+
+def accept_again(db: apsw.Connection, ids: Ids, inbound_id: str, now: datetime) -> Accepted | None:
+    """Accept a question a second time, linked to the first; never a third time."""
+    first = _accepted(db, ids, must_row(ids, inbound_id))
+    if first.inbound.again_for is not None:
+        return None
+    again = replace(first.inbound, message_id=f"{first.inbound.message_id}#again", again_for=first.id)
+    accepted = accept(db, ids, again, first.session, now)
+    return None if accepted.duplicate else accepted
+
+
+def _ticket(db: apsw.Connection, session: str, at: int) -> tuple[int, int]:
+    owner, ticket = db.execute(
+        "INSERT INTO session (key, tickets, created_at) VALUES (?, 1, ?) "
+        "ON CONFLICT (key) DO UPDATE SET tickets = tickets + 1 RETURNING id, tickets",
+        (session, at),
+    ).fetchall()[0]
+    return int(owner), int(ticket)
+
+
+_ACCEPTED = (
+    "SELECT inbound.id, key, ticket, body, accepted_at, attempts FROM inbound JOIN session ON session.id = session "
+)
+
+
+def _accepted(db: apsw.Connection, ids: Ids, row: int, *, duplicate: bool = False) -> Accepted:
+    (found,) = db.execute(_ACCEPTED + "WHERE inbound.id = ?", (row,)).fetchall()
+    return _read_accepted(ids, found, duplicate=duplicate)
+
+
+def _read_accepted(ids: Ids, row: tuple[Any, ...], *, duplicate: bool = False) -> Accepted:
+    number, key, ticket, body, at, attempts = row
+    return Accepted(
+        id=ids.inbound(int(number)),
+        session=str(key),
+        ticket=int(ticket),
+        inbound=read_inbound(str(body)),
+        accepted_at=from_micros(int(at)),
+        attempts=int(attempts),
+        duplicate=duplicate,
+    )
+
+
+def unfinished(db: apsw.Connection, ids: Ids) -> list[Accepted]:
+    rows = db.execute(_ACCEPTED + "WHERE outcome IS NULL ORDER BY inbound.session, ticket")
+    return [_read_accepted(ids, row) for row in rows]
+
+
+def end(
+    db: apsw.Connection, ids: Ids, inbound_id: str, outcome: Outcome, units: tuple[Unit, ...], now: datetime
+) -> bool:
+    """Write the one outcome, and what the sender is told with it. False, and nothing, if there was one."""
+    row = must_row(ids, inbound_id)
+    db.execute(
+        "UPDATE inbound SET outcome = ?, state = 'ended', ended_at = ?, delivery = ? WHERE id = ? AND outcome IS NULL",
+        (write(outcome), to_micros(now), "pending" if units else "none", row),
+    )
+    if not db.changes():
+        return False
+    outbox.plan(db, row, units)
+    return True
+
+
+def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None:
+    row = ids.row(inbound_id)
+    found = db.execute(
+        "SELECT key, state, outcome, delivery, accepted_at, attempts, body FROM inbound "
+        "JOIN session ON session.id = session WHERE inbound.id = ?",
+        (row,),
+    ).fetchone()
+    if found is None:
+        return None
+    key, state, outcome, delivery, at, attempts, body = found
+    return InboundRecord(
+        inbound_id=inbound_id,
+        session=str(key),
+        account=read_inbound(str(body)).account,
+        state=state,
+        outcome=None if outcome is None else read_outcome(str(outcome)),
+        delivery=delivery,
+        accepted_at=from_micros(int(at)),
+        attempts=int(attempts),
+    )
+
+
+def counts(db: apsw.Connection) -> Counts:
+    waiting, running = db.execute(
+        "SELECT count(*) FILTER (WHERE state = 'received'), count(*) FILTER (WHERE state != 'received') "
+        "FROM inbound WHERE outcome IS NULL"
+    ).fetchall()[0]
+    ended, dead = db.execute(
+        "SELECT count(*), count(*) FILTER (WHERE outcome ->> 'kind' IN ('failed', 'expired', 'dropped')) "
+        "FROM inbound WHERE outcome IS NOT NULL"
+    ).fetchall()[0]
+    return Counts(
+        sessions=int(db.execute("SELECT count(*) FROM session").get),
+        waiting=int(waiting),
+        running=int(running),
+        ended=int(ended),
+        units_pending=int(db.execute("SELECT count(*) FROM unit WHERE state IN ('planned', 'sending', 'unknown')").get),
+        dead_letters=int(dead),
+        units_dead=int(db.execute("SELECT count(*) FROM unit WHERE state = 'dead'").get),
+    )
+
+
+def must_row(ids: Ids, public: str) -> int:
+    row = ids.row(public)
+    if row is None:
+        raise SessionError(f"{public!r} is not an id of this database")
+    return row

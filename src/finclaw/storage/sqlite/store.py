@@ -1,0 +1,175 @@
+"""The store's ports on one SQLite database. Everything here is a hop to the writer; the SQL is next door."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+from msgspec.structs import replace
+
+from finclaw.kernel.crash import crash_point
+from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.message import Message, TurnEvent
+from finclaw.kernel.port import Clock
+from finclaw.kernel.record import Accepted, Claim, Counts, Finish, InboundRecord, TurnRecord, Unit
+from finclaw.kernel.scope import Outcome
+from finclaw.storage.sqlite import conversation, inbox, outbox
+from finclaw.storage.sqlite.codec import Ids
+from finclaw.storage.sqlite.database import begin_boot, open_database
+from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Work, Writer
+
+T = TypeVar("T")
+
+
+def open_store(
+    path: Path, clock: Clock, *, threaded: bool = True, database: apsw.Connection | None = None
+) -> "SqliteStore":
+    """Open and migrate; raises ConfigError, StoreFailed or StoreCorrupt. Needs the state lock and a running loop."""
+    db = database or open_database(path)
+    name, boot = begin_boot(db)
+    ledger = Ledger(db, path, boot)
+    loop = asyncio.get_running_loop()
+    writer = ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop)
+    return SqliteStore(writer, clock, Ids(name))
+
+
+class SqliteStore:
+    def __init__(self, writer: Writer, clock: Clock, ids: Ids) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._ids = ids
+
+    async def _commit(
+        self,
+        run: Callable[[apsw.Connection], T],
+        then: Callable[[T], None] | None = None,
+        *,
+        lazy: bool = False,
+    ) -> T:
+        """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._writer.submit(Work(run, future, then), lazy=lazy)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if not future.done():
+                await asyncio.wait([future])
+            if not future.cancelled():
+                future.exception()  # seen; the cancellation is what the caller hears
+            raise
+
+    # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def accept(self, inbound: Inbound, session: str, then: Callable[[Accepted], None]) -> Accepted:
+        def committed(accepted: Accepted) -> None:
+            crash_point("accept:after_commit")
+            if not accepted.duplicate:
+                then(accepted)
+
+        now = self._clock.now()
+        return await self._commit(lambda db: inbox.accept(db, self._ids, inbound, session, now), committed)
+
+    async def end(self, inbound_id: str, outcome: Outcome, units: Sequence[Unit], then: Callable[[], None]) -> bool:
+        now = self._clock.now()
+        return await self._commit(
+            lambda db: inbox.end(db, self._ids, inbound_id, outcome, tuple(units), now),
+            lambda done: then() if done else None,
+        )
+
+    async def unfinished(self) -> Sequence[Accepted]:
+        return await self._commit(lambda db: inbox.unfinished(db, self._ids))
+
+    async def find(self, inbound_id: str) -> InboundRecord | None:
+        return await self._commit(lambda db: inbox.find(db, self._ids, inbound_id))
+
+    # ── conversations ───────────────────────────────────────────────────────────────────────────────────────
+
+    async def claim(
+        self, accepted: Accepted, first: Sequence[TurnEvent], known_version: int | None, reserve: Decimal
+    ) -> Claim:
+        now = self._clock.now()
+        claim = await self._commit(
+            lambda db: conversation.claim(db, self._ids, accepted, first, known_version, reserve, now)
+        )
+        crash_point("claim:after_commit")
+        return claim
+
+    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent]) -> None:
+        await self._commit(lambda db: conversation.record(db, self._ids, claim, seq, events))
+
+    async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
+        def committed(done: bool) -> None:
+            crash_point("finish:after_commit")
+            if done:
+                then()
+
+        now = self._clock.now()
+        return await self._commit(lambda db: conversation.finish(db, self._ids, finish, now), committed)
+
+    async def release(self, claim: Claim) -> None:
+        await self._commit(lambda db: conversation.release(db, self._ids, claim))
+
+    async def messages(self, session: str) -> Sequence[Message]:
+        def read(db: apsw.Connection) -> tuple[Message, ...]:
+            row = conversation.session_row(db, session)
+            return () if row is None else conversation.messages(db, row)
+
+        return await self._commit(read)
+
+    async def reset(self, session: str) -> None:
+        await self._commit(lambda db: conversation.reset(db, session))
+
+    async def turns(self, limit: int) -> Sequence[TurnRecord]:
+        return await self._commit(lambda db: conversation.turns(db, self._ids, limit))
+
+    # ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[Unit, ...]:
+        row = inbox.must_row(self._ids, accepted.id)
+        now = self._clock.now()
+        return tuple(
+            Unit(
+                id=self._ids.unit(row, seq),
+                session=accepted.session,
+                inbound_id=accepted.id,
+                turn_id=turn_id,
+                seq=seq,
+                channel=accepted.inbound.channel,
+                account=accepted.inbound.account,
+                conversation=accepted.inbound.conversation,
+                outbound=outbound,
+                planned_at=now,
+                state="planned" if seq else "sending",
+            )
+            for seq, outbound in enumerate(outbounds)
+        )
+
+    async def pending(self) -> Sequence[Unit]:
+        return await self._commit(lambda db: outbox.pending(db, self._ids))
+
+    async def settle(self, *units: Unit, lazy: bool = False) -> None:
+        def run(db: apsw.Connection) -> None:
+            for unit in units:
+                outbox.settle(db, self._ids, unit)
+
+        await self._commit(run, lazy=lazy)
+        crash_point("receipt:after_commit")
+
+    async def ask_again(self, stale: Unit, then: Callable[[Accepted], None]) -> Accepted | None:
+        now = self._clock.now()
+
+        def run(db: apsw.Connection) -> Accepted | None:
+            outbox.settle(db, self._ids, replace(stale, state="expired"))
+            return inbox.accept_again(db, self._ids, stale.inbound_id, now)
+
+        return await self._commit(run, lambda accepted: then(accepted) if accepted else None)
+
+    # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def counts(self) -> Counts:
+        return await self._commit(inbox.counts)
+
+    async def close(self) -> None:
+        await self._writer.close()

@@ -1,0 +1,182 @@
+"""Group commit. Whoever wants something on disk hands in a piece of work; all that wait share one commit.
+
+Each piece is a SAVEPOINT: one that fails takes nobody with it. A failed COMMIT fails them all, and none happened.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import apsw
+
+from finclaw.errors import SessionError, StoreFailed, Superseded
+from finclaw.storage.sqlite.database import boot_epoch, explain
+
+T = TypeVar("T")
+
+GROUP_LIMIT: Final = 256
+LAZY_SECONDS: Final = 0.02
+"""How long a receipt waits for somebody else's commit before it gets one of its own."""
+
+
+class Work(Generic[T]):
+    """One all-or-nothing piece. `then` runs on the loop after the commit, whoever still waits or not."""
+
+    __slots__ = ("future", "run", "then")
+
+    def __init__(
+        self,
+        run: Callable[[apsw.Connection], T],
+        future: "asyncio.Future[T]",
+        then: Callable[[T], None] | None = None,
+    ) -> None:
+        self.run = run
+        self.future = future
+        self.then = then
+
+    def settle(self, answer: T | BaseException) -> None:
+        if isinstance(answer, BaseException):
+            if not self.future.done():
+                self.future.set_exception(answer)
+            return
+        if self.then is not None:
+            self.then(answer)
+        if not self.future.done():
+            self.future.set_result(answer)
+
+
+class Ledger:
+    """The connection and the epoch under which this process may write to it."""
+
+    def __init__(self, db: apsw.Connection, path: Path, boot: int) -> None:
+        self._db = db
+        self._path = path
+        self._boot = boot
+
+    def commit(self, group: Sequence[Work[Any]]) -> list[Any]:
+        """Commit a group; gives each work's answer, or the error that kept it out."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            if boot_epoch(self._db) != self._boot:
+                raise Superseded("another gateway has taken over this state directory; this one must stop")
+            answers = [self._piece(work) for work in group]
+            self._db.execute("COMMIT")
+        except (apsw.Error, SessionError) as error:
+            self._undo()
+            failure = explain(error, self._path) if isinstance(error, apsw.Error) else error
+            return [failure] * len(group)
+        return answers
+
+    def _piece(self, work: Work[Any]) -> Any:
+        self._db.execute("SAVEPOINT piece")
+        try:
+            answer = work.run(self._db)
+        except Exception as error:  # it belongs to whoever asked for this piece, and travels to them
+            if not self._db.in_transaction:  # SQLite gave the whole transaction up (full disk, failed read)
+                raise
+            self._db.execute("ROLLBACK TO piece")
+            answer = explain(error, self._path) if isinstance(error, apsw.Error) else error
+        self._db.execute("RELEASE piece")
+        return answer
+
+    def _undo(self) -> None:
+        if self._db.in_transaction:
+            with suppress(apsw.Error):  # it is rolled back all the same; the first error is the one to tell
+                self._db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class Writer(Protocol):
+    def submit(self, work: Work[Any], *, lazy: bool = False) -> None:
+        """Never raises, never waits. A lazy work rides with the next group."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ThreadWriter:
+    """Commits on a thread of its own: while one group is on its way to the disk, the next gathers."""
+
+    def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
+        self._ledger = ledger
+        self._loop = loop
+        self._queue: queue.SimpleQueue[Work[Any] | None] = queue.SimpleQueue()
+        self._lazy: list[Work[Any]] = []
+        self._thread = threading.Thread(target=self._run, name="finclaw-store", daemon=True)
+        self._thread.start()
+        self._closed = False
+
+    def submit(self, work: Work[Any], *, lazy: bool = False) -> None:
+        if self._closed:
+            work.settle(StoreFailed("the store is closed"))
+        elif lazy:
+            if not self._lazy:
+                self._loop.call_later(LAZY_SECONDS, self._flush)
+            self._lazy.append(work)
+        else:
+            self._flush()
+            self._queue.put(work)
+
+    def _flush(self) -> None:
+        for work in self._lazy:
+            self._queue.put(work)
+        self._lazy.clear()
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            group = [first]
+            ending = False
+            while len(group) < GROUP_LIMIT and not ending:
+                try:
+                    work = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if work is None:
+                    ending = True
+                else:
+                    group.append(work)
+            answers = self._ledger.commit(group)
+            self._loop.call_soon_threadsafe(_settle, group, answers)
+            if ending:
+                break
+        self._ledger.close()
+
+    async def close(self) -> None:
+        self._flush()
+        self._closed = True
+        self._queue.put(None)
+        await self._loop.run_in_executor(None, self._thread.join)
+
+
+class LoopWriter:
+    """Commits on the event loop itself: slower, and the same every time, for tests on a virtual clock."""
+
+    def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
+        self._ledger = ledger
+        self._loop = loop
+        self._group: list[Work[Any]] = []
+
+    def submit(self, work: Work[Any], *, lazy: bool = False) -> None:
+        if not self._group:
+            self._loop.call_soon(self._run)
+        self._group.append(work)
+
+    def _run(self) -> None:
+        group, self._group = self._group, []
+        _settle(group, self._ledger.commit(group))
+
+    async def close(self) -> None:
+        if self._group:
+            self._run()
+        self._ledger.close()
+
+
+def _settle(group: Sequence[Work[Any]], answers: Sequence[Any]) -> None:
+    for work, answer in zip(group, answers, strict=True):
+        work.settle(answer)

@@ -1,0 +1,104 @@
+"""What a chaos run leaves behind: a history of what the outside saw, one JSON object a line, and the final rows.
+
+The platform writes the history while the gateway is being killed; the checker reads it afterwards.
+"""
+
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import msgspec
+from msgspec import Struct
+
+
+class SentIn(Struct, frozen=True, tag="sent_in"):
+    """A person wrote message number `n` of a conversation. Message ids are unique in the whole history."""
+
+    conversation: str
+    n: int
+    message_id: str
+
+
+class Acked(Struct, frozen=True, tag="acked"):
+    """The gateway told the platform that it has the message: from here on it may not be lost."""
+
+    message_id: str
+
+
+class ReplySeen(Struct, frozen=True, tag="reply_seen"):
+    """A person could read this. `attempt` counts how often this token was shown."""
+
+    conversation: str
+    reply_to: str | None
+    token: str
+    text: str
+    attempt: int = 1
+
+
+HistoryEvent = SentIn | Acked | ReplySeen
+
+
+class InboundRow(Struct, frozen=True, kw_only=True):
+    """`message_id` is the platform's; `outcome` is None while the message has not ended.
+
+    `again_for` is the inbound whose stale answer this one replaces: nobody wrote it, and it comes when it comes.
+    """
+
+    id: str
+    message_id: str
+    session: str
+    ticket: int
+    outcome: str | None
+    again_for: str | None = None
+
+
+class TurnRow(Struct, frozen=True, kw_only=True):
+    id: str
+    inbound_id: str
+
+
+class UnitRow(Struct, frozen=True, kw_only=True):
+    """`id` is the token; `turn_id` is None for what the gateway says by itself."""
+
+    id: str
+    inbound_id: str
+    turn_id: str | None
+    seq: int
+    state: str
+    doubts: int = 0
+
+
+class Rows(Struct, frozen=True, kw_only=True):
+    """What the database holds once the gateway has drained."""
+
+    inbound: tuple[InboundRow, ...] = ()
+    turns: tuple[TurnRow, ...] = ()
+    units: tuple[UnitRow, ...] = ()
+
+
+class History:
+    """Collects events in memory and, given a path, appends each to the file at once."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.events: list[HistoryEvent] = []
+        self._file: IO[bytes] | None = path.open("ab", buffering=0) if path is not None else None
+
+    def write(self, event: HistoryEvent) -> None:
+        self.events.append(event)
+        if self._file is not None:
+            self._file.write(msgspec.json.encode(event) + b"\n")
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def read_history(path: Path) -> list[HistoryEvent]:
+    decode = msgspec.json.Decoder(HistoryEvent).decode
+    return [decode(line) for line in path.read_bytes().splitlines() if line]

@@ -1,0 +1,71 @@
+"""Arguments as the model wrote them, checked against the tool's schema before anybody acts on them."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, cast
+
+from finclaw.errors import ExtensionError, InvalidArguments
+from finclaw.kernel.chunk import ToolSpec
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError, Validator
+
+_LONGEST_COMPLAINT = 300
+"""A complaint quotes the value; a model that wrote a page by mistake need not read it again."""
+
+
+class ArgumentCheck:
+    """Checks arguments, and keeps one compiled validator per tool name, replaced when the tool's schema is."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, tuple[dict[str, Any], Validator]] = {}
+
+    def check(self, spec: ToolSpec, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments with the schema's defaults filled in. Raises InvalidArguments with everything that is wrong.
+
+        Defaults become part of the arguments because policy, approvals and the log must see what will really run.
+        """
+        complete = with_defaults(spec.input_schema, args)
+        complaints = [_complaint(error) for error in self._validator(spec).iter_errors(complete)]
+        if complaints:
+            listed = "\n".join(f"- {each}" for each in complaints)
+            raise InvalidArguments(f"Invalid input for {spec.name}:\n{listed}\nCorrect it and call the tool again.")
+        return complete
+
+    def _validator(self, spec: ToolSpec) -> "Validator":
+        schema, validator = self._compiled.get(spec.name, (None, None))
+        if validator is None or schema is not spec.input_schema:
+            validator = _compile(spec)
+            self._compiled[spec.name] = (spec.input_schema, validator)
+        return validator
+
+
+def with_defaults(schema: Mapping[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the arguments in which every absent property that has a default has it, in nested objects too."""
+    complete = dict(args)
+    for name, part in cast("Mapping[str, Mapping[str, Any]]", schema.get("properties", {})).items():
+        if name not in complete and "default" in part:
+            complete[name] = deepcopy(part["default"])
+        value = complete.get(name)
+        if isinstance(value, dict) and "properties" in part:
+            complete[name] = with_defaults(part, cast("dict[str, Any]", value))
+    return complete
+
+
+def _compile(spec: ToolSpec) -> "Validator":
+    # Imported with the first tool call: its 23 ms would be paid by every command line that calls none.
+    import jsonschema_rs  # noqa: PLC0415
+
+    try:
+        # Offline, because a schema from a stranger's server must not make us fetch addresses.
+        return jsonschema_rs.validator_for(spec.input_schema, offline=True)
+    except jsonschema_rs.ValidationError as error:
+        raise ExtensionError(f"tool {spec.name!r} has an input schema that cannot be used: {error.message}") from error
+
+
+def _complaint(error: "ValidationError") -> str:
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+    message = error.message
+    if len(message) > _LONGEST_COMPLAINT:
+        message = message[: _LONGEST_COMPLAINT - 1] + "…"
+    return f"{path.removeprefix('.')}: {message}" if path else message

@@ -1,0 +1,100 @@
+"""The API's routes. A handler gets the authenticated principal; who may call it is in the table at the end."""
+
+import asyncio
+import math
+import re
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from finclaw.kernel.port import Gateway
+from finclaw.kernel.record import InboundRecord
+from finclaw.web.errors import ApiError, too_large
+from finclaw.web.principal import MessageBody, Principal, Scope, inbound, owns
+from finclaw.web.respond import json_response
+from finclaw.web.settings import WebSettings
+from finclaw.web.view import AcceptedView, StatusView, TurnsView, message_view
+
+Handler = Callable[[web.Request, Principal], Awaitable[web.Response]]
+
+_decode_body = msgspec.json.Decoder(MessageBody).decode
+
+
+class Route(NamedTuple):
+    method: str
+    path: str
+    scope: Scope
+    handler: Handler
+
+
+class Api:
+    """What a client may ask of the gateway. `stopping` lets waiting clients go when the server ends."""
+
+    def __init__(self, gateway: Gateway, settings: WebSettings) -> None:
+        self._gateway = gateway
+        self._settings = settings
+        self.stopping = asyncio.Event()
+
+    async def post_message(self, request: web.Request, principal: Principal) -> web.Response:
+        accepted = await self._gateway.accept(inbound(principal, await self._body(request)))
+        return json_response(AcceptedView(accepted.id, accepted.duplicate), status=202)
+
+    async def get_message(self, request: web.Request, principal: Principal) -> web.Response:
+        seconds = min(_wait(request), self._settings.wait_limit)
+        inbound_id = request.match_info["inbound_id"]
+        record = await self._gateway.wait(inbound_id, 0)
+        if record is None or not owns(principal, record):  # one answer for both: an id tells nothing about others
+            raise ApiError(404, "no_such_message", "there is no such message in this account")
+        if record.state != "ended" and seconds > 0:
+            record = await self._later(inbound_id, seconds) or record
+        return json_response(message_view(record))
+
+    async def get_turns(self, request: web.Request, _: Principal) -> web.Response:
+        text = request.query.get("limit", "50")
+        if not re.fullmatch("[1-9][0-9]{0,2}", text) or int(text) > 500:
+            raise ApiError(400, "bad_request", "limit must be a whole number from 1 to 500")
+        return json_response(TurnsView(await self._gateway.turns(int(text))))
+
+    async def get_status(self, _: web.Request, __: Principal) -> web.Response:
+        counts = await self._gateway.counts()
+        return json_response(StatusView(ready=self._gateway.ready, market=self._gateway.market, counts=counts))
+
+    async def _body(self, request: web.Request) -> MessageBody:
+        if request.content_type != "application/json":
+            raise ApiError(415, "not_json", "send JSON, with the header `Content-Type: application/json`")
+        if (request.content_length or 0) > self._settings.max_body:
+            raise too_large(self._settings.max_body)
+        try:
+            return _decode_body(await request.read())
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:  # its message names the field
+            raise ApiError(400, "bad_request", f"the body does not fit: {error}") from error
+
+    async def _later(self, inbound_id: str, seconds: float) -> InboundRecord | None:
+        ended = asyncio.ensure_future(self._gateway.wait(inbound_id, seconds))
+        stopping = asyncio.ensure_future(self.stopping.wait())
+        try:
+            await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return ended.result() if ended.done() else None
+        finally:
+            ended.cancel()
+            stopping.cancel()
+
+    def routes(self) -> tuple[Route, ...]:
+        return (
+            Route("POST", "/api/v1/messages", "messages", self.post_message),
+            Route("GET", "/api/v1/messages/{inbound_id}", "messages", self.get_message),
+            Route("GET", "/api/v1/turns", "status", self.get_turns),
+            Route("GET", "/api/v1/status", "status", self.get_status),
+        )
+
+
+def _wait(request: web.Request) -> float:
+    try:
+        seconds = float(request.query.get("wait", "0"))
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:  # false for nan, too
+        raise ApiError(400, "bad_request", "wait must be a number of seconds, 0 or more")
+    return seconds

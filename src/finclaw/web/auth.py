@@ -1,0 +1,78 @@
+"""The doorkeeper: is this request from here, and who sends it? Everything is decided from the headers alone.
+
+Order matters and is fixed: the place (Host and Origin), the limiter, the token, the scope. The limiter comes before
+the token so that guesses are never free, and nothing in a request can switch it off.
+"""
+
+import hmac
+from collections.abc import Callable
+
+from finclaw.kernel.secret import Secret
+from finclaw.web.errors import ApiError
+from finclaw.web.principal import Principal, Scope
+
+_HOW = "send the header `Authorization: Bearer TOKEN` with the token from the file `token` in the state directory"
+
+
+def check_place(host: str | None, origin: str | None, port: int) -> None:
+    """A page elsewhere can make a browser call us; it cannot make it lie about where the page came from."""
+    names = ("127.0.0.1", "localhost", "[::1]")
+    allowed = {f"{name}:{port}" for name in names}
+    if port == 80:
+        allowed.update(names)
+    if host is None or host.lower() not in allowed:
+        raise ApiError(403, "wrong_host", f"this gateway answers only as 127.0.0.1:{port} or localhost:{port}")
+    if origin is not None and origin.lower() != f"http://{host.lower()}":
+        raise ApiError(403, "wrong_origin", "requests from other sites are refused; call the API from a program")
+
+
+class Throttle:
+    """Wrong tokens fill a bucket that empties slowly; while it is full, nobody is let in to try."""
+
+    def __init__(self, now: Callable[[], float], *, burst: int = 20, per_second: float = 1.0) -> None:
+        self._now = now
+        self._burst = burst
+        self._per_second = per_second
+        self._level = 0.0
+        self._at = now()
+
+    def check(self) -> None:
+        self._drain()
+        if self._level > self._burst - 1:
+            raise ApiError(429, "slow_down", "too many wrong tokens; wait a few seconds and send the right one")
+
+    def failed(self) -> None:
+        self._drain()
+        self._level += 1
+
+    def _drain(self) -> None:
+        now = self._now()
+        self._level = max(0.0, self._level - (now - self._at) * self._per_second)
+        self._at = now
+
+
+class Doorkeeper:
+    """Knows one token and the principal it stands for."""
+
+    def __init__(self, token: Secret, principal: Principal, throttle: Throttle) -> None:
+        self._token = token
+        self._principal = principal
+        self._throttle = throttle
+
+    def admit(self, authorization: str | None, scope: Scope) -> Principal:
+        self._throttle.check()
+        if authorization is None:
+            raise ApiError(401, "no_token", f"this needs the token; {_HOW}")
+        if not self._matches(authorization):
+            self._throttle.failed()
+            raise ApiError(401, "wrong_token", f"this is not the token; {_HOW}")
+        if scope not in self._principal.scopes:
+            raise ApiError(403, "no_scope", f"this token may not do this; it lacks the scope {scope}")
+        return self._principal
+
+    def _matches(self, authorization: str) -> bool:
+        scheme, _, given = authorization.partition(" ")
+        expected = self._token.reveal().encode()
+        # A header may hold any bytes; compare_digest takes text only if it is ASCII.
+        same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), expected)
+        return same and scheme.lower() == "bearer"

@@ -1,0 +1,59 @@
+"""Who speaks through the HTTP door: the token's holder, whatever a request says about itself."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from finclaw.kernel.envelope import Inbound, Sender
+from finclaw.kernel.record import InboundRecord
+
+CHANNEL = "web"
+
+Scope = Literal["messages", "status", "impersonate"]
+
+
+class Principal(Struct, frozen=True):
+    """An authenticated holder of a token. Roles and scopes are bound here, by the server, and nowhere else.
+
+    `name` is made of letters, digits and dashes, so that `name/label` can mean only one thing.
+    """
+
+    name: str
+    roles: tuple[str, ...] = ()
+    scopes: frozenset[Scope] = frozenset()
+
+
+OWNER = Principal("owner", ("owner",), frozenset({"messages", "status"}))
+
+Id = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class MessageBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What may be posted. `sender` is a label inside the principal's account, never an identity."""
+
+    message_id: Id
+    text: str
+    conversation: Id = "main"
+    sender: Id | None = None
+
+
+def inbound(principal: Principal, body: MessageBody) -> Inbound:
+    return Inbound(
+        channel=CHANNEL,
+        account=principal.name,
+        conversation=body.conversation,
+        message_id=body.message_id,
+        sender=_sender(principal, body.sender),
+        text=body.text,
+    )
+
+
+def _sender(principal: Principal, label: str | None) -> Sender:
+    if label is None:
+        return Sender(principal.name, roles=principal.roles)
+    roles = principal.roles if "impersonate" in principal.scopes else ()
+    return Sender(f"{principal.name}/{label}", name=label, roles=roles)
+
+
+def owns(principal: Principal, record: InboundRecord) -> bool:
+    return record.account == principal.name

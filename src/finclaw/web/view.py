@@ -1,0 +1,74 @@
+"""Messages, turns and outcomes as the API and `finclaw ask --json` tell them: one shape for both."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from msgspec import Struct
+
+from finclaw.kernel.chunk import Usage
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.record import Counts, DeliveryState, InboundRecord, InboundState, TurnRecord
+from finclaw.kernel.scope import Outcome, OutcomeKind, ToolUse
+
+
+class OutcomeView(Struct, frozen=True, kw_only=True):
+    """How a message ended; all empty while it has not."""
+
+    outcome: OutcomeKind | None = None
+    reason: str = ""
+    reply: str | None = None
+    turn_id: str | None = None
+    stages_executed: tuple[str, ...] = ()
+    tools: tuple[ToolUse, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    usage: Usage = Usage()
+    cost: Decimal = Decimal(0)
+    duration_ms: float = 0.0
+
+
+class MessageView(OutcomeView, frozen=True, kw_only=True):
+    inbound_id: str
+    session: str
+    state: InboundState
+    delivery: DeliveryState
+
+
+class AcceptedView(Struct, frozen=True):
+    inbound_id: str
+    duplicate: bool
+
+
+class TurnsView(Struct, frozen=True):
+    items: Sequence[TurnRecord]
+
+
+class StatusView(Struct, frozen=True, kw_only=True):
+    ready: bool
+    market: str
+    counts: Counts
+
+
+def outcome_view(outcome: Outcome) -> OutcomeView:
+    return OutcomeView(
+        outcome=outcome.kind,
+        reason=outcome.reason,
+        reply=outcome.reply,
+        turn_id=outcome.turn_id,
+        stages_executed=outcome.stages_executed,
+        tools=outcome.tools,
+        facts=outcome.facts,
+        usage=outcome.usage,
+        cost=outcome.cost,
+        duration_ms=outcome.duration_ms,
+    )
+
+
+def message_view(record: InboundRecord) -> MessageView:
+    ended = outcome_view(record.outcome) if record.outcome else OutcomeView()
+    return MessageView(
+        inbound_id=record.inbound_id,
+        session=record.session,
+        state=record.state,
+        delivery=record.delivery,
+        **{name: getattr(ended, name) for name in OutcomeView.__struct_fields__},
+    )

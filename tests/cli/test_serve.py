@@ -1,0 +1,197 @@
+"""The gateway as a process: starting, being found, being asked, stopping, and everything that can be in its way."""
+
+import json
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import clean_environment, finclaw
+
+
+@dataclass
+class Running:
+    process: subprocess.Popen[str]
+    state: Path
+
+    @property
+    def url(self) -> str:
+        return json.loads((self.state / "gateway.json").read_text())["url"]
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        """The exit code and everything it printed."""
+        self.process.send_signal(how)
+        out, _ = self.process.communicate(timeout=15)
+        return self.process.returncode, out
+
+
+@contextmanager
+def serving(state: Path, *args: str) -> Generator[Running]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "finclaw", "serve", "--port", "0", "--state", str(state), *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=clean_environment(),
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while not (state / "gateway.json").exists():
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < deadline, "the gateway did not start"
+            time.sleep(0.02)
+        yield Running(process, state)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def test_a_first_day(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with serving(state) as gateway:
+        with urllib.request.urlopen(gateway.url + "/readyz") as response:
+            assert response.status == 200
+        asked = finclaw("ask", "What is AAPL trading at?", "--state", state)
+        assert (asked.code, asked.err) == (0, "")
+        assert "AAPL" in asked.out
+        status = json.loads(finclaw("status", "--json", "--state", state).out)
+        assert (status["running"], status["ready"], status["url"]) == (True, True, gateway.url)
+        assert (status["pid"], status["market"]) == (gateway.process.pid, "demo")
+        assert status["counts"]["ended"] == 1
+        code, out = gateway.stop()
+    token = (state / "token").read_text().strip()
+    assert code == 0
+    assert token in out
+    assert "DEMO" in out
+    assert not (state / "gateway.json").exists()
+
+    with serving(state) as gateway:  # the second day: the same token, not shown again
+        _, out = gateway.stop(signal.SIGINT)
+    assert gateway.process.returncode == 0
+    assert token not in out
+    assert (state / "token").read_text().strip() == token
+    assert "no gateway runs" in finclaw("status", "--state", state).out
+
+
+def test_the_whole_outcome_with_and_without_a_gateway(tmp_path: Path) -> None:
+    keys = {
+        "outcome",
+        "reply",
+        "turn_id",
+        "stages_executed",
+        "tools",
+        "facts",
+        "usage",
+        "cost",
+        "duration_ms",
+        "reason",
+    }
+    question = ("ask", "--json", "--state", tmp_path, "삼성전자 현재 주가 알려줘")
+    here = json.loads(finclaw(*question).out)
+    with serving(tmp_path):
+        there = json.loads(finclaw(*question).out)
+    for outcome in (here, there):
+        assert set(outcome) == keys
+        assert outcome["outcome"] == "answered"
+        assert outcome["stages_executed"][-1] == "deliver"
+        assert [tool["status"] for tool in outcome["tools"]] == ["ok"]
+        assert outcome["facts"]
+        assert isinstance(outcome["cost"], str)
+
+
+def test_the_question_may_come_by_a_pipe(tmp_path: Path) -> None:
+    for text in ([], ["-"]):
+        ended = finclaw("ask", *text, "--state", tmp_path, stdin="What is AAPL trading at?\n")
+        assert ended.code == 0
+        assert "AAPL" in ended.out
+
+
+def test_two_who_ask_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "finclaw", "ask", "What is AAPL trading at?", "--state", str(tmp_path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, env=clean_environment()) for _ in range(2)]
+    assert all(b"AAPL" in each.communicate(timeout=60)[0] for each in both)
+    assert [each.returncode for each in both] == [0, 0]
+
+
+def test_a_second_gateway_leaves_at_once_and_the_first_goes_on(tmp_path: Path) -> None:
+    with serving(tmp_path) as first:
+        port = first.url.rpartition(":")[2]
+        for choice in ("0", port):  # another port, and the very same
+            began = time.monotonic()
+            second = finclaw("serve", "--port", choice, "--state", tmp_path)
+            assert time.monotonic() - began < 2
+            assert second.code == 1
+            assert "another gateway" in second.line()
+            assert "--state" in second.line()
+        assert finclaw("ask", "What is AAPL trading at?", "--state", tmp_path).code == 0
+
+
+def test_after_a_kill_a_new_one_starts_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as first:
+        first.stop(signal.SIGKILL)
+    assert (tmp_path / "gateway.json").exists()  # points nowhere now
+    assert finclaw("ask", "What is AAPL trading at?", "--state", tmp_path).code == 0
+    assert "no gateway runs" in finclaw("status", "--state", tmp_path).out
+    (tmp_path / "gateway.json").unlink()
+    with serving(tmp_path) as second:
+        assert second.stop()[0] == 0
+
+
+def test_a_port_in_use_touches_nothing(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = finclaw("serve", "--port", str(port), "--state", tmp_path / "state")
+    assert ended.code == 1
+    assert ended.line() == (
+        f"finclaw: port {port} is in use by another program; stop it, or use --port N for another port"
+    )
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_token_for_everybody(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t" * 43)
+    (tmp_path / "token").chmod(0o644)
+    ended = finclaw("serve", "--port", "0", "--state", tmp_path)
+    assert ended.code == 2
+    assert "chmod 600" in ended.line()
+
+
+def test_a_place_where_nothing_can_be_written() -> None:
+    for command in (["serve", "--port", "0"], ["ask", "hi"]):
+        ended = finclaw(*command, "--state", "/proc/finclaw")
+        assert ended.code == 2
+        assert "cannot use the state directory" in ended.line()
+
+
+def test_a_damaged_database(tmp_path: Path) -> None:
+    (tmp_path / "finclaw.db").write_bytes(b"this is no database" * 1_000)
+    for command in (["serve", "--port", "0"], ["ask", "hi"], ["status"]):
+        ended = finclaw(*command, "--state", tmp_path)
+        assert ended.code == 1
+        assert "is damaged" in ended.line()
+
+
+@pytest.mark.parametrize("size", [0, 20_000])
+def test_a_disk_that_takes_no_more(tmp_path: Path, size: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "finclaw", "ask", "hi", "--state", str(tmp_path)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=clean_environment(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("finclaw: ")

@@ -1,0 +1,231 @@
+"""Where settings come from, and what is said when they do not fit."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from finclaw.config.load import load_settings
+from finclaw.config.schema import Settings
+from finclaw.errors import ConfigError
+
+Load = Callable[..., Settings]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    def load(text: str | None = None, environ: Mapping[str, str] | None = None, **overrides: object) -> Settings:
+        if text is not None:
+            (tmp_path / "finclaw.yaml").write_text(text, encoding="utf-8")
+        return load_settings(
+            state=tmp_path,
+            environ=environ or {},
+            overrides={key.replace("__", "."): value for key, value in overrides.items()},
+        )
+
+    return load
+
+
+def test_with_nothing_given_everything_has_a_default(load: Load, tmp_path: Path) -> None:
+    assert load() == Settings(state=tmp_path)
+    assert load("") == load("# only a comment\n") == load("web:\n") == Settings(state=tmp_path)
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(load: Load) -> None:
+    text = "web: {port: 1, max_body: 2000}\nagent: {name: file}\n"
+    environ = {"FINCLAW_WEB__PORT": "2", "FINCLAW_WEB__WAIT_LIMIT": "0.5", "PATH": "/bin"}
+    made = load(text, environ, web__port=3, market=None)
+    assert (made.web.port, made.web.max_body, made.web.wait_limit, made.agent.name) == (3, 2_000, 0.5, "file")
+    assert load(text, environ).web.port == 2
+
+
+def test_the_environment_speaks_text(load: Load) -> None:
+    made = load(
+        None,
+        {
+            "FINCLAW_PIPELINE__ENABLE_ACK": "false",
+            "FINCLAW_AGENT__TEMPERATURE": "0.5",
+            "FINCLAW_AGENT__NAME": "7",
+            "FINCLAW_LOG__LEVEL": "debug",
+        },
+    )
+    assert (made.pipeline.enable_ack, made.agent.temperature, made.agent.name) == (False, 0.5, "7")
+    assert made.log.level == "debug"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("web:\n  prot: 1\n", "finclaw.yaml line 2: unknown key web.prot; did you mean web.port?"),
+        ("markt: demo\n", "line 1: unknown key markt; did you mean market?"),
+        ("\nport: 1\n", "line 2: unknown key port; did you mean web.port?"),
+        ("zzz: 1\n", "unknown key zzz; the top level knows market, agent, pipeline, web, log"),
+        ("log: {colour: red}\n", "unknown key log.colour; log knows level, format"),
+        ("web:\n  port: abc\n", 'line 2: web.port must be a whole number from 0 to 65535, not "abc"'),
+        ("web: {port: 65536}\n", "must be a whole number from 0 to 65535, not 65536"),
+        ("web: {port: true}\n", "not true"),
+        ("web: {max_body: 1}\n", "a whole number, 1024 or more, not 1"),
+        ("web: 3\n", "web must be a section of `key: value` lines, not 3"),
+        ("agent: {max_steps: 1.5}\n", "agent.max_steps must be a whole number, not 1.5"),
+        ("agent: {temperature: .nan}\n", "agent.temperature must be a number or nothing, not nan"),
+        ("agent: {name: [a]}\n", "agent.name must be text, not a list"),
+        ("agent: {name: 2024-01-01}\n", "agent.name must be text, not date 2024-01-01"),
+        ("agent: {name: }\n", "agent.name must be text, not nothing"),
+        ("market: moon\n", 'market must be one of demo, live, not "moon"'),
+        ("market: live\n", "line 1: market is live, but no live market is configured yet; start with --demo"),
+        ("web:\n  host: 0.0.0.0\n", "line 2: web.host is '0.0.0.0', but the gateway listens on this machine only"),
+        ("web: {host: example.org}\n", "use 127.0.0.1, ::1 or localhost"),
+        ("market: demo\nmarket: demo\n", "line 2: market is already set in line 1; keep one of the two"),
+        ("web:\n  port: 1\n  port: 2\n", "line 3: port is already set in line 2"),
+        ("state: /elsewhere\n", "line 1: the file cannot move the state; use --state DIR or FINCLAW_HOME"),
+        ("- a\n", "line 1: write settings as `key: value` lines"),
+        ("just text\n", "write settings as `key: value` lines"),
+        ("1: 2\n", "line 1: a key must be a word"),
+        ("web: [1\n", "not valid YAML"),
+        ("a:\tb\n\tc: d\n", "line 1: not valid YAML"),
+        ("a: !!python/object:os.system 1\n", "line 1: not valid YAML"),
+        ("agent: {name: 2024-99-99}\n", "this value cannot be read"),
+        ("web: &x {port: 1}\nagent: *x\n", "anchors and aliases are not supported"),
+        ("web: &x\n  port: *x\n", "anchors and aliases are not supported"),
+        ("a: 1\n---\nb: 2\n", "not valid YAML"),
+        ("a: \x07\n", "not valid YAML"),
+    ],
+)
+def test_each_complaint_says_where_and_what_to_do(load: Load, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_problem_is_named_at_once(load: Load) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load("web: {prot: 1, port: x}\nagnet: {}\n")
+    assert all(name in str(caught.value) for name in ("web.prot", "web.port must", "agnet"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("FINCLAW_WEB__PORT", "nine", 'FINCLAW_WEB__PORT: web.port must be a whole number from 0 to 65535, not "nine"'),
+        ("FINCLAW_WEB_PORT", "9", "FINCLAW_WEB_PORT sets nothing; did you mean FINCLAW_WEB__PORT?"),
+        ("FINCLAW_STATE", "/x", "FINCLAW_STATE sets nothing"),
+        ("FINCLAW_QQQQQQQQQQQQ", "1", "FINCLAW_QQQQQQQQQQQQ sets nothing; a nested key is spelled like"),
+        ("FINCLAW_WEB__HOST", "0.0.0.0", "FINCLAW_WEB__HOST: web.host is '0.0.0.0'"),
+    ],
+)
+def test_the_environment_is_checked_as_strictly(load: Load, name: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, {name: value})
+    assert said in str(caught.value)
+
+
+def test_a_scalar_in_place_of_a_section_is_not_painted_over(load: Load) -> None:
+    with pytest.raises(ConfigError, match="web must be a section"):
+        load("web: 3\n", {"FINCLAW_WEB__PORT": "1"})
+
+
+def test_live_from_the_command_line(load: Load) -> None:
+    with pytest.raises(ConfigError, match="no live market is configured yet"):
+        load("market: demo\n", market="live")
+
+
+def test_the_state_directory(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert load_settings(environ={"FINCLAW_HOME": str(home)}).state == home
+    assert load_settings(state=tmp_path, environ={"FINCLAW_HOME": str(home)}).state == tmp_path
+    assert load_settings(environ={"FINCLAW_HOME": ""}).state == Path("~/.finclaw").expanduser()
+    assert not home.exists()  # reading settings makes nothing
+    home.write_text("")
+    with pytest.raises(ConfigError, match="is a file, not a directory; choose another place with --state"):
+        load_settings(state=home, environ={})
+
+
+def test_another_file(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text("agent: {name: other}\n")
+    assert load_settings(state=tmp_path, config=other, environ={}).agent.name == "other"
+    with pytest.raises(ConfigError, match=r"cannot read .*missing\.yaml: No such file"):
+        load_settings(state=tmp_path, config=tmp_path / "missing.yaml", environ={})
+    with pytest.raises(ConfigError, match=r"cannot read .*: Is a directory"):
+        load_settings(state=tmp_path, config=tmp_path, environ={})
+    other.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_settings(state=tmp_path, config=other, environ={})
+
+
+# ── whatever is valid loads ─────────────────────────────────────────────────────────────────────────────────
+
+_WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
+_VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "agent": {
+        "name": _WORDS,
+        "model": _WORDS,
+        "instructions": _WORDS,
+        "max_steps": st.integers(1, 100),
+        "max_tokens": st.integers(1, 10_000),
+        "temperature": st.none() | st.floats(0, 2),
+        "parallel_tools": st.integers(1, 64),
+    },
+    "pipeline": {
+        "timeout_ms": st.integers(1, 10**9),
+        "enable_ack": st.booleans(),
+        "command_prefix": _WORDS,
+        "require_mention": st.booleans(),
+        "max_attempts": st.integers(1, 10),
+        "expire_after_s": st.floats(0, 1e6) | st.integers(0, 10**6),
+    },
+    "web": {
+        "host": st.sampled_from(["127.0.0.1", "127.0.0.2", "::1", "localhost"]),
+        "port": st.integers(0, 65_535),
+        "max_body": st.integers(1_024, 10**9),
+        "wait_limit": st.floats(0, 1e6),
+        "impersonate": st.booleans(),
+    },
+    "log": {
+        "level": st.sampled_from(["debug", "info", "warning", "error"]),
+        "format": st.sampled_from(["json", "plain", "auto"]),
+    },
+}
+_FILES = st.fixed_dictionaries(
+    {}, optional={name: st.fixed_dictionaries({}, optional=section) for name, section in _VALID.items()}
+)
+
+
+def test_the_strategies_know_every_setting() -> None:
+    made = Settings(state=Path("x"))
+    for part in fields(made):
+        section = getattr(made, part.name)
+        if is_dataclass(section):
+            assert {each.name for each in fields(section)} == set(_VALID[part.name])
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_FILES)
+def test_every_valid_file_loads(load: Load, document: dict[str, dict[str, object]]) -> None:
+    made = load(yaml.safe_dump(document, allow_unicode=True))
+    for section, values in document.items():
+        for key, value in values.items():
+            assert getattr(getattr(made, section), key) == value
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=60) | st.binary(max_size=60) | st.text("ab:-[]{}#&*!|>\n \"'", max_size=30))
+def test_any_other_file_is_refused_in_one_line(tmp_path: Path, content: str | bytes) -> None:
+    path = tmp_path / "any.yaml"
+    path.write_bytes(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
+    assert "\n" not in complaint(tmp_path, path)
+
+
+def complaint(state: Path, file: Path) -> str:
+    """Anything but a ConfigError is a bug and comes through."""
+    try:
+        load_settings(state=state, config=file, environ={})
+    except ConfigError as error:
+        return str(error)
+    return ""

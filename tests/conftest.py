@@ -1,0 +1,56 @@
+"""What every test lives with: no network but this machine's own, and the choice of how much chaos."""
+
+import ipaddress
+import socket
+import sys
+from typing import Any
+
+import pytest
+
+
+class NetworkUsed(RuntimeError):
+    """Not an OSError: code that politely retries a lost connection must not hide it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"a test reached for the network ({what}): use 127.0.0.1, or a fake from finclaw.testing")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_name(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host not in ("", "localhost")
+    return False
+
+
+def _forbid_network(event: str, args: tuple[Any, ...]) -> None:
+    """An audit hook, because the interpreter itself calls it: no import order or subclass gets around it."""
+    if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
+        sock, address = args
+        if address is None or sock.family == socket.AF_UNIX:
+            return  # sendmsg on a connected socket; its connect was judged already
+        if not (isinstance(address, tuple) and _is_loopback(str(address[0]))):  # pyright: ignore[reportUnknownArgumentType]
+            raise NetworkUsed(f"{event} to {address}")
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
+        host = args[0].decode() if isinstance(args[0], bytes) else args[0]
+        if host is not None and _is_name(host):
+            raise NetworkUsed(f"looking up {host!r}")
+
+
+sys.addaudithook(_forbid_network)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--chaos",
+        choices=("short", "full"),
+        default="short",
+        help="how long the chaos tests go on: short (every run) or full (make chaos)",
+    )

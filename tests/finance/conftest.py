@@ -1,0 +1,24 @@
+from datetime import UTC, datetime
+
+import pytest
+
+
+class FixedClock:
+    """Always the same moment."""
+
+    def __init__(self, moment: datetime) -> None:
+        self.moment = moment
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing here waits")
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    return FixedClock(datetime(2026, 11, 16, 5, 32, 41, tzinfo=UTC))

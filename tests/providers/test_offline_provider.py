@@ -1,0 +1,295 @@
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from finclaw.errors import ToolError
+from finclaw.finance.market import DemoMarket
+from finclaw.finance.quote import quote_tool
+from finclaw.kernel.chunk import (
+    Chunk,
+    Done,
+    Model,
+    ModelRequest,
+    TextDelta,
+    ToolInputDelta,
+    ToolSpec,
+    ToolUseEnd,
+    ToolUseStart,
+    UsageReport,
+)
+from finclaw.kernel.envelope import Sender
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolFailure, ToolResult, ToolStatus
+from finclaw.kernel.port import Provider, ToolScope
+from finclaw.providers.offline import OfflineProvider
+from finclaw.providers.offline.answer import answer
+from finclaw.providers.offline.provider import decide
+
+NOW = datetime(2026, 11, 16, 5, 32, 41, tzinfo=UTC)
+MODEL = Model("offline", "demo")
+SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
+
+
+class FixedClock:
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing here waits")
+
+
+QUOTE = quote_tool(DemoMarket(FixedClock()))
+
+
+def message(role: Role, *blocks: Block, id: str = "m") -> Message:
+    return Message(id, role, blocks, Source("user"), NOW)
+
+
+def request(*messages: Message, tools: tuple[ToolSpec, ...] = (QUOTE.spec,), max_tokens: int = 4_096) -> ModelRequest:
+    return ModelRequest(model=MODEL, system="Be brief.", messages=messages, tools=tools, max_tokens=max_tokens)
+
+
+async def collect(asked: ModelRequest) -> list[Chunk]:
+    provider: Provider = OfflineProvider()
+    return [chunk async for chunk in provider.stream(asked)]
+
+
+def text_of(chunks: Sequence[Chunk]) -> str:
+    return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
+
+
+def calls_of(chunks: Sequence[Chunk]) -> list[ToolCall]:
+    """As a turn would assemble them."""
+    starts = {chunk.index: chunk for chunk in chunks if isinstance(chunk, ToolUseStart)}
+    inputs = dict.fromkeys(starts, "")
+    for chunk in chunks:
+        if isinstance(chunk, ToolInputDelta):
+            inputs[chunk.index] += chunk.delta
+    assert {chunk.index for chunk in chunks if isinstance(chunk, ToolUseEnd)} == starts.keys()
+    return [
+        ToolCall(start.id, start.name, msgspec.json.decode(inputs[index], type=dict[str, Any]))
+        for index, start in starts.items()
+    ]
+
+
+async def run(call: ToolCall) -> ToolResult:
+    try:
+        output = await QUOTE.run(call.args, SCOPE)
+    except ToolError as error:
+        failure = ToolFailure("ToolError", str(error))
+        return ToolResult(call.id, call.name, str(error), status="error", error=failure)
+    return ToolResult(call.id, call.name, output.content, facts=output.facts)
+
+
+async def ask(text: str) -> tuple[str, list[ToolResult]]:
+    """One whole turn: question, calls, results, answer."""
+    question = message("user", Text(text))
+    first = await collect(request(question))
+    calls = calls_of(first)
+    if not calls:
+        return text_of(first), []
+    results = [await run(call) for call in calls]
+    second = await collect(request(question, message("assistant", *calls), message("tool", *results)))
+    assert not calls_of(second)
+    return text_of(second), results
+
+
+# ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_price_question_becomes_a_call_of_the_quote_tool():
+    chunks = await collect(request(message("user", Text("What is AAPL trading at?"))))
+    (call,) = calls_of(chunks)
+    assert (call.name, call.args) == ("market__quote", {"symbol": "AAPL"})
+    assert chunks[-1] == Done("tool_use")
+
+
+async def test_two_names_are_two_calls_side_by_side():
+    calls = calls_of(await collect(request(message("user", Text("삼성전자랑 애플 얼마예요?")))))
+    assert [call.args["symbol"] for call in calls] == ["삼성전자랑", "애플"]
+    assert len({call.id for call in calls}) == 2
+
+
+async def test_the_same_request_gets_the_same_chunks_and_another_message_other_ids():
+    one = request(message("user", Text("price of apple"), id="one"))
+    two = request(message("user", Text("price of apple"), id="two"))
+    assert await collect(one) == await collect(one)
+    assert calls_of(await collect(one))[0].id != calls_of(await collect(two))[0].id
+
+
+@given(st.text(max_size=200))
+def test_no_text_makes_it_call_anything_but_quote(text: str):
+    others = tuple(ToolSpec(name, "", {}) for name in ("bank__transfer", "market__quote", "shell__run"))
+    decision = decide(request(message("user", Text(f"price of {text}")), tools=others))
+    assert isinstance(decision, str) or {call.name for call in decision} == {"market__quote"}
+
+
+async def test_it_never_calls_a_tool_it_was_not_given():
+    question = message("user", Text("AAPL 주가 알려줘"))
+    other = ToolSpec("chat__send", "Send.", {})
+    assert "도구를 쓸 수 없습니다" in text_of(await collect(request(question, tools=(other,))))
+
+
+# ── answering ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_english_answer():
+    reply, (result,) = await ask("What is AAPL trading at?")
+    price = next(fact.value for fact in result.facts if fact.field == "price")
+    assert reply.startswith(f"Apple (AAPL) is at ${price}, ")
+    assert "from its previous close of $" in reply
+    assert reply.endswith("(As of 2026-11-16 05:32 UTC, source: demo market)")
+
+
+async def test_a_korean_answer():
+    reply, (result,) = await ask("삼성전자 현재 주가 알려줘")
+    price = next(fact.value for fact in result.facts if fact.field == "price")
+    assert reply.startswith(f"삼성전자(005930) 현재가는 ₩{price:,}입니다. 전일 종가 ₩")
+    assert reply.endswith("(2026-11-16 14:32 KST 기준, 출처: 데모 시장)")
+
+
+async def test_two_names_are_answered_in_order():
+    reply, _ = await ask("How much are Tesla and Samsung Electronics?")
+    tesla, samsung = reply.split("\n\n")
+    assert tesla.startswith("Tesla (TSLA) is at $")
+    assert samsung.startswith("Samsung Electronics (005930) is at ₩")
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("삼성 주가 알려줘", "죄송합니다. “삼성”의 시세를 찾지 못했습니다. 혹시 삼성전자인가요?"),
+        (
+            "price of samsung",
+            "Sorry, I could not find a price for “samsung”. Did you mean Samsung Electronics (삼성전자)?",
+        ),
+        (
+            "네카오 얼마야",
+            "죄송합니다. “네카오”의 시세를 찾지 못했습니다. 혹시 네이버 또는 카카오인가요?",
+        ),
+        (
+            "price of xyzzy",
+            "Sorry, I could not find a price for “xyzzy”. "
+            "Please give me its symbol or full name, such as AAPL or Samsung Electronics.",
+        ),
+    ],
+)
+async def test_what_could_not_be_found_is_asked_back(question: str, reply: str):
+    assert (await ask(question))[0] == reply
+
+
+@pytest.mark.parametrize("status", ["denied", "timeout", "skipped", "unknown", "error", "ok"])
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_whatever_became_of_the_call_there_is_a_sentence_without_a_figure(status: ToolStatus, language: str):
+    result = ToolResult("c", "market__quote", '"days" is not of type "integer"', status=status)
+    said = answer("ko" if language == "ko" else "en", [result], {"c": "AAPL"})
+    assert said
+    assert "integer" not in said
+    assert not re.search(r"\d", said)
+    assert bool(re.search("[가-힣]", said)) == (language == "ko")
+
+
+@pytest.mark.parametrize(("text", "line"), [("tell me a joke", "offline assistant"), ("안녕하세요", "오프라인 도우미")])
+async def test_anything_else_gets_an_honest_introduction(text: str, line: str):
+    reply, results = await ask(text)
+    assert line in reply
+    assert "`agent`" in reply
+    assert not results
+
+
+async def test_a_new_question_is_not_answered_from_old_results():
+    call = ToolCall("c", "market__quote", {"symbol": "AAPL"})
+    old = (message("user", Text("AAPL?")), message("assistant", call), message("tool", await run(call)))
+    chunks = await collect(request(*old, message("assistant", Text("...")), message("user", Text("TSLA?"))))
+    assert [each.args for each in calls_of(chunks)] == [{"symbol": "TSLA"}]
+
+
+# ── the closing answer ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_without_tools_it_answers_from_the_facts_it_has():
+    call = ToolCall("c", "market__quote", {"symbol": "AAPL"})
+    asked = (message("user", Text("AAPL?")), message("assistant", call), message("tool", await run(call)))
+    assert text_of(await collect(request(*asked, tools=()))).startswith("Apple (AAPL) is at $")
+
+
+async def test_without_tools_and_facts_it_says_that_it_could_not_finish():
+    chunks = await collect(request(message("user", Text("삼성전자 얼마야?")), tools=()))
+    assert text_of(chunks) == "조회를 마치지 못했습니다. 다시 한번 물어봐 주세요."
+    assert chunks[-1] == Done("end")
+
+
+# ── streaming and usage ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_text_comes_word_by_word_with_usage_before_the_end():
+    chunks = await collect(request(message("user", Text("tell me a joke"))))
+    words = [chunk for chunk in chunks if isinstance(chunk, TextDelta)]
+    assert all(len(word.text.split()) == 1 for word in words)
+    report, done = chunks[-2:]
+    assert isinstance(report, UsageReport)
+    described = len(QUOTE.spec.description.split())
+    assert report.usage.input == len(["Be", "brief.", "tell", "me", "a", "joke"]) + described
+    assert report.usage.output == len(words)
+    assert done == Done("end")
+
+
+async def test_it_is_a_provider_like_any_other_even_with_nothing_to_read():
+    provider: Provider = OfflineProvider()
+    assert provider.name == "offline"
+    assert "offline assistant" in text_of(await collect(request()))
+    await provider.close()
+
+
+async def test_it_stops_at_the_limit():
+    chunks = await collect(request(message("user", Text("tell me a joke")), max_tokens=3))
+    assert text_of(chunks).split() == ["I", "am", "FinClaw's"]
+    assert chunks[-1] == Done("max_tokens")
+
+
+# ── no invented number ──────────────────────────────────────────────────────────────────────────────────────
+
+MONEY = st.decimals(min_value="-99999999", max_value="99999999", places=2)
+
+
+@st.composite
+def quote_results(draw: st.DrawFn) -> ToolResult:
+    moment = draw(
+        st.integers(0, 60_000_000).map(lambda each: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(minutes=each))
+    )
+    currency = draw(st.sampled_from(["KRW", "USD", "EUR"]))
+    fields = draw(st.sets(st.sampled_from(["change", "change_percent", "previous_close"])))
+    facts = tuple(
+        Fact(subject="SYM", field=field, value=draw(MONEY), as_of=moment, source="a feed", currency=currency)
+        for field in ("price", *sorted(fields))
+    )
+    return ToolResult("c", "market__quote", "name: Some Name\nname_ko: 어떤 이름", facts=facts)
+
+
+def numbers(text: str) -> set[Decimal]:
+    return {Decimal(each.replace(",", "")) for each in re.findall(r"\d[\d,]*(?:\.\d+)?", text)}
+
+
+@given(st.lists(quote_results(), min_size=1, max_size=3), st.sampled_from(["en", "ko"]))
+def test_every_number_in_an_answer_is_a_fact_or_its_time(results: list[ToolResult], language: str):
+    said = answer("ko" if language == "ko" else "en", results, {})
+    facts = [fact for result in results for fact in result.facts]
+    times = {
+        fact.as_of.astimezone(timezone(timedelta(hours=9)) if fact.currency == "KRW" else UTC).strftime(
+            "%Y-%m-%d %H:%M"
+        )
+        for fact in facts
+    }
+    for time in times:
+        said = said.replace(time, "")
+    assert numbers(said) <= {abs(fact.value) for fact in facts}

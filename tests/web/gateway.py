@@ -1,0 +1,121 @@
+"""A gateway in memory, for tests of the HTTP door: it takes messages and ends them when told to."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from msgspec import structs
+
+from finclaw.errors import InboundConflict
+from finclaw.kernel.chunk import Usage
+from finclaw.kernel.envelope import Inbound, new_id
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.record import Accepted, Counts, InboundRecord, TurnRecord
+from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def answer(text: str = "AAPL is at 190.50 USD.") -> Outcome:
+    return Outcome(
+        kind="answered",
+        reply=text,
+        turn_id="turn-1",
+        stages=(StageEntry("normalize", "continue", 0.1), StageEntry("gate", "continue", 0.2)),
+        tools=(ToolUse("market__quote", "ok"),),
+        facts=(Fact(subject="AAPL", field="price", value=Decimal("190.50"), as_of=AT, source="demo", currency="USD"),),
+        usage=Usage(input=10, output=5),
+        cost=Decimal("0.0012"),
+        duration_ms=12.5,
+    )
+
+
+@dataclass
+class MemoryGateway:
+    """Implements kernel.port.Gateway. `fails` is raised by the next calls, to see how the door takes it."""
+
+    ready: bool = True
+    market: str = "demo"
+    fails: Exception | None = None
+    taken: list[Inbound] = field(default_factory=list[Inbound])
+    _records: dict[str, InboundRecord] = field(default_factory=dict[str, InboundRecord])
+    _by_key: dict[tuple[str, ...], Accepted] = field(default_factory=dict[tuple[str, ...], Accepted])
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def accept(self, inbound: Inbound) -> Accepted:
+        self._maybe_fail()
+        key = (inbound.channel, inbound.account, inbound.conversation, inbound.message_id)
+        known = self._by_key.get(key)
+        if known is not None:
+            if known.inbound != inbound:
+                raise InboundConflict(f"{inbound.message_id} has another body")
+            return structs.replace(known, duplicate=True)
+        session = f"main:{inbound.channel}:{inbound.account}:direct:{inbound.conversation}"
+        accepted = Accepted(id=new_id(), session=session, ticket=len(self.taken), inbound=inbound, accepted_at=AT)
+        self._by_key[key] = accepted
+        self.taken.append(inbound)
+        self.remember(accepted.id, session, inbound.account)
+        async with self._changed:
+            self._changed.notify_all()
+        return accepted
+
+    def remember(self, inbound_id: str, session: str, account: str) -> None:
+        self._records[inbound_id] = InboundRecord(
+            inbound_id=inbound_id,
+            session=session,
+            account=account,
+            state="received",
+            outcome=None,
+            delivery="none",
+            accepted_at=AT,
+            attempts=0,
+        )
+
+    async def next_id(self) -> str:
+        """The first message that has not ended, as soon as there is one."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: any(not self._ended(each) for each in self._records))
+            return next(each for each in self._records if not self._ended(each))
+
+    async def end(self, inbound_id: str, outcome: Outcome) -> None:
+        async with self._changed:
+            record = self._records[inbound_id]
+            self._records[inbound_id] = structs.replace(record, state="ended", outcome=outcome, delivery="delivered")
+            self._changed.notify_all()
+
+    async def wait(self, inbound_id: str, seconds: float) -> InboundRecord | None:
+        self._maybe_fail()
+        try:
+            async with asyncio.timeout(seconds), self._changed:
+                await self._changed.wait_for(lambda: self._ended(inbound_id))
+        except TimeoutError:
+            pass
+        return self._records.get(inbound_id)
+
+    async def turns(self, limit: int) -> Sequence[TurnRecord]:
+        turn = TurnRecord(
+            turn_id="turn-1",
+            session="main:web:owner:direct:main",
+            inbound_id="in-1",
+            status="completed",
+            started_at=AT,
+            ended_at=AT,
+            steps=2,
+            usage=Usage(input=1),
+            cost=Decimal("0.1"),
+        )
+        return [turn] * min(limit, 3)
+
+    async def counts(self) -> Counts:
+        self._maybe_fail()
+        return Counts(sessions=1, waiting=2, running=3, ended=4, units_pending=5, dead_letters=6, units_dead=7)
+
+    def _ended(self, inbound_id: str) -> bool:
+        record = self._records.get(inbound_id)
+        return record is None or record.state == "ended"
+
+    def _maybe_fail(self) -> None:
+        if self.fails is not None:
+            raise self.fails
