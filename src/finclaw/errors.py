@@ -21,7 +21,7 @@
     │   ├── ToolTimeout
     │   └── InvalidArguments
     ├── SessionError         the gateway: what lasts could not be read or written
-    │   ├── StoreFailed      the disk refused; nothing of that commit happened
+    │   ├── StoreFailed      the disk refused; nothing is promised
     │   ├── StoreCorrupt     the operator must restore or move the file
     │   └── Superseded       a newer writer owns the session; this one must stop
     └── TurnError            the person: they get a polite line

@@ -87,12 +87,15 @@ class MemoryGateway:
 
     async def wait(self, inbound_id: str, seconds: float) -> InboundRecord | None:
         self._maybe_fail()
-        try:
-            async with asyncio.timeout(seconds), self._changed:
-                await self._changed.wait_for(lambda: self._ended(inbound_id))
-        except TimeoutError:
-            pass
+        if seconds > 0:
+            ending = asyncio.ensure_future(self._until_ended(inbound_id))
+            await asyncio.wait([ending], timeout=seconds)
+            ending.cancel()
         return self._records.get(inbound_id)
+
+    async def _until_ended(self, inbound_id: str) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._ended(inbound_id))
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]:
         turn = TurnRecord(

@@ -141,7 +141,8 @@ class Command(Protocol):
 
 
 # ── what lasts ──────────────────────────────────────────────────────────────────────────────────────────────
-# Every method that writes returns after the commit is on disk and raises StoreFailed when nothing of it happened.
+# Every method that writes returns after the commit is on disk. StoreFailed: nothing of it happened as far as this
+# process goes on; only if the machine dies before the next commit may it turn out whole. Never in part.
 # A commit goes through even when its caller is cancelled; whoever waits again finds it done.
 
 

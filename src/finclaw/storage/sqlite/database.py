@@ -25,7 +25,8 @@ def open_database(
         if exclusive:
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.set_busy_timeout(5_000)
-        db.execute("PRAGMA journal_mode = WAL")
+        if db.pragma("journal_mode", "wal") != "wal":  # SQLite may refuse quietly, and without it FULL is not enough
+            raise StoreFailed(f"{str(path)!r} cannot be used in WAL mode; put the state directory on a local disk")
         db.execute(f"PRAGMA synchronous = {synchronous}")
         _migrate(db, path)
     except apsw.Error as error:
