@@ -37,10 +37,14 @@ class TurnLog:
 
     async def commit(self) -> None:
         events = self.unlogged
-        if events:
-            await self._store.record(self._claim, self._logged, events)
+        if not events:
+            return
+
+        def committed() -> None:  # counted by the commit itself: a caller cut off meanwhile must not log them twice
             self._logged += len(events)
             self._offset += len(events)
+
+        await self._store.record(self._claim, self._logged, events, committed)
 
     # ── what the log tells ──────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,1 @@
+"""Settings: read once at start, checked whole, handed down as values."""

@@ -3,16 +3,17 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
 from msgspec.structs import replace
 
 from finclaw.delivery.visible import RESENT_MARK
-from finclaw.errors import SendFailed, SendRefused, SendUnknown, StoreFailed
+from finclaw.errors import SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.event import Emit, UnitMoved
+from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Channel, Clock, Outbox
 from finclaw.kernel.record import Accepted, Unit
 
@@ -52,7 +53,14 @@ class OrderedSender:
         for unit in units:
             self._queues.setdefault(unit.lane, deque()).append(unit)
             if unit.lane not in self._tasks:
-                self._tasks[unit.lane] = asyncio.create_task(self._work(unit.lane), name=f"send {unit.lane}")
+                task = asyncio.create_task(self._work(unit.lane), name=f"send {unit.lane}")
+                task.add_done_callback(_report)
+                self._tasks[unit.lane] = task
+
+    def sends_at_once(self, unit: Unit) -> bool:
+        """Nothing is before it and the channel is there: its first try follows its commit."""
+        channel = self._channels.get(unit.channel)
+        return unit.lane not in self._tasks and channel is not None and channel.connected
 
     async def recover(self) -> None:
         """After a start: what was on its way is now in doubt; what was planned is due at once."""
@@ -129,7 +137,7 @@ class OrderedSender:
 
     async def _asked_again(self, unit: Unit) -> Unit:
         expired = replace(unit, state="expired")
-        await self._patiently(lambda: self._store.ask_again(unit, self._submit))
+        await patiently(lambda: self._store.ask_again(unit, self._submit), self._clock, "a question asked again")
         return expired
 
     async def _try(self, unit: Unit, channel: Channel) -> Unit:
@@ -167,21 +175,14 @@ class OrderedSender:
         return channel
 
     async def _settle(self, *units: Unit, lazy: bool = False) -> None:
-        await self._patiently(lambda: self._store.settle(*units, lazy=lazy))
+        await patiently(lambda: self._store.settle(*units, lazy=lazy), self._clock, "what was sent")
         for unit in units:
             self._emit(UnitMoved(unit_id=unit.id, state=unit.state, session=unit.session, inbound_id=unit.inbound_id))
 
-    async def _patiently(self, commit: Callable[[], Awaitable[object]]) -> None:
-        """A full disk is waited out: nothing is forgotten while we hold it."""
-        wait = 0.5
-        while True:
-            try:
-                await commit()
-                return
-            except StoreFailed as error:
-                log.error("cannot record what was sent, trying again in %g s: %s", wait, error)
-                await self._clock.sleep(wait)
-                wait = min(wait * 2, 30.0)
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.critical("a sender stopped; its units wait on disk for the next start", exc_info=task.exception())
 
 
 def _doubt(unit: Unit) -> Unit:

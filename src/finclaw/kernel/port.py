@@ -175,8 +175,11 @@ class ConversationStore(Protocol):
         """Begin the turn or, after a crash, take it up again: attempts rise, the log so far comes back."""
         ...
 
-    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent]) -> None:
-        """Append to the turn's log, from `seq` on. Raises Superseded when a newer writer owns the session."""
+    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
+        """Append to the turn's log, from `seq` on. Raises Superseded when a newer writer owns the session.
+
+        `then` runs after the commit, also if the caller is gone.
+        """
         ...
 
     async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
@@ -205,7 +208,7 @@ class Outbox(Protocol):
         ...
 
     def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[Unit, ...]:
-        """Freeze what a person will get into units, the first already `sending`. Writes nothing."""
+        """Freeze what a person will get into units. Writes nothing."""
         ...
 
     async def ask_again(self, stale: Unit, then: Callable[[Accepted], None]) -> Accepted | None:

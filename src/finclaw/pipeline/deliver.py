@@ -1,14 +1,18 @@
 """Stage 8: the reply passes its ring and the one gate, is frozen into units, and the turn is finished with them."""
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
 
 from finclaw.agent.log import TurnLog
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.visible import Visible, make_visible
-from finclaw.errors import StoreFailed, Superseded
+from finclaw.errors import Superseded
 from finclaw.kernel.envelope import Capabilities, Outbound
+from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Channel, Clock, Store
 from finclaw.kernel.record import Finish, Unit
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
@@ -18,7 +22,6 @@ from finclaw.sessions.conversation import RecentConversations
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
 
 
@@ -89,7 +92,7 @@ class Deliver:
 
     async def _finish(self, walk: Walk, turn: TurnLog, outcome: Outcome, visible: Visible, status: TurnStatus) -> None:
         claim = turn.claim
-        units = self._store.plan(walk.accepted, visible.parts, claim.turn_id)
+        units = self._plan(walk, visible, claim.turn_id)
         finish = Finish(
             turn_id=claim.turn_id,
             session=claim.session,
@@ -107,27 +110,25 @@ class Deliver:
             self._recorded(walk, units)
 
         with walk.deadline.paused():  # from here on the answer exists; its time cannot run out any more
-            await self._patiently(lambda: self._store.finish(finish, committed))
+            await patiently(lambda: self._store.finish(finish, committed), self._clock, "the end of a turn")
 
     async def _end(self, walk: Walk, outcome: Outcome, visible: Visible) -> None:
-        units = self._store.plan(walk.accepted, visible.parts, None)
-        await self._patiently(
-            lambda: self._store.end(walk.accepted.id, outcome, units, lambda: self._recorded(walk, units))
-        )
+        units = self._plan(walk, visible, None)
+
+        def committed() -> None:
+            self._recorded(walk, units)
+
+        commit = partial(self._store.end, walk.accepted.id, outcome, units, committed)
+        await patiently(commit, self._clock, "an outcome")
+
+    def _plan(self, walk: Walk, visible: Visible, turn_id: str | None) -> tuple[Unit, ...]:
+        units = self._store.plan(walk.accepted, visible.parts, turn_id)
+        if units and self._sender.sends_at_once(units[0]):  # then its start needs no commit of its own
+            return (replace(units[0], state="sending"), *units[1:])
+        return units
 
     def _recorded(self, walk: Walk, units: tuple[Unit, ...]) -> None:
         """One step: the answer is on its way before the next message of the session may begin."""
         walk.recorded = True
         self._sender.enqueue(units)
         walk.leave()
-
-    async def _patiently(self, commit: Callable[[], Awaitable[T]]) -> T:
-        """An outcome must be written. A full disk is waited out; the session waits with it, the others do not."""
-        wait = 0.5
-        while True:
-            try:
-                return await commit()
-            except StoreFailed as error:
-                log.error("cannot record the outcome, trying again in %g s: %s", wait, error)
-                await self._clock.sleep(wait)
-                wait = min(wait * 2, 30.0)

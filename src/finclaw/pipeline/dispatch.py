@@ -8,6 +8,7 @@ from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound, new_id
 from finclaw.kernel.log import bind_log_ids
 from finclaw.kernel.message import Append, Message, Source, Text
+from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Clock, ConversationStore
 from finclaw.pipeline.context import complete
 from finclaw.pipeline.walk import Walk
@@ -32,7 +33,7 @@ class Dispatch:
         accepted = walk.accepted
         with walk.deadline.paused():
             await self._lanes.turn_of(accepted.session, accepted.ticket)
-        log = await self.claim(walk, reserve)
+            log = await patiently(lambda: self.claim(walk, reserve), self._clock, "the start of a turn")
         return AdmittedTurn(complete(context, log.claim, log.conversation.base_messages), log)
 
     async def claim(self, walk: Walk, reserve: Decimal) -> TurnLog:

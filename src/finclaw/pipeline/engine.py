@@ -30,15 +30,23 @@ class LocalEngine:
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, accepted: Accepted) -> None:
+        outcome: Outcome | None = None
         with log_ids(message=accepted.id, session=accepted.session):
             try:
                 outcome = await self._pipeline.handle(accepted)
+                log.info("%s", outcome.kind, extra={"ms": outcome.duration_ms, "reason": outcome.reason})
             except Exception:  # it stays unfinished on disk, and the next start takes it up
                 log.exception("message %s could not be brought to an end", accepted.id)
-                return
-            log.info("%s", outcome.kind, extra={"ms": outcome.duration_ms, "reason": outcome.reason})
-        waiting = self._waiting.pop(accepted.id, None)
-        if waiting is not None and not waiting.done():
+            finally:
+                self._tell(accepted.id, outcome)
+
+    def _tell(self, inbound_id: str, outcome: Outcome | None) -> None:
+        waiting = self._waiting.pop(inbound_id, None)
+        if waiting is None or waiting.done():
+            return
+        if outcome is None:
+            waiting.cancel()
+        else:
             waiting.set_result(outcome)
 
     def ended(self, inbound_id: str) -> "asyncio.Future[Outcome]":
@@ -47,9 +55,7 @@ class LocalEngine:
 
     def forget(self, inbound_id: str) -> None:
         """Nobody needs to be told about this one: it has ended, or never was."""
-        waiting = self._waiting.pop(inbound_id, None)
-        if waiting is not None:
-            waiting.cancel()
+        self._tell(inbound_id, None)
 
     async def idle(self) -> None:
         while self._tasks:

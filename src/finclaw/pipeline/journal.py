@@ -89,16 +89,18 @@ class Deadline:
     """The time a message may take on the road. Its clock stands still while the message waits in the lane."""
 
     def __init__(self, seconds: float) -> None:
-        self._left = seconds
         self._timeout = asyncio.timeout(seconds)
+        self._running = False
 
     async def __aenter__(self) -> "Deadline":
         await self._timeout.__aenter__()
+        self._running = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        self._running = False
         return await self._timeout.__aexit__(kind, error, trace)
 
     @property
@@ -107,12 +109,16 @@ class Deadline:
 
     @contextmanager
     def paused(self) -> Generator[None]:
+        """Inside the deadline: time stands still in this block. Before or after it there is none to stop."""
         loop = asyncio.get_running_loop()
         ends = self._timeout.when()
-        left = self._left if ends is None else ends - loop.time()
+        if not self._running or ends is None:
+            yield
+            return
+        left = ends - loop.time()
         self._timeout.reschedule(None)
         try:
             yield
         finally:
-            if not self._timeout.expired():
+            if self._running and not self._timeout.expired():
                 self._timeout.reschedule(loop.time() + left)

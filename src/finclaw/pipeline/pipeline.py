@@ -72,7 +72,7 @@ class Pipeline:
         try:
             outcome = await self._through_ring(walk)
             if not walk.recorded:
-                outcome = await self._stages.deliver.close(walk, outcome)
+                outcome = await self._stages.deliver.close(walk, walk.completed(outcome))
         except asyncio.CancelledError:
             await self._put_back(walk)
             raise

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from finclaw.agent.log import TurnLog
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.record import Accepted
@@ -56,3 +58,11 @@ class Walk(MessageContext):
     def halted(self, halt: Halt) -> Outcome:
         self.reply = halt.reply
         return self.ended(halt.outcome, halt.reason, reply=halt.reply.text if halt.reply else None)
+
+    def completed(self, outcome: Outcome) -> Outcome:
+        """An outcome that a layer made itself, with the journal; what it wants the sender to know is said."""
+        if self.reply is None and outcome.reply is not None:
+            self.reply = Outbound(
+                text=outcome.reply, kind="notice", reply_to=self.inbound.message_id, thread=self.inbound.thread
+            )
+        return replace(outcome, stages=self.journal.entries, duration_ms=self.journal.duration_ms)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from finclaw.errors import ChannelError, SendFailed, SendRefused
+from finclaw.errors import ChannelError, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Inbound, Receipt, Sender
 from finclaw.kernel.port import Accept, Capabilities, Clock
 from finclaw.kernel.record import Accepted, Unit
@@ -31,7 +31,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    error: SendFailed | SendRefused
+    error: SendFailed | SendRefused | SendUnknown
     arrives: bool
 
 
@@ -112,7 +112,9 @@ class MemoryChannel:
         """A person writes. `fields` are those of Inbound."""
         return await self.deliver(Inbound(text=text, channel=self._name, sender=Sender(sender), **fields))
 
-    def fail_next(self, error: SendFailed | SendRefused, *, times: int = 1, arrives: bool = False) -> None:
+    def fail_next(
+        self, error: SendFailed | SendRefused | SendUnknown, *, times: int = 1, arrives: bool = False
+    ) -> None:
         """The next sends raise. With `arrives` the person sees the unit all the same: nobody can know."""
         self._trouble.extend([_Trouble(error, arrives)] * times)
 

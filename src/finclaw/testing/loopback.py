@@ -7,7 +7,7 @@ from http import HTTPStatus
 import aiohttp
 import msgspec
 
-from finclaw.errors import FinclawError, SendFailed, SendRefused
+from finclaw.errors import FinclawError, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Inbound, Receipt, Sender
 from finclaw.kernel.port import Accept, Capabilities, Clock
 from finclaw.kernel.record import Unit
@@ -15,6 +15,9 @@ from finclaw.testing.wire import Refusal, SendAnswer, SendBody, Update, Updates
 
 _NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError)
 """Everything that leaves us without a word from the platform that we can understand."""
+
+_NEVER_LEFT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""There was no connection, so nothing was written to it."""
 
 
 class LoopbackChannel:
@@ -30,14 +33,14 @@ class LoopbackChannel:
         clock: Clock,
         *,
         name: str = "loopback",
-        idempotent: bool = False,
+        capabilities: Capabilities | None = None,
         wait: float = 20.0,
         pause: float = 0.05,
     ) -> None:
         self._url = url
         self._clock = clock
         self._name = name
-        self._capabilities = Capabilities(idempotent=idempotent)
+        self._capabilities = capabilities or Capabilities()
         self._wait = wait
         self._pause = pause
         self._http: aiohttp.ClientSession | None = None
@@ -56,25 +59,25 @@ class LoopbackChannel:
         return self._connected
 
     async def receive(self, accept: Accept) -> None:
+        # Whoever stops receiving may still send: a gateway that stops lets its last answers out.
         offset = 0
-        try:
-            while True:
-                updates = await self._poll(offset)
-                safe = await self._accept_all(updates, accept)
-                if safe:
-                    offset = updates[safe - 1].id + 1
-                if safe < len(updates) or not self._connected:
-                    await self._clock.sleep(self._pause)
-        finally:
-            self._connected = False
+        while True:
+            updates = await self._poll(offset)
+            safe = await self._accept_all(updates, accept)
+            if safe:
+                offset = updates[safe - 1].id + 1
+            if safe < len(updates) or not self._connected:
+                await self._clock.sleep(self._pause)
 
     async def send(self, unit: Unit) -> Receipt:
         body = SendBody(unit.conversation, unit.token, unit.outbound.text, unit.outbound.reply_to)
         try:
             async with self._session().post(f"{self._url}/send", data=msgspec.json.encode(body)) as answer:
                 return _receipt(answer.status, await answer.read())
-        except _NO_ANSWER as error:
+        except _NEVER_LEFT as error:
             raise SendFailed(f"{self._name}: {error!r}") from error
+        except _NO_ANSWER as error:
+            raise SendUnknown(f"{self._name}: {error!r}") from error
 
     async def react(self, inbound: Inbound, emoji: str | None) -> None:
         pass

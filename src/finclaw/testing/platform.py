@@ -95,6 +95,13 @@ class FakePlatform:
         self._pulse()
         return update.message_id
 
+    def repeat(self, message_id: str, *, times: int = 1) -> None:
+        """The platform delivers a message again, as if it did not know that it had."""
+        (first, *_) = (update for update in self._updates if update.message_id == message_id)
+        for _ in range(times):
+            self._updates.append(msgspec.structs.replace(first, id=len(self._updates) + 1))
+        self._pulse()
+
     def disturb(self, kind: FaultKind, *, times: int = 1, seconds: float | None = None) -> None:
         self._disturbances.extend([SendFault(kind, seconds)] * times)
 

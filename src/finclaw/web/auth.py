@@ -12,6 +12,8 @@ from finclaw.web.errors import ApiError
 from finclaw.web.principal import Principal, Scope
 
 _HOW = "send the header `Authorization: Bearer TOKEN` with the token from the file `token` in the state directory"
+_BEARER = {"WWW-Authenticate": "Bearer"}
+_LATER = {"Retry-After": "2"}
 
 
 def check_place(host: str | None, origin: str | None, port: int) -> None:
@@ -39,7 +41,7 @@ class Throttle:
     def check(self) -> None:
         self._drain()
         if self._level > self._burst - 1:
-            raise ApiError(429, "slow_down", "too many wrong tokens; wait a few seconds and send the right one")
+            raise ApiError(429, "slow_down", "too many wrong tokens; wait a few seconds and send the right one", _LATER)
 
     def failed(self) -> None:
         self._drain()
@@ -62,10 +64,10 @@ class Doorkeeper:
     def admit(self, authorization: str | None, scope: Scope) -> Principal:
         self._throttle.check()
         if authorization is None:
-            raise ApiError(401, "no_token", f"this needs the token; {_HOW}")
+            raise ApiError(401, "no_token", f"this needs the token; {_HOW}", _BEARER)
         if not self._matches(authorization):
             self._throttle.failed()
-            raise ApiError(401, "wrong_token", f"this is not the token; {_HOW}")
+            raise ApiError(401, "wrong_token", f"this is not the token; {_HOW}", _BEARER)
         if scope not in self._principal.scopes:
             raise ApiError(403, "no_scope", f"this token may not do this; it lacks the scope {scope}")
         return self._principal

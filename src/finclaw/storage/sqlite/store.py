@@ -96,8 +96,8 @@ class SqliteStore:
         crash_point("claim:after_commit")
         return claim
 
-    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent]) -> None:
-        await self._commit(lambda db: conversation.record(db, self._ids, claim, seq, events))
+    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
+        await self._commit(lambda db: conversation.record(db, self._ids, claim, seq, events), lambda _: then())
 
     async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
         def committed(done: bool) -> None:
@@ -141,7 +141,6 @@ class SqliteStore:
                 conversation=accepted.inbound.conversation,
                 outbound=outbound,
                 planned_at=now,
-                state="planned" if seq else "sending",
             )
             for seq, outbound in enumerate(outbounds)
         )

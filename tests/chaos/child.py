@@ -1,0 +1,102 @@
+"""The gateway that is killed: a process of its own, with a scripted model and the channel of the fake platform.
+
+What a message wants is in its text. `n=17` is answered with words that name 17; every third number asks a tool
+first, every fifth gets an answer of several units. `poison` ends the process, `hang=30` makes the model silent for
+so many seconds.
+"""
+
+import asyncio
+import re
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+import finclaw
+from finclaw import ExtensionApi, Settings, ToolOutput, ToolScope, tool
+from finclaw.kernel.chunk import ModelRequest
+from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.envelope import Capabilities
+from finclaw.kernel.log import start_logging
+from finclaw.testing import LoopbackChannel, Reply, ScriptedProvider, arm_from_environment, call, delay, reply, say
+from finclaw.testing.crash import die
+
+PACE: Final = 0.002
+"""Seconds between two chunks: short, and long enough that a kill may fall between them."""
+UNIT: Final = 300
+"""Characters in a unit, so that a long answer need not be very long."""
+
+
+class Look(Struct):
+    n: int
+
+
+@tool("chaos__look", "Look up a number.")
+async def look(args: Look, scope: ToolScope) -> ToolOutput:
+    await asyncio.sleep(PACE)
+    return ToolOutput(f"seen {args.n}")
+
+
+class Chaos:
+    name = "chaos"
+
+    def register(self, api: ExtensionApi) -> None:
+        api.tools.register(look)
+
+
+def answer(request: ModelRequest) -> Reply:
+    """What the model says to the last message, judged by nothing but the conversation it is given."""
+    asked = next(message.text for message in reversed(request.messages) if message.role == "user")
+    if "poison" in asked:
+        die("poison")
+    if (seconds := _number("hang", asked)) is not None:
+        return reply(delay(seconds), say("awake again"))
+    n = _number("n", asked) or 0
+    if n % 3 == 0 and not request.messages[-1].tool_results:
+        return reply(call("chaos__look", {"n": n}, id=f"look-{n}", deltas=2), pace=PACE)
+    return reply(say(words(n), chunks=6), pace=PACE)
+
+
+def _number(name: str, text: str) -> int | None:
+    found = re.search(rf"\b{name}=(\d+)", text)
+    return int(found.group(1)) if found else None
+
+
+def words(n: int) -> str:
+    """The answer to message `n`. Its first and its last words name the number, however it is split."""
+    filling = " ".join(f"line {line} of {n}." for line in range(60)) if n % 5 == 0 else "is all there is to say."
+    return f"<{n} {filling} {n}>"
+
+
+async def serve(args: Namespace) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    clock = SystemClock()
+    capabilities = Capabilities(max_length=UNIT, idempotent=args.idempotent)
+    gateway = finclaw.build(
+        Settings(state=args.state),
+        channels=[LoopbackChannel(args.url, clock, capabilities=capabilities, pause=0.01)],
+        provider=ScriptedProvider(answer, clock=clock),
+        extensions=[Chaos()],
+    )
+    async with gateway:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await stop.wait()
+
+
+def main() -> None:
+    parser = ArgumentParser()
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--idempotent", action="store_true")
+    start_logging("warning")
+    arm_from_environment()
+    asyncio.run(serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
