@@ -40,6 +40,7 @@ from finclaw.providers.offline import OfflineProvider
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
+from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
 from finclaw.storage.state_lock import StateLock
 from finclaw.tools.policy import Consent, nobody
@@ -68,7 +69,7 @@ async def build(
     clock = clock or SystemClock()
     async with AsyncExitStack() as house:
         house.enter_context(StateLock(settings.state))
-        store = open_store(settings.state / "finclaw.db", clock, threaded=threaded)
+        store = open_store(settings.state / DATABASE, clock, threaded=threaded)
         house.push_async_callback(store.close)
 
         provider = provider or _provider(settings)

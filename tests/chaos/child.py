@@ -21,6 +21,7 @@ from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.log import start_logging
+from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import LoopbackChannel, Reply, ScriptedProvider, arm_from_environment, call, delay, reply, say
 from finclaw.testing.crash import die
 
@@ -77,7 +78,7 @@ async def serve(args: Namespace) -> None:
     clock = SystemClock()
     capabilities = Capabilities(max_length=UNIT, idempotent=args.idempotent)
     gateway = finclaw.build(
-        Settings(state=args.state),
+        Settings(state=args.state, pipeline=PipelineSettings(max_attempts=args.max_attempts)),
         channels=[LoopbackChannel(args.url, clock, capabilities=capabilities, pause=0.01)],
         provider=ScriptedProvider(answer, clock=clock),
         extensions=[Chaos()],
@@ -93,6 +94,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--url", required=True)
     parser.add_argument("--idempotent", action="store_true")
+    parser.add_argument("--max-attempts", type=int, default=3)
     start_logging("warning")
     arm_from_environment()
     asyncio.run(serve(parser.parse_args()))

@@ -71,8 +71,10 @@ def test_the_environment_speaks_text(load: Load) -> None:
         ("web: {port: true}\n", "not true"),
         ("web: {max_body: 1}\n", "a whole number, 1024 or more, not 1"),
         ("web: 3\n", "web must be a section of `key: value` lines, not 3"),
-        ("agent: {max_steps: 1.5}\n", "agent.max_steps must be a whole number, not 1.5"),
-        ("agent: {temperature: .nan}\n", "agent.temperature must be a number or nothing, not nan"),
+        ("agent: {name: ''}\n", 'agent.name must be text of 1 to 64 characters, not ""'),
+        ("pipeline: {expire_after_s: 0}\n", "pipeline.expire_after_s must be a number, more than 0, not 0"),
+        ("agent: {max_steps: 1.5}\n", "agent.max_steps must be a whole number, 1 or more, not 1.5"),
+        ("agent: {temperature: .nan}\n", "agent.temperature must be a number from 0 to 2 or nothing, not nan"),
         ("agent: {name: [a]}\n", "agent.name must be text, not a list"),
         ("agent: {name: 2024-01-01}\n", "agent.name must be text, not date 2024-01-01"),
         ("agent: {name: }\n", "agent.name must be text, not nothing"),
@@ -164,7 +166,7 @@ def test_another_file(tmp_path: Path) -> None:
 _WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
 _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "agent": {
-        "name": _WORDS,
+        "name": _WORDS.filter(bool),
         "model": _WORDS,
         "instructions": _WORDS,
         "max_steps": st.integers(1, 100),
@@ -175,10 +177,10 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "pipeline": {
         "timeout_ms": st.integers(1, 10**9),
         "enable_ack": st.booleans(),
-        "command_prefix": _WORDS,
+        "command_prefix": _WORDS.filter(bool).map(lambda word: word[:8]),
         "require_mention": st.booleans(),
         "max_attempts": st.integers(1, 10),
-        "expire_after_s": st.floats(0, 1e6) | st.integers(0, 10**6),
+        "expire_after_s": st.floats(0.001, 1e6) | st.integers(1, 10**6),
     },
     "web": {
         "host": st.sampled_from(["127.0.0.1", "127.0.0.2", "::1", "localhost"]),

@@ -65,6 +65,7 @@ class MemoryGateway:
         self._records[inbound_id] = InboundRecord(
             inbound_id=inbound_id,
             session=session,
+            channel="web",
             account=account,
             state="received",
             outcome=None,

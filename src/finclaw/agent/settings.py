@@ -1,19 +1,22 @@
 """The agent's piece of the configuration."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
     """Who answers, with which model."""
 
-    name: str = "main"
+    name: Annotated[str, Meta(min_length=1, max_length=64)] = "main"
     model: str = "offline/demo"
     """`provider/model`. The offline one needs neither key nor network."""
     instructions: str = ""
     """Your own words for the system prompt."""
-    max_steps: int = 10
+    max_steps: Annotated[int, Meta(ge=1)] = 10
     """Model calls with tools in one turn; then the model is asked once more, without tools, for a closing answer."""
-    max_tokens: int = 4_096
-    temperature: float | None = None
-    parallel_tools: int = 8
+    max_tokens: Annotated[int, Meta(ge=1)] = 4_096
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    parallel_tools: Annotated[int, Meta(ge=1)] = 8

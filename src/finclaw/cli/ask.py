@@ -15,6 +15,7 @@ from finclaw.errors import ConfigError, FinclawError, StateBusy
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.log import start_logging
+from finclaw.web.principal import CHANNEL as WEB
 from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.view import OutcomeView, outcome_view
 
@@ -63,10 +64,10 @@ def _through_gateway(settings: Settings, body: MessageBody, market: str | None) 
 
 async def _here(settings: Settings, body: MessageBody) -> OutcomeView:
     from finclaw.app import build  # noqa: PLC0415  the whole house; not needed to talk to a running one
-    from finclaw.web.channel import WebChannel  # noqa: PLC0415
+    from finclaw.channels.mailbox import MailboxChannel  # noqa: PLC0415
 
     # The owner's own mailbox, as if it had come by the API: the conversation is the same with and without a gateway.
-    async with build(settings, channels=(WebChannel(),)) as app:
+    async with build(settings, channels=(MailboxChannel(WEB),)) as app:
         return outcome_view(await app.handle(inbound(OWNER, body)))
 
 

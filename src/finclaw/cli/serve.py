@@ -3,14 +3,17 @@
 import asyncio
 import errno
 import importlib.util
+import shutil
 import signal
 import socket
 import sys
 from argparse import Namespace
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 from finclaw.app import build
+from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.address import announced, read_address
 from finclaw.cli.client import find_gateway
 from finclaw.cli.options import settings_from
@@ -18,7 +21,7 @@ from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError, StateBusy
 from finclaw.kernel.log import start_logging
 from finclaw.kernel.secret import Secret
-from finclaw.web.channel import WebChannel
+from finclaw.web.principal import CHANNEL as WEB
 from finclaw.web.server import listen, serve_web
 from finclaw.web.token import obtain_token, read_token
 
@@ -35,7 +38,7 @@ def run(args: Namespace) -> int:
 
 async def _serve(settings: Settings, sock: socket.socket) -> None:
     stop = _stop_signal()
-    async with build(settings, channels=(WebChannel(),)) as app:
+    async with build(settings, channels=(MailboxChannel(WEB),)) as app:
         token, is_new = obtain_token(settings.state)
         async with serve_web(app, settings.web, token, sock=sock) as server:
             with announced(settings.state, server.url):
@@ -96,6 +99,18 @@ def _start_logging(settings: Settings) -> None:
     start_logging(settings.log.level, form)
 
 
+def _this_command() -> str:
+    """What to type for this very program: its name where the shell finds it, else the way to it."""
+    here = Path(sys.argv[0])
+    found = shutil.which(here.name)
+    if found is not None and Path(found).resolve() == here.resolve():
+        return here.name
+    try:
+        return str(here.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(here)
+
+
 def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
     lines = [f"FinClaw listens on {url}", f"  state   {settings.state}"]
     if settings.market == "demo":
@@ -105,6 +120,6 @@ def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
     if new_token is not None:
         lines.append(f"  token   {new_token.reveal()}")
         lines.append(f"          shown this once; it is kept in {settings.state / 'token'}")
-    lines.append('  ask     finclaw ask "What is AAPL trading at?"')
+    lines.append(f'  ask     {_this_command()} ask "What is AAPL trading at?"')
     lines.append("  stop    Ctrl-C")
     print("\n".join(lines), flush=True)

@@ -10,11 +10,9 @@ from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
 from finclaw.errors import StateBusy
 from finclaw.kernel.record import Counts
-from finclaw.storage.sqlite.database import explain, open_database
+from finclaw.storage.sqlite.database import DATABASE, explain, open_database
 from finclaw.storage.sqlite.inbox import counts
 from finclaw.storage.state_lock import StateLock
-
-DATABASE = "finclaw.db"
 
 _LABELS = {
     "sessions": "sessions",

@@ -57,8 +57,12 @@ def _limits(metas: Iterable[Meta]) -> str:
     for meta in metas:
         if meta.ge is not None:
             words += f" from {meta.ge} to {meta.le}" if meta.le is not None else f", {meta.ge} or more"
+        elif meta.gt is not None:
+            words += f", more than {meta.gt}"
         elif meta.le is not None:
             words += f", {meta.le} or less"
+        elif meta.min_length is not None:
+            words += f" of {meta.min_length} to {meta.max_length} characters"
     return words
 
 

@@ -96,6 +96,7 @@ class InboundRecord(Struct, frozen=True, kw_only=True):
 
     inbound_id: str
     session: str
+    channel: str
     account: str
     state: InboundState
     outcome: Outcome | None

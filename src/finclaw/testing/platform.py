@@ -18,8 +18,9 @@ from aiohttp import web
 from finclaw.testing.history import Acked, History, ReplySeen, SentIn
 from finclaw.testing.wire import Refusal, SendAnswer, SendBody, Update, Updates
 
-FaultKind = Literal["slow", "busy", "broken", "cut", "refused"]
-"""`slow`: shown late. `busy`: 429. `broken`: 500. `cut`: shown, but the connection breaks. `refused`: 400."""
+FaultKind = Literal["slow", "late", "busy", "broken", "cut", "refused"]
+"""`slow`: shown late. `late`: shown, but answered late. `busy`: 429. `broken`: 500. `refused`: 400.
+`cut`: shown, but the connection breaks."""
 
 BATCH = 100
 
@@ -147,6 +148,8 @@ class FakePlatform:
             elif (refusal := _refusal(fault)) is not None:
                 return refusal
         platform_id = self._show(body)
+        if fault is not None and fault.kind == "late":
+            await asyncio.sleep(fault.seconds or 0)
         if fault is not None and fault.kind == "cut" and request.transport is not None:
             request.transport.abort()
         return _json(SendAnswer(platform_id))
@@ -175,7 +178,7 @@ def _refusal(fault: SendFault) -> web.Response | None:
             return _json(Refusal("something broke"), 500)
         case "refused":
             return _json(Refusal("never"), 400)
-        case "slow" | "cut":
+        case "slow" | "late" | "cut":
             return None
 
 

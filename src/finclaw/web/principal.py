@@ -56,4 +56,4 @@ def _sender(principal: Principal, label: str | None) -> Sender:
 
 
 def owns(principal: Principal, record: InboundRecord) -> bool:
-    return record.account == principal.name
+    return record.channel == CHANNEL and record.account == principal.name

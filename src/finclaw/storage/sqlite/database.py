@@ -11,6 +11,9 @@ from finclaw.storage.sqlite.schema import MIGRATIONS
 
 Synchronous = Literal["FULL", "OFF"]
 
+DATABASE = "finclaw.db"
+"""In the state directory."""
+
 
 def open_database(
     path: Path, *, vfs: str | None = None, synchronous: Synchronous = "FULL", exclusive: bool = False
@@ -71,4 +74,6 @@ def explain(error: apsw.Error, path: Path) -> SessionError:
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return StoreFailed(f"cannot write {where} ({error}); check the owner and permissions of the directory")
         case _:
-            return StoreFailed(f"the database {where} refused a commit ({type(error).__name__}: {error})")
+            return StoreFailed(
+                f"the disk under {where} refused ({type(error).__name__}: {error}); check its health and free space"
+            )

@@ -115,10 +115,12 @@ def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None
     if found is None:
         return None
     key, state, outcome, delivery, at, attempts, body = found
+    inbound = read_inbound(str(body))
     return InboundRecord(
         inbound_id=inbound_id,
         session=str(key),
-        account=read_inbound(str(body)).account,
+        channel=inbound.channel,
+        account=inbound.account,
         state=state,
         outcome=None if outcome is None else read_outcome(str(outcome)),
         delivery=delivery,

@@ -8,11 +8,11 @@ from tests.web.gateway import AT
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.port import Accept, Channel
 from finclaw.kernel.record import Accepted, Unit
-from finclaw.web.channel import WebChannel
+from finclaw.channels.mailbox import MailboxChannel
 
 
 async def test_a_unit_has_arrived_as_soon_as_it_is_stored() -> None:
-    channel: Channel = WebChannel()
+    channel: Channel = MailboxChannel("web")
     unit = Unit(
         id="u1",
         session="s",
@@ -36,4 +36,4 @@ async def test_it_receives_nothing_until_cancelled() -> None:
 
     accept: Accept = never
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(WebChannel().receive(accept), 0.05)
+        await asyncio.wait_for(MailboxChannel("web").receive(accept), 0.05)

@@ -1,0 +1,211 @@
+"""The books after the last gateway has stopped: the checker's verdict, and what only this run can know to be right."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+from tests.chaos.child import words
+
+from finclaw.delivery.outbox import MAX_DOUBTS
+from finclaw.delivery.visible import RESENT_MARK
+from finclaw.kernel.message import Message
+from finclaw.storage.sqlite.codec import Ids, read_inbound, read_messages, read_outcome
+from finclaw.testing import HistoryEvent, InboundRow, ReplySeen, Rows, TurnRow, UnitRow, Verdict, judge
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One accepted message with everything that the checker's row leaves out."""
+
+    row: InboundRow
+    text: str
+    state: str
+    attempts: int
+    delivery: str
+
+
+@dataclass(frozen=True)
+class Books:
+    """Everything the database says."""
+
+    rows: Rows
+    entries: tuple[Entry, ...]
+    turn_sessions: Mapping[str, str]
+    transcripts: Mapping[str, tuple[Message, ...]]
+    log_left: int
+    """Events of turns that were never folded."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    verdict: Verdict
+    complaints: tuple[str, ...]
+    messages: int
+    answered: int
+    failed: int
+    units: int
+    doubts: int
+    repeats: int
+    """How often somebody saw a unit once more."""
+
+    @property
+    def clean(self) -> bool:
+        return self.verdict.ok and not self.complaints
+
+    def __str__(self) -> str:
+        return "\n".join((str(self.verdict), *self.complaints))
+
+
+def audit(events: Sequence[HistoryEvent], database: Path, *, max_attempts: int) -> Audit:
+    books = read_books(database)
+    seen = [event for event in events if isinstance(event, ReplySeen)]
+    outcomes = Counter(row.outcome for row in books.rows.inbound)
+    return Audit(
+        verdict=judge(events, books.rows),
+        complaints=(*_ends(books, max_attempts), *_order(books), *_talk(books), *_texts(books, seen)),
+        messages=len(books.entries),
+        answered=outcomes["answered"],
+        failed=outcomes["failed"],
+        units=len(books.rows.units),
+        doubts=sum(unit.doubts for unit in books.rows.units),
+        repeats=len(seen) - len({reply.token for reply in seen}),
+    )
+
+
+# ── what must be so ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ends(books: Books, max_attempts: int) -> Iterator[str]:
+    """Everything has ended, and nothing was given up but what the rules give up."""
+    if books.log_left:
+        yield f"{books.log_left} events of turns were never folded"
+    for entry in books.entries:
+        name = entry.row.message_id
+        if entry.state != "ended":
+            yield f"message {name} is still {entry.state}"
+        if entry.row.outcome != "answered" and not (entry.row.outcome == "failed" and entry.attempts > max_attempts):
+            yield f"message {name} ended {entry.row.outcome} after {entry.attempts} attempts"
+    for unit in books.rows.units:
+        if unit.state != "sent" and not (unit.state == "dead" and unit.doubts > MAX_DOUBTS):
+            yield f"unit {unit.id} is {unit.state} with {unit.doubts} doubts"
+
+
+def _order(books: Books) -> Iterator[str]:
+    """Tickets have no gaps, and a turn is where its message is."""
+    tickets: defaultdict[str, list[int]] = defaultdict(list)
+    for row in books.rows.inbound:
+        tickets[row.session].append(row.ticket)
+    for session, given in tickets.items():
+        if sorted(given) != list(range(1, len(given) + 1)):
+            yield f"the tickets of {session} are {sorted(given)}"
+    turns = Counter(turn.inbound_id for turn in books.rows.turns)
+    for row in books.rows.inbound:
+        if turns[row.id] != 1:
+            yield f"message {row.message_id} has {turns[row.id]} turns"
+        elif books.turn_sessions[row.id] != row.session:
+            yield f"the turn of message {row.message_id} is in session {books.turn_sessions[row.id]}"
+
+
+def _talk(books: Books) -> Iterator[str]:
+    """Each conversation holds every question once, in order of tickets, and no call without its result."""
+    asked: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    for entry in books.entries:
+        asked[entry.row.session].append((entry.row.ticket, entry.text))
+    for session, questions in asked.items():
+        messages = books.transcripts[session]
+        kept = [message.text for message in messages if message.role == "user"]
+        if kept != [text for _, text in sorted(questions)]:
+            yield f"{session} remembers the questions {kept}"
+        calls = Counter(call.id for message in messages for call in message.tool_calls)
+        results = Counter(result.call_id for message in messages for result in message.tool_results)
+        if calls != results:
+            yield f"{session} has calls {calls - results} without results and results {results - calls} without calls"
+
+
+def _texts(books: Books, seen: Sequence[ReplySeen]) -> Iterator[str]:
+    """Whoever asked for a number was told that number, whole, with nothing twice and nothing of another's."""
+    parts: dict[str, str] = {}
+    for reply in seen:
+        parts.setdefault(reply.token, reply.text.removeprefix(RESENT_MARK))
+    units: defaultdict[str, list[UnitRow]] = defaultdict(list)
+    for unit in books.rows.units:
+        units[unit.inbound_id].append(unit)
+    for entry in books.entries:
+        number = re.search(r"\bn=(\d+)", entry.text)
+        if number is None or entry.row.outcome != "answered":
+            continue
+        mine = sorted(units[entry.row.id], key=lambda unit: unit.seq)
+        told = " ".join(parts.get(unit.id, "") for unit in mine if unit.state == "sent")
+        if told.split() != words(int(number.group(1))).split() and all(unit.state == "sent" for unit in mine):
+            yield f"message {entry.row.message_id} ({entry.text}) was told {told!r}"
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_books(database: Path) -> Books:
+    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        ids = Ids(str(db.execute("SELECT value FROM meta WHERE key = 'name'").get))
+        entries = tuple(_entries(db, ids))
+        turns = [
+            (ids.turn(int(row)), ids.inbound(int(row)), str(key))
+            for row, key in db.execute("SELECT turn.id, key FROM turn LEFT JOIN session ON session.id = turn.session")
+        ]
+        return Books(
+            rows=Rows(
+                inbound=tuple(entry.row for entry in entries),
+                turns=tuple(TurnRow(id=turn, inbound_id=inbound) for turn, inbound, _ in turns),
+                units=tuple(_units(db, ids)),
+            ),
+            entries=entries,
+            turn_sessions={inbound: session for _, inbound, session in turns},
+            transcripts=_transcripts(db),
+            log_left=int(db.execute("SELECT count(*) FROM event").get),
+        )
+    finally:
+        db.close()
+
+
+def _entries(db: apsw.Connection, ids: Ids) -> Iterator[Entry]:
+    rows = db.execute(
+        "SELECT inbound.id, key, ticket, body, outcome, state, attempts, delivery FROM inbound "
+        "LEFT JOIN session ON session.id = session"
+    )
+    for number, key, ticket, body, outcome, state, attempts, delivery in rows:
+        inbound = read_inbound(str(body))
+        row = InboundRow(
+            id=ids.inbound(int(number)),
+            message_id=inbound.message_id,
+            session=str(key),
+            ticket=int(ticket),
+            outcome=None if outcome is None else read_outcome(str(outcome)).kind,
+            again_for=inbound.again_for,
+        )
+        yield Entry(row, inbound.text, str(state), int(attempts), str(delivery))
+
+
+def _units(db: apsw.Connection, ids: Ids) -> Iterator[UnitRow]:
+    rows = db.execute("SELECT inbound, seq, state, doubts, body ->> 'turn_id' FROM unit")
+    for inbound, seq, state, doubts, turn_id in rows:
+        yield UnitRow(
+            id=ids.unit(int(inbound), int(seq)),
+            inbound_id=ids.inbound(int(inbound)),
+            turn_id=None if turn_id is None else str(turn_id),
+            seq=int(seq),
+            state=str(state),
+            doubts=int(doubts),
+        )
+
+
+def _transcripts(db: apsw.Connection) -> dict[str, tuple[Message, ...]]:
+    bodies: defaultdict[str, list[str]] = defaultdict(list)
+    rows = db.execute(
+        "SELECT key, body FROM message JOIN session ON session.id = message.session ORDER BY message.session, seq"
+    )
+    for key, body in rows:
+        bodies[str(key)].append(str(body))
+    return {key: read_messages(texts) for key, texts in bodies.items()}

@@ -1,0 +1,95 @@
+"""A gateway as the supervisor sees it: a process that becomes ready, dies or stops. Never left behind."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+READY_WITHIN: Final = 20.0
+DIES_WITHIN: Final = 30.0
+STOPS_WITHIN: Final = 10.0
+CHILD: Final = Path(__file__).with_name("child.py")
+
+
+class Gateway:
+    """One process in a group of its own, so that whatever it starts ends with it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, errors: Path, started: float) -> None:
+        self._process = process
+        self._errors = errors
+        self._started = started
+
+    @classmethod
+    async def spawn(cls, command: Sequence[str | Path], errors: Path, *, crash: str | None = None) -> "Gateway":
+        """Start `command` with this Python. Its errors are appended to a file; `crash` is `point:passing`."""
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("FINCLAW_")}
+        if crash is not None:
+            environ["FINCLAW_CRASH"] = crash
+        started = time.monotonic()
+        with errors.open("ab") as sink:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *map(str, command),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=sink,
+                env=environ,
+                start_new_session=True,
+            )
+        return cls(process, errors, started)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def ready(self, sign: bytes = b"ready") -> float:
+        """Seconds from its start until it printed a line that begins with `sign`."""
+        try:
+            async with asyncio.timeout(READY_WITHIN):
+                while not (line := await self._line()).startswith(sign):
+                    assert line, f"the gateway ended with {await self._process.wait()} before it was ready\n{self.said}"
+        except TimeoutError:
+            raise AssertionError(f"the gateway was not ready after {READY_WITHIN:g} s\n{self.said}") from None
+        return time.monotonic() - self._started
+
+    async def _line(self) -> bytes:
+        return await self._process.stdout.readline() if self._process.stdout else b""
+
+    async def ended(self, within: float = DIES_WITHIN) -> int:
+        """Its exit code, once it has ended by itself."""
+        try:
+            async with asyncio.timeout(within):
+                return await self._process.wait()
+        except TimeoutError:
+            raise AssertionError(f"the gateway still runs after {within:g} s\n{self.said}") from None
+
+    async def stop(self) -> float:
+        """Ask it to stop in good order; seconds it took."""
+        asked = time.monotonic()
+        self._process.terminate()
+        code = await self.ended(STOPS_WITHIN)
+        assert code == 0, f"the gateway was asked to stop and ended with {code}\n{self.said}"
+        return time.monotonic() - asked
+
+    async def kill(self) -> None:
+        """End it as a power switch would. Harmless when it has ended."""
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.stdout is not None:
+            await self._process.stdout.read()
+        await self._process.wait()
+
+    @property
+    def said(self) -> str:
+        """The end of what the gateways of this run wrote to standard error."""
+        return self._errors.read_text(errors="replace")[-4_000:]

@@ -1,0 +1,180 @@
+"""The supervisor: keeps people writing, kills the gateway, starts it again, and at the end asks what became of it all.
+
+The platform lives in the test's own loop and outlives every gateway. The database is read only after the last
+gateway has stopped in good order. Each failure names the seed and the history, which stays beside the state.
+"""
+
+import asyncio
+import os
+import random
+import re
+import secrets
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tests.chaos.audit import Audit, audit
+from tests.chaos.gateway import CHILD, Gateway
+
+from finclaw.testing import FakePlatform, History, HistoryEvent, ReplySeen, SendFault
+from finclaw.testing.wire import SendBody
+
+DRAINS_WITHIN: Final = 60.0
+PATIENT: Final = 1_000_000
+"""A poison limit that no run reaches."""
+
+_LAST_WORDS: Final = re.compile(r"(\d+)>$")
+
+
+class Audience(History):
+    """The history, and who in it still waits for the end of an answer."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.waiting: dict[int, str] = {}
+
+    def write(self, event: HistoryEvent) -> None:
+        super().write(event)
+        if isinstance(event, ReplySeen):
+            self._hear(event)
+
+    def _hear(self, reply: ReplySeen) -> None:
+        if (last := _LAST_WORDS.search(reply.text)) is not None:
+            self.waiting.pop(int(last.group(1)), None)
+        elif "<" not in reply.text and reply.reply_to is not None:  # the gateway speaks for itself: no answer will come
+            self.waiting = {n: message_id for n, message_id in self.waiting.items() if message_id != reply.reply_to}
+
+
+class Run:
+    """One state directory, one platform, and as many gateways one after the other as it takes."""
+
+    def __init__(
+        self, place: Path, *, conversations: int = 12, idempotent: bool = False, max_attempts: int = 3
+    ) -> None:
+        self.seed = int(os.environ.get("CHAOS_SEED") or secrets.randbits(32))
+        self.dice = random.Random(self.seed)
+        self.state = place / "state"
+        self.kills = 0
+        self._history = place / "history.jsonl"
+        self._errors = place / "gateway.log"
+        self.audience = Audience(self._history)
+        self.platform = FakePlatform(self.audience, idempotent=idempotent)
+        self.gateway: Gateway | None = None
+        self._conversations = [f"c{number}" for number in range(conversations)]
+        self._idempotent = idempotent
+        self._max_attempts = max_attempts
+        self._written = 0
+        self._began = time.monotonic()
+
+    async def __aenter__(self) -> Self:
+        await self.platform.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        try:
+            if self.gateway is not None:
+                await self.gateway.kill()
+        finally:
+            await self.platform.stop()
+            self.audience.close()
+        if error is not None:
+            error.add_note(f"CHAOS_SEED={self.seed}, history in {self._history}, the gateways' words in {self._errors}")
+
+    # ── people ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, conversation: str | None = None, text: str = "") -> str:
+        """The next number, somewhere; the message's id."""
+        self._written += 1
+        n = self._written
+        message_id = self.platform.write(conversation or self.dice.choice(self._conversations), f"{text} n={n}".strip())
+        self.audience.waiting[n] = message_id
+        return message_id
+
+    @asynccontextmanager
+    async def load(self, rate: float) -> AsyncGenerator[None]:
+        """So many messages a second for as long as the block lasts, whatever happens to the gateway."""
+
+        async def keep_writing() -> None:
+            began, count = time.monotonic(), 0
+            while True:
+                while count < (time.monotonic() - began) * rate:
+                    self.write()
+                    count += 1
+                await asyncio.sleep(1 / rate)
+
+        writing = asyncio.create_task(keep_writing())
+        try:
+            yield
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+
+    def moods(self, _: SendBody) -> SendFault | None:
+        """A platform as they are: it hesitates before or after showing, breaks off, and now and then has enough."""
+        throw = self.dice.random()
+        if throw < 0.30:
+            return SendFault("slow" if throw < 0.10 else "late", self.dice.uniform(0.0, 0.05))
+        if throw < 0.33:
+            return SendFault("cut")
+        return SendFault("busy") if throw < 0.335 else None
+
+    # ── the gateway's lives ─────────────────────────────────────────────────────────────────────────────────
+
+    async def start(self, *, crash: str | None = None) -> Gateway:
+        """The next gateway; one that is armed may die before it is ready, so that is not waited for."""
+        command = [CHILD, "--state", self.state, "--url", self.platform.url, "--max-attempts", str(self._max_attempts)]
+        if self._idempotent:
+            command.append("--idempotent")
+        self.gateway = await Gateway.spawn(command, self._errors, crash=crash)
+        if crash is None:
+            await self.gateway.ready()
+        return self.gateway
+
+    async def die_at(self, point: str) -> None:
+        """A life that ends at `point:passing`. Nobody else kills here, so the signal proves that it was there."""
+        gateway = await self.start(crash=point)
+        code = await gateway.ended()
+        assert code == -signal.SIGKILL, f"the gateway did not die at {point} but ended with {code}\n{gateway.said}"
+        await gateway.kill()
+        self.kills += 1
+
+    async def live_for(self, seconds: float) -> None:
+        """A life that ends after so many seconds, wherever it is then."""
+        gateway = await self.start()
+        await asyncio.sleep(seconds)
+        assert gateway.alive, f"the gateway ended by itself\n{gateway.said}"
+        await gateway.kill()
+        self.kills += 1
+
+    async def drain(self) -> Audit:
+        """A life without harm: everybody gets their answer, the gateway stops, the books are read."""
+        self.platform.fault = lambda _: None
+        gateway = await self.start()
+        await self.all_told(gateway)
+        await gateway.stop()
+        return self.audit()
+
+    async def all_told(self, gateway: Gateway) -> None:
+        try:
+            async with asyncio.timeout(DRAINS_WITHIN):
+                await self.platform.until(lambda: not self.audience.waiting and not self.platform.unacknowledged)
+        except TimeoutError:
+            left = f"{len(self.audience.waiting)} messages wait, {self.platform.unacknowledged} are not taken"
+            raise AssertionError(f"after {DRAINS_WITHIN:g} s {left}\n{gateway.said}") from None
+
+    def audit(self) -> Audit:
+        found = audit(self.audience.events, self.state / "finclaw.db", max_attempts=self._max_attempts)
+        took = time.monotonic() - self._began
+        sys.stdout.write(
+            f"{self.kills} kills, {found.messages} messages ({found.answered} answered, {found.failed} given up), "
+            f"{found.units} units, lost {len(found.verdict.lost)}, out of order {len(found.verdict.out_of_order)}, "
+            f"duplicates in doubt {found.repeats} of {found.doubts} doubts, {took:.1f} s, seed {self.seed}\n"
+        )
+        return found
