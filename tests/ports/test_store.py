@@ -1,0 +1,704 @@
+"""The contract of the Store port: whatever keeps messages keeps them like this."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.ports.nouns import (
+    Told,
+    adds,
+    answer,
+    begin,
+    ended,
+    ending,
+    nobody,
+    nothing,
+    parts,
+    said,
+    take,
+    tool_answer,
+    tool_step,
+    written,
+)
+
+from finclaw.errors import InboundConflict, SessionError, Superseded
+from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.message import Append, Patch, Remove, Replace, Truncate, TurnEvent
+from finclaw.kernel.port import Store
+from finclaw.kernel.record import Unit, UnitState
+from finclaw.storage.sqlite.store import open_store
+from finclaw.testing import FakeClock
+
+Opener = Callable[[Path, FakeClock], Store]
+
+OPENERS: dict[str, Opener] = {
+    "sqlite-thread": lambda where, clock: open_store(where / "x.db", clock),
+    "sqlite-loop": lambda where, clock: open_store(where / "x.db", clock, threaded=False),
+}
+
+
+@dataclass
+class Bench:
+    """A store, and the same state opened again as after a stop."""
+
+    store: Store
+    clock: FakeClock
+    where: Path
+    opener: Opener
+
+    async def reopen(self) -> Store:
+        await self.store.close()
+        self.store = self.opener(self.where, self.clock)
+        return self.store
+
+
+@pytest.fixture(params=OPENERS)
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Bench]:
+    opener = OPENERS[str(request.param)]
+    clock = FakeClock()
+    bench = Bench(opener(tmp_path, clock), clock, tmp_path, opener)
+    yield bench
+    await bench.store.close()
+
+
+@pytest.fixture
+def store(bench: Bench) -> Store:
+    return bench.store
+
+
+# ── accept ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_message_is_taken_with_the_next_ticket_of_its_session(bench: Bench):
+    first = await take(bench.store, written(id="1"), "s")
+    other = await take(bench.store, written(id="2"), "t")
+    second = await take(bench.store, written(id="3"), "s")
+    assert (first.ticket, other.ticket, second.ticket) == (1, 1, 2)
+    assert first.session == "s"
+    assert first.inbound == written(id="1")
+    assert first.accepted_at == bench.clock.now()
+    assert not first.duplicate
+    assert len({first.id, other.id, second.id}) == 3
+
+
+async def test_the_same_message_again_is_the_message_we_have(store: Store):
+    told = Told()
+    first = await store.accept(written(), "s", told.accepted)
+    again = await store.accept(written(), "s", told.accepted)
+    assert again == replace(first, duplicate=True)
+    assert told.what == [first]
+    assert (await take(store, written(id="2"))).ticket == 2, "a repeat takes no ticket"
+
+
+async def test_five_deliveries_at_once_and_one_after_a_restart_are_one_message(bench: Bench):
+    told = Told()
+    five = await asyncio.gather(*(bench.store.accept(written(), "s", told.accepted) for _ in range(5)))
+    store = await bench.reopen()
+    sixth = await store.accept(written(), "s", told.accepted)
+    assert {each.id for each in (*five, sixth)} == {five[0].id}
+    assert sum(not each.duplicate for each in (*five, sixth)) == told.times == 1
+    assert len(await store.unfinished()) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        written("other text"),
+        written(sender="bob"),
+        replace(written(), thread="t"),
+        replace(written(), reply_to="0"),
+    ],
+)
+async def test_a_known_id_with_another_body_is_a_conflict(store: Store, other: object):
+    told = Told()
+    await take(store, written())
+    with pytest.raises(InboundConflict, match="'1'"):
+        await store.accept(other, "s", told.accepted)  # pyright: ignore[reportArgumentType]
+    assert told.times == 0
+    assert (await take(store, written(id="2"))).ticket == 2
+
+
+async def test_where_it_was_written_belongs_to_a_messages_name(store: Store):
+    same_id = (
+        written(),
+        written(conversation="other"),
+        replace(written(), channel="web"),
+        replace(written(), account="second"),
+    )
+    ids = {(await take(store, each, "s")).id for each in same_id}
+    assert len(ids) == 4
+
+
+async def test_no_two_names_run_together(store: Store):
+    """Parts that would be one string if they were only joined are still two names."""
+    ids = {
+        (await take(store, written(conversation="a", id=":b"))).id,
+        (await take(store, written(conversation="a:", id="b"))).id,
+        (await take(store, written(conversation="a\n", id="b"))).id,
+        (await take(store, written(conversation="a", id="\nb"))).id,
+        (await take(store, written(conversation='a","', id="b"))).id,
+    }
+    assert len(ids) == 5
+
+
+async def test_tickets_follow_the_order_of_accepts_made_at_once(store: Store):
+    taken = await asyncio.gather(*(take(store, written(id=str(n))) for n in range(50)))
+    assert [each.ticket for each in taken] == list(range(1, 51))
+
+
+async def test_who_is_told_is_told_once_in_ticket_order_before_the_caller_goes_on(store: Store):
+    told = Told()
+
+    async def caller(number: int) -> None:
+        accepted = await store.accept(written(id=str(number)), "s", told.accepted)
+        assert accepted in told.what
+
+    await asyncio.gather(*(caller(number) for number in range(20)))
+    assert [each.ticket for each in told.what] == list(range(1, 21))
+
+
+async def test_a_cancelled_caller_does_not_undo_an_accept_nor_silence_it(store: Store):
+    told = Told()
+    task = asyncio.create_task(store.accept(written(), "s", told.accepted))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told.times == 1, "the caller leaves only after the commit was decided"
+    assert [each.id for each in await store.unfinished()] == [told.what[0].id]
+
+
+async def test_a_caller_cancelled_before_it_began_did_nothing(store: Store):
+    task = asyncio.create_task(take(store, written()))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await store.unfinished() == []
+
+
+async def test_a_listener_that_raises_harms_nobody_else(store: Store, caplog: pytest.LogCaptureFixture):
+    def broken(_: object) -> None:
+        raise ValueError("a bug in who is told")
+
+    results = await asyncio.wait_for(
+        asyncio.gather(
+            store.accept(written(id="1"), "s", broken),
+            take(store, written(id="2")),
+            take(store, written(id="3")),
+        ),
+        timeout=5,
+    )
+    assert [each.ticket for each in results] == [1, 2, 3]
+    assert "a bug in who is told" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "a\0b", "\n\r\t", "가" * 1000, "👩‍👩‍👧", "'; DROP TABLE inbound; --", "x" * 1_000_000])
+async def test_any_text_comes_back_as_it_was(bench: Bench, text: str):
+    hostile = written(text, id=f"id:{text[:50]}", conversation=f"{text[:50]}:\n")
+    await take(bench.store, hostile, f"s:{text[:50]}")
+    (found,) = await (await bench.reopen()).unfinished()
+    assert found.inbound == hostile
+    assert found.session == f"s:{text[:50]}"
+
+
+@pytest.mark.parametrize("field", ["text", "thread", "reply_to", "account", "message_id", "conversation"])
+async def test_half_a_character_is_kept_as_a_replacement_mark(bench: Bench, field: str):
+    """JSON can carry a lone surrogate, UTF-8 on a disk cannot: the message must get in all the same."""
+    inbound = replace(written(), **{field: "a\ud800b"})
+    first = await take(bench.store, inbound)
+    assert (await take(bench.store, inbound)).id == first.id
+    (found,) = await (await bench.reopen()).unfinished()
+    assert getattr(found.inbound, field) == "a\ufffdb"
+
+
+async def test_half_a_character_from_the_model_does_not_keep_a_turn_from_ending(bench: Bench):
+    accepted = await take(bench.store, written())
+    claim = await begin(bench.store, accepted)
+    await bench.store.record(claim, 1, [Append(said("a", "half \udc00 of it", role="assistant"))])
+    finish = ending(bench.store, accepted, claim, "half \udc00 of it")
+    assert finish.units[0].outbound.text == "half \ufffd of it", "what is sent is what was recorded"
+    assert await bench.store.finish(finish, nothing)
+    store = await bench.reopen()
+    assert (await store.messages("s"))[-1].text == "half \ufffd of it"
+    assert [unit.outbound.text for unit in await store.pending()] == ["half \ufffd of it"]
+
+
+# ── claim ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_new_turn_begins_with_its_input(bench: Bench):
+    accepted = await take(bench.store, written())
+    bench.clock.advance(5)
+    claim = await bench.store.claim(accepted, adds("q"), None, Decimal("0.5"))
+    assert (claim.attempt, claim.resumed, claim.version) == (1, False, 0)
+    assert claim.base == ()
+    assert claim.events == tuple(adds("q"))
+    assert claim.inbound_id == accepted.id
+    assert claim.session_started_at == accepted.accepted_at
+
+
+async def test_a_turn_taken_up_again_has_its_log_and_not_a_second_input(bench: Bench):
+    accepted = await take(bench.store, written())
+    claim = await bench.store.claim(accepted, adds("q"), None, Decimal(0))
+    await bench.store.record(claim, 1, tool_step("c"))
+    again = await (await bench.reopen()).claim(accepted, adds("never used"), None, Decimal(0))
+    assert (again.attempt, again.resumed, again.turn_id) == (2, True, claim.turn_id)
+    assert again.events == (*adds("q"), *tool_step("c"))
+    assert (await bench.store.unfinished())[0].attempts == 2
+
+
+async def test_a_message_that_ended_cannot_be_claimed(store: Store):
+    accepted = await take(store, written())
+    assert await store.end(accepted.id, ended("skipped"), (), nothing)
+    with pytest.raises(Superseded, match="already ended"):
+        await begin(store, accepted)
+    assert await store.turns(10) == []
+
+
+async def test_whoever_knows_the_conversation_does_not_get_it_again(store: Store):
+    await answer(store, await take(store, written(id="1")))
+    knows = await begin(store, await take(store, written(id="2"), "s"), known=1)
+    assert (knows.version, knows.base) == (1, None)
+
+
+async def test_whoever_knows_an_older_conversation_gets_the_new_one(store: Store):
+    await answer(store, await take(store, written(id="1")))
+    claim = await begin(store, await take(store, written(id="2")), known=0)
+    assert claim.base is not None
+    assert [message.id for message in claim.base] == ["q-1", "a-1"]
+
+
+@pytest.mark.spec("M-29")
+async def test_a_restart_does_not_change_when_a_session_began(bench: Bench):
+    first = await take(bench.store, written(id="1"))
+    began = (await begin(bench.store, first)).session_started_at
+    bench.clock.advance(3600)
+    store = await bench.reopen()
+    again = await begin(store, first)
+    later = await begin(store, await take(store, written(id="2")))
+    assert began == again.session_started_at == later.session_started_at == first.accepted_at
+
+
+# ── record ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_log_comes_back_in_the_order_of_its_numbers(bench: Bench):
+    accepted = await take(bench.store, written())
+    claim = await begin(bench.store, accepted)
+    log: list[TurnEvent] = [*claim.events]
+    for number in range(30):
+        step = [*tool_step(f"c{number}"), *tool_answer(f"c{number}")]
+        await bench.store.record(claim, len(log), step)
+        log += step
+    again = await begin(await bench.reopen(), accepted)
+    assert list(again.events) == log
+
+
+async def test_two_records_at_one_place_keep_the_first(bench: Bench):
+    accepted = await take(bench.store, written())
+    claim = await begin(bench.store, accepted)
+    await bench.store.record(claim, 1, adds("first"))
+    with pytest.raises(SessionError):
+        await bench.store.record(claim, 1, adds("second"))
+    assert (await begin(await bench.reopen(), accepted)).events[1:] == tuple(adds("first"))
+
+
+async def test_after_a_reset_the_running_turn_can_write_no_more(store: Store):
+    await answer(store, await take(store, written(id="1")))
+    accepted = await take(store, written(id="2"))
+    claim = await begin(store, accepted)
+    await store.reset("s")
+    told = Told()
+    with pytest.raises(Superseded):
+        await store.record(claim, 1, adds("late"))
+    with pytest.raises(Superseded):
+        await store.finish(ending(store, accepted, claim, "late"), told.done)
+    assert told.times == 0
+    assert await store.messages("s") == ()
+    assert [unit.inbound_id for unit in await store.pending()] != [accepted.id]
+    assert (await store.unfinished())[0].id == accepted.id
+
+
+# ── finish ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_finish_folds_ends_plans_and_settles_at_once(bench: Bench):
+    store = bench.store
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    await store.record(claim, 1, [*tool_step("c"), *tool_answer("c")])
+    bench.clock.advance(2)
+    told = Told()
+    finish = ending(store, accepted, claim, "one", "two", events=adds("a", role="assistant"), steps=2)
+    assert await store.finish(finish, told.done)
+    assert told.times == 1
+    store = await bench.reopen()
+    assert [message.id for message in await store.messages("s")] == ["q-1", "ask-c", "told-c", "a"]
+    record = await store.find(accepted.id)
+    assert record is not None
+    assert (record.state, record.outcome, record.delivery) == ("ended", finish.outcome, "pending")
+    assert list(await store.pending()) == list(finish.units)
+    (turn,) = await store.turns(10)
+    assert (turn.turn_id, turn.status, turn.steps) == (claim.turn_id, "completed", 2)
+    assert (turn.usage, turn.cost) == (finish.outcome.usage, Decimal("0.0125"))
+    assert (turn.ended_at, turn.inbound_id) == (bench.clock.now(), accepted.id)
+    assert await store.unfinished() == []
+
+
+async def test_each_finish_raises_the_version_by_one(store: Store):
+    for number in range(1, 4):
+        await answer(store, await take(store, written(id=str(number))))
+        claim = await begin(store, await take(store, written(id=f"peek{number}")))
+        assert claim.version == number
+        await store.finish(ending(store, (await store.unfinished())[0], claim), nothing)
+        break
+    assert [message.id for message in await store.messages("s")] == ["q-1", "a-1", "q-peek1"]
+
+
+async def test_a_message_ends_once(store: Store):
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    told = Told()
+    assert await store.end(accepted.id, ended("failed", "sorry"), store.plan(accepted, parts("sorry"), None), told.done)
+    late = ending(store, accepted, claim, "late", events=adds("late"))
+    assert not await store.finish(late, told.done)
+    assert not await store.end(accepted.id, ended("skipped"), (), told.done)
+    assert told.times == 1
+    record = await store.find(accepted.id)
+    assert record is not None
+    assert record.outcome == ended("failed", "sorry")
+    assert [unit.outbound.text for unit in await store.pending()] == ["sorry"]
+    assert await store.messages("s") == ()
+
+
+async def test_two_finishes_at_once_are_one(store: Store):
+    accepted = await take(store, written())
+    finish = ending(store, accepted, await begin(store, accepted), "ok", events=adds("a"))
+    told = Told()
+    results = await asyncio.gather(*(store.finish(finish, told.done) for _ in range(3)))
+    assert sorted(results) == [False, False, True]
+    assert told.times == 1
+    assert [message.id for message in await store.messages("s")] == ["q-1", "a"]
+
+
+async def test_a_finish_goes_through_when_its_caller_is_cancelled(store: Store):
+    accepted = await take(store, written())
+    told = Told()
+    task = asyncio.create_task(store.finish(ending(store, accepted, await begin(store, accepted), "ok"), told.done))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told.times == 1
+    assert await store.unfinished() == []
+
+
+async def test_the_fold_does_what_events_say(store: Store):
+    await answer(store, await take(store, written(id="1")))
+    await answer(store, await take(store, written(id="2")))
+    accepted = await take(store, written(id="3"))
+    claim = await begin(store, accepted)
+    events: list[TurnEvent] = [
+        Truncate(4),
+        Remove("a-1"),
+        Replace("q-2", said("Q-2", "changed")),
+        Patch("a-2", {"pinned": True}),
+        Patch("a-2", {"note": "n"}),
+        Remove("nobody"),
+        *adds("a-3", role="assistant"),
+    ]
+    assert await store.finish(ending(store, accepted, claim, "ok", events=events), nothing)
+    messages = await store.messages("s")
+    assert [message.id for message in messages] == ["Q-2", "a-2", "q-3", "a-3"]
+    assert messages[0].text == "changed"
+    assert messages[1].metadata == {"pinned": True, "note": "n"}
+
+
+async def test_a_turn_without_an_answer_has_nothing_to_deliver(store: Store):
+    accepted = await take(store, written())
+    assert await store.finish(ending(store, accepted, await begin(store, accepted)), nothing)
+    record = await store.find(accepted.id)
+    assert record is not None
+    assert record.delivery == "none"
+
+
+# ── end, release, reset ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_end_without_a_turn(store: Store):
+    accepted = await take(store, written())
+    units = store.plan(accepted, parts("help text"), None)
+    assert await store.end(accepted.id, ended("command", "help text"), units, nothing)
+    assert list(await store.pending()) == list(units)
+    assert await store.turns(10) == []
+    assert await store.unfinished() == []
+
+
+async def test_a_turn_whose_message_ended_without_it_ends_too(bench: Bench):
+    """A reset takes the conversation from a running turn; its message still ends, and nothing is left open."""
+    store = bench.store
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    await store.record(claim, 1, tool_step("c"))
+    await store.reset("s")
+    assert await store.end(accepted.id, ended("stopped", None), (), nothing)
+    (turn,) = await store.turns(10)
+    assert (turn.status, turn.ended_at) == ("aborted", bench.clock.now())
+
+
+async def test_an_id_of_another_database_is_refused(store: Store):
+    with pytest.raises(SessionError, match="not an id of this database"):
+        await store.end("m-00000000-1", ended(), (), nothing)
+
+
+async def test_a_released_message_is_as_if_never_tried(bench: Bench):
+    accepted = await take(bench.store, written())
+    claim = await begin(bench.store, accepted)
+    await bench.store.record(claim, 1, tool_step("c"))
+    await bench.store.release(claim)
+    (found,) = await bench.store.unfinished()
+    assert found.attempts == 0
+    assert (await bench.store.counts()).waiting == 1
+    again = await begin(await bench.reopen(), accepted)
+    assert (again.attempt, len(again.events)) == (1, 3)
+
+
+async def test_releasing_twice_counts_once(store: Store):
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    await store.release(claim)
+    await store.release(claim)
+    assert (await store.unfinished())[0].attempts == 0
+
+
+async def test_releasing_what_has_ended_changes_nothing(store: Store):
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    await store.finish(ending(store, accepted, claim), nothing)
+    await store.release(claim)
+    record = await store.find(accepted.id)
+    assert record is not None
+    assert (record.state, record.attempts) == ("ended", 1)
+
+
+async def test_reset_forgets_one_conversation_and_keeps_its_tickets(store: Store):
+    await answer(store, await take(store, written(id="1"), "s"))
+    await answer(store, await take(store, written(id="2"), "t"))
+    await store.reset("s")
+    await store.reset("never seen")
+    assert await store.messages("s") == ()
+    assert len(await store.messages("t")) == 2
+    claim = await begin(store, await take(store, written(id="3"), "s"), known=1)
+    assert claim.base == (), "what was known before the reset is not current"
+    assert (await store.unfinished())[0].ticket == 2
+
+
+# ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def delivery(store: Store, unit: Unit) -> str:
+    record = await store.find(unit.inbound_id)
+    assert record is not None
+    return record.delivery
+
+
+async def test_a_plan_freezes_parts_the_first_on_its_way(bench: Bench):
+    accepted = await take(bench.store, written())
+    units = bench.store.plan(accepted, parts("one", "two", "three"), "t-1")
+    assert [unit.state for unit in units] == ["sending", "planned", "planned"]
+    assert [unit.seq for unit in units] == [0, 1, 2]
+    assert len({unit.token for unit in units}) == 3
+    assert {unit.lane for unit in units} == {("memory", "local", "room")}
+    assert {unit.planned_at for unit in units} == {bench.clock.now()}
+    assert await bench.store.pending() == []
+
+
+@pytest.mark.spec("DX-21d")
+async def test_delivery_is_done_when_every_part_is(bench: Bench):
+    store = bench.store
+    first, second = await answer(store, await take(store, written()), "one", "two")
+    assert await delivery(store, first) == "pending"
+    sent = replace(first, state="sent", platform_id="p1")
+    await store.settle(sent, replace(second, state="sending", attempts=2, doubts=1))
+    assert await delivery(store, first) == "pending"
+    (left,) = await (store := await bench.reopen()).pending()
+    assert (left.id, left.state, left.attempts, left.doubts) == (second.id, "sending", 2, 1)
+    await store.settle(replace(second, state="sent", platform_id="p2"), lazy=True)
+    assert await delivery(store, first) == "delivered"
+    assert await store.pending() == []
+
+
+@pytest.mark.parametrize("state", ["dead", "expired"])
+async def test_what_follows_a_lost_part_is_lost_with_it(store: Store, state: UnitState):
+    first, second, _ = await answer(store, await take(store, written(id="1")), "one", "two", "three")
+    (other,) = await answer(store, await take(store, written(id="2")), "other")
+    await store.settle(replace(first, state="sent", platform_id="p"), replace(second, state=state))
+    assert await delivery(store, first) == state
+    assert [unit.id for unit in await store.pending()] == [other.id]
+    assert (await store.counts()).units_dead == (2 if state == "dead" else 0)
+
+
+async def test_units_wait_in_the_order_in_which_they_were_planned(bench: Bench):
+    store = bench.store
+    taken = [await take(store, written(id=str(number)), f"s{number}") for number in range(4)]
+    planned: list[Unit] = []
+    for number in (2, 0, 3, 1):
+        bench.clock.advance(1)
+        planned += await answer(store, taken[number], "one", "two")
+    assert list(await (await bench.reopen()).pending()) == planned
+
+
+@pytest.mark.parametrize("hours", [-24, -1, 1, 24])
+async def test_a_set_clock_does_not_change_the_order_of_units(bench: Bench, hours: int):
+    from datetime import timedelta
+
+    first = await answer(bench.store, await take(bench.store, written(id="1")), "one", "two")
+    bench.clock.jump(timedelta(hours=hours))
+    second = await answer(bench.store, await take(bench.store, written(id="2")), "three")
+    assert list(await (await bench.reopen()).pending()) == [*first, *second]
+
+
+async def stale_unit(store: Store, *, id: str = "1") -> Unit:
+    accepted = await take(store, written("AAPL?", id=id))
+    claim = await begin(store, accepted)
+    finish = ending(store, accepted, claim)
+    units = store.plan(accepted, (Outbound(text="190", perishable=True), Outbound(text="more")), claim.turn_id)
+    assert await store.finish(replace(finish, units=units), nothing)
+    return units[0]
+
+
+async def test_a_stale_answer_expires_and_its_question_is_asked_again_once(bench: Bench):
+    store = bench.store
+    stale = await stale_unit(store)
+    bench.clock.advance(900)
+    told = Told()
+    again = await store.ask_again(stale, told.accepted)
+    assert again is not None
+    assert told.what == [again]
+    assert (again.ticket, again.session, again.inbound.again_for) == (2, "s", stale.inbound_id)
+    assert (again.inbound.text, again.accepted_at) == ("AAPL?", bench.clock.now())
+    assert await delivery(store, stale) == "expired"
+    assert await store.pending() == []
+    assert await store.ask_again(stale, told.accepted) is None
+    assert [each.id for each in await (await bench.reopen()).unfinished()] == [again.id]
+    assert told.times == 1
+
+
+async def test_what_was_asked_again_is_never_asked_a_third_time(store: Store):
+    again = await store.ask_again(await stale_unit(store), nobody)
+    assert again is not None
+    (second,) = await answer(store, again, "190")
+    assert await store.ask_again(second, nobody) is None
+    assert await delivery(store, second) == "expired"
+
+
+async def test_asking_again_twice_at_once_asks_once(store: Store):
+    stale = await stale_unit(store)
+    told = Told()
+    both = await asyncio.gather(store.ask_again(stale, told.accepted), store.ask_again(stale, told.accepted))
+    assert [each is None for each in both] == [False, True]
+    assert told.times == 1
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_unfinished_messages_come_in_ticket_order_within_each_session(bench: Bench):
+    for number in range(12):
+        await take(bench.store, written(id=str(number)), f"s{number % 3}")
+    done = (await bench.store.unfinished())[5]
+    await bench.store.end(done.id, ended("skipped"), (), nothing)
+    found = await (await bench.reopen()).unfinished()
+    assert len(found) == 11
+    for session in ("s0", "s1", "s2"):
+        tickets = [each.ticket for each in found if each.session == session]
+        assert tickets == sorted(tickets)
+    assert done.id not in {each.id for each in found}
+
+
+async def test_find_tells_a_message_from_accept_to_end(bench: Bench):
+    store = bench.store
+    accepted = await take(store, written())
+    record = await store.find(accepted.id)
+    assert record is not None
+    assert (record.state, record.outcome, record.delivery, record.attempts) == ("received", None, "none", 0)
+    assert (record.session, record.account, record.accepted_at) == ("s", "local", bench.clock.now())
+    await begin(store, accepted)
+    record = await store.find(accepted.id)
+    assert record is not None
+    assert (record.state, record.attempts) == ("running", 1)
+
+
+async def test_find_knows_messages_by_their_own_id_only(store: Store):
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    strange = ["", "m", "m-", "1", f"{accepted.id}0", f"{accepted.id}-0", f"{accepted.id} ", claim.turn_id]
+    strange += [accepted.id.replace("-1", "-01"), accepted.id.replace("m-", "u-"), "m-x-1", f"m-{'9' * 40}"]
+    for name in strange:
+        assert await store.find(name) is None, name
+
+
+async def test_turns_come_newest_first(store: Store):
+    for number in range(5):
+        await answer(store, await take(store, written(id=str(number)), f"s{number}"))
+    running = await begin(store, await take(store, written(id="running")))
+    turns = await store.turns(3)
+    assert [turn.session for turn in turns] == ["s", "s4", "s3"]
+    assert (turns[0].turn_id, turns[0].status, turns[0].ended_at) == (running.turn_id, "running", None)
+
+
+async def test_counts(store: Store):
+    waiting = await take(store, written(id="1"), "s1")
+    await begin(store, await take(store, written(id="2"), "s2"))
+    first, _ = await answer(store, await take(store, written(id="3"), "s3"), "one", "two")
+    await store.settle(replace(first, state="dead"))
+    await answer(store, await take(store, written(id="4"), "s4"), "one", "two")
+    failed = await take(store, written(id="5"), "s4")
+    await store.end(failed.id, ended("failed"), (), nothing)
+    counts = await store.counts()
+    assert waiting.ticket == 1
+    assert (counts.sessions, counts.waiting, counts.running, counts.ended) == (4, 1, 1, 3)
+    assert (counts.units_pending, counts.units_dead, counts.dead_letters) == (2, 2, 1)
+
+
+# ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_one_that_fails_takes_nobody_with_it(store: Store):
+    await take(store, written("known", id="known"))
+    reset = await take(store, written(id="reset"), "r")
+    superseded = await begin(store, reset)
+    await store.reset("r")
+    results = await asyncio.gather(
+        *(take(store, written(id=str(number))) for number in range(10)),
+        take(store, written("another body", id="known")),
+        store.record(superseded, 1, adds("late")),
+        store.end("m-not-ours", ended(), (), nothing),
+        *(take(store, written(id=str(number))) for number in range(10, 20)),
+        return_exceptions=True,
+    )
+    failures = [type(each) for each in results if isinstance(each, BaseException)]
+    assert failures == [InboundConflict, Superseded, SessionError]
+    assert len(await store.unfinished()) == 22
+
+
+async def test_whatever_was_asked_before_closing_is_done(bench: Bench):
+    accepts = [asyncio.create_task(take(bench.store, written(id=str(number)))) for number in range(10)]
+    units = await answer(bench.store, await take(bench.store, written(id="answered")))
+    receipt = asyncio.create_task(bench.store.settle(replace(units[0], state="sent"), lazy=True))
+    await asyncio.sleep(0)
+    store = await bench.reopen()
+    await asyncio.gather(*accepts, receipt)
+    assert len(await store.unfinished()) == 10
+    assert await store.pending() == []
+
+
+async def test_a_closed_store_says_so_and_can_be_closed_again(bench: Bench):
+    await bench.store.close()
+    with pytest.raises(SessionError, match="closed"):
+        await take(bench.store, written())
+    await bench.store.close()
