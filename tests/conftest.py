@@ -6,6 +6,11 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is not a finding: examples are not timed, and a failure prints how to see it again.
+settings.register_profile("house", deadline=None, print_blob=True)
+settings.load_profile("house")
 
 
 class NetworkUsed(RuntimeError):

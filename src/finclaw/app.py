@@ -1,8 +1,9 @@
 """The composition root: `build(settings)` puts the house together, in the order in which a message walks it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,18 +15,18 @@ from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.errors import ConfigError
+from finclaw.errors import ConfigError, SessionError
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import DemoMarket
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.envelope import Inbound, Outbound, Sender
-from finclaw.kernel.event import EventStream
+from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.event import EventStream, Observer
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import compose
 from finclaw.kernel.port import Channel, Clock, Provider, Store
 from finclaw.kernel.record import Accepted, Counts, InboundRecord, TurnRecord
-from finclaw.kernel.scope import DeliveryContext, Outcome
+from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Commands
 from finclaw.pipeline.context import Contexts
@@ -33,6 +34,7 @@ from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.gate import Gate
+from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.recovery import Recovery
 from finclaw.pipeline.registrar import Registrar
@@ -45,8 +47,10 @@ from finclaw.storage.sqlite.store import open_store
 from finclaw.storage.state_lock import StateLock
 from finclaw.tools.policy import Consent, nobody
 
-STOP_GRACE: Final = 10.0
+STOP_GRACE: Final = 6.0
 """Seconds that messages on the road get when the gateway stops; the rest is taken up at the next start."""
+SEND_GRACE: Final = 1.5
+"""Seconds that answers on their way get after that. With the 2 s of a tool that will not stop, all within 10."""
 
 
 @asynccontextmanager
@@ -111,7 +115,8 @@ class App:
         self._clock = clock
         self._receivers: list[asyncio.Task[None]] = []
         emit = self.events.emit
-        lanes, recent = Lanes(), RecentConversations()
+        self._lanes = lanes = Lanes()
+        recent = RecentConversations()
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention),
@@ -146,13 +151,24 @@ class App:
         accepted = await self.accept(inbound)
         record = await self.wait(accepted.id, float("inf"))
         if record is None or record.outcome is None:
-            raise RuntimeError(f"message {accepted.id} was accepted and has no outcome")
+            raise SessionError(f"the gateway stopped before message {accepted.id} ended; its next start takes it up")
         return record.outcome
 
     async def accept(self, inbound: Inbound) -> Accepted:
         """Returns when the message is on disk; from then on it will be answered, whatever happens to this process."""
         inbound = _storable(inbound)
         return await self._store.accept(inbound, session_key(self.settings.agent.name, inbound), self._submit)
+
+    async def run_stage(self, name: str, inbound: Inbound) -> StageEntry:
+        """Look at one stage of the road alone, in a test: what it made of this message (see `Pipeline.run_stage`)."""
+        if name not in STAGES:
+            raise ValueError(f"there is no stage {name!r}; the stages are {', '.join(STAGES)}")
+        inbound = _storable(inbound)
+        accepted = await self._store.accept(inbound, session_key(self.settings.agent.name, inbound), self._expect)
+        return await self.pipeline.run_stage(name, accepted)
+
+    def _expect(self, accepted: Accepted) -> None:
+        self._lanes.expect(accepted.session, accepted.ticket)
 
     async def wait(self, inbound_id: str, seconds: float) -> InboundRecord | None:
         """The record, as soon as the message has ended or the seconds have passed. None: no such message."""
@@ -169,6 +185,9 @@ class App:
 
     async def counts(self) -> Counts:
         return await self._store.counts()
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        return self.events.observe(observer)
 
     async def idle(self) -> None:
         """Wait until no message is on the road and every unit that can be sent has been."""
@@ -189,9 +208,8 @@ class App:
         for receiver in self._receivers:
             receiver.cancel()
         await asyncio.gather(*self._receivers, return_exceptions=True)
-        ends = self._clock.monotonic() + STOP_GRACE
         await self._engine.stop(STOP_GRACE)
-        await self._sender.stop(max(0.0, ends - self._clock.monotonic()))
+        await self._sender.stop(SEND_GRACE)
 
 
 # ── what the settings name ──────────────────────────────────────────────────────────────────────────────────────────
@@ -233,15 +251,24 @@ async def _as_it_is(ctx: DeliveryContext) -> Outbound:
 
 
 def _storable(inbound: Inbound) -> Inbound:
-    """The same message with halves of broken characters replaced: JSON can carry them, UTF-8 on a disk cannot."""
-    sender = inbound.sender
+    """The same message with its time in UTC and halves of broken characters replaced, which UTF-8 cannot hold."""
     return replace(
         inbound,
         text=_whole(inbound.text),
+        account=_whole(inbound.account),
         conversation=_whole(inbound.conversation),
         message_id=_whole(inbound.message_id),
-        sender=Sender(_whole(sender.id), _whole(sender.name), sender.roles, sender.is_bot),
+        sender=replace(inbound.sender, id=_whole(inbound.sender.id), name=_whole(inbound.sender.name)),
+        thread=None if inbound.thread is None else _whole(inbound.thread),
+        reply_to=None if inbound.reply_to is None else _whole(inbound.reply_to),
+        attachments=tuple(replace(each, id=_whole(each.id), name=_whole(each.name)) for each in inbound.attachments),
+        sent_at=None if inbound.sent_at is None else _utc(inbound.sent_at),
     )
+
+
+def _utc(moment: datetime) -> datetime:
+    """A time without a zone is taken for UTC: platforms that leave it out mean that."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _whole(text: str) -> str:

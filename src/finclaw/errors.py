@@ -100,7 +100,11 @@ class StreamCut(ProviderError):
 
 
 class ToolError(FinclawError):
-    pass
+    """`suggestion` says for code what the message says for the model: which names would have worked, for one."""
+
+    def __init__(self, message: str, *, suggestion: str | None = None) -> None:
+        super().__init__(message)
+        self.suggestion = suggestion
 
 
 class ToolDenied(ToolError):

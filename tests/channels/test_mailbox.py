@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from tests.web.gateway import AT
 
+from finclaw.channels.mailbox import MailboxChannel
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.port import Accept, Channel
 from finclaw.kernel.record import Accepted, Unit
-from finclaw.channels.mailbox import MailboxChannel
 
 
 async def test_a_unit_has_arrived_as_soon_as_it_is_stored() -> None:

@@ -1,7 +1,7 @@
 """A gateway in memory, for tests of the HTTP door: it takes messages and ends them when told to."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -11,6 +11,7 @@ from msgspec import structs
 from finclaw.errors import InboundConflict
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, new_id
+from finclaw.kernel.event import EventStream, Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.record import Accepted, Counts, InboundRecord, TurnRecord
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
@@ -40,9 +41,13 @@ class MemoryGateway:
     market: str = "demo"
     fails: Exception | None = None
     taken: list[Inbound] = field(default_factory=list[Inbound])
+    events: EventStream = field(default_factory=EventStream)
     _records: dict[str, InboundRecord] = field(default_factory=dict[str, InboundRecord])
     _by_key: dict[tuple[str, ...], Accepted] = field(default_factory=dict[tuple[str, ...], Accepted])
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        return self.events.observe(observer)
 
     async def accept(self, inbound: Inbound) -> Accepted:
         self._maybe_fail()

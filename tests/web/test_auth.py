@@ -5,10 +5,10 @@ from tests.web.conftest import AUTH, TOKEN, Client
 from tests.web.gateway import MemoryGateway
 
 from finclaw.kernel.secret import Secret
-from finclaw.web.api import Api
 from finclaw.web.auth import Doorkeeper, Throttle, check_place
 from finclaw.web.errors import ApiError
 from finclaw.web.principal import OWNER, MessageBody, Principal, Scope, inbound
+from finclaw.web.server import Doors
 from finclaw.web.settings import WebSettings
 
 PATHS = [
@@ -16,6 +16,7 @@ PATHS = [
     ("GET", "/api/v1/messages/x"),
     ("GET", "/api/v1/turns"),
     ("GET", "/api/v1/status"),
+    ("GET", "/api/v1/stream"),
 ]
 WRONG = [
     "",
@@ -41,7 +42,7 @@ async def test_every_route_wants_the_token(client: Client, method: str, path: st
 
 
 async def test_the_routes_above_are_all_there_are() -> None:
-    routes = Api(MemoryGateway(), WebSettings()).routes()
+    routes = Doors(MemoryGateway(), WebSettings(), Secret(TOKEN)).guarded()
     assert [(route.method, route.path.replace("{inbound_id}", "x")) for route in routes] == PATHS
 
 

@@ -2,7 +2,7 @@
 # under 3.11 every call that touches a value is "partially unknown"; and it cannot know that a column
 # declared NOT NULL is never None. Add a line here when you use more of apsw.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
 # None, int, float, bytes or str: which one, the schema says, and a type checker cannot read it.
@@ -44,6 +44,9 @@ class Connection:
     def last_insert_rowid(self) -> int: ...
     def set_busy_timeout(self, milliseconds: int) -> None: ...
     def interrupt(self) -> None: ...
+    def set_commit_hook(self, callable: Callable[[], bool] | None) -> None: ...
+    def set_wal_hook(self, callable: Callable[[Connection, str, int], int] | None) -> None: ...
+    def wal_checkpoint(self, dbname: str | None = None, mode: int = ...) -> tuple[int, int]: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> bool | None: ...
     def close(self, force: bool = False) -> None: ...
@@ -56,8 +59,10 @@ SQLITE_IOERR_DELETE: int
 SQLITE_IOERR_FSYNC: int
 SQLITE_IOERR_TRUNCATE: int
 SQLITE_IOERR_WRITE: int
+SQLITE_OK: int
 SQLITE_OPEN_DELETEONCLOSE: int
 SQLITE_OPEN_MAIN_JOURNAL: int
+SQLITE_OPEN_READONLY: int
 SQLITE_OPEN_SUPER_JOURNAL: int
 SQLITE_OPEN_WAL: int
 

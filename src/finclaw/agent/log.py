@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from finclaw.kernel.message import Append, Message, MessageEvent, ToolCall, ToolResult, TurnEvent
+from finclaw.kernel.message import Append, Message, MessageEvent, ToolCall, ToolResult, ToolStarted, TurnEvent
 from finclaw.kernel.port import ConversationStore
 from finclaw.kernel.record import Claim
 from finclaw.sessions.conversation import Conversation
@@ -15,6 +15,8 @@ class TurnLog:
         self._logged = len(claim.events)
         self._offset = len(conversation.events)
         self._conversation = conversation
+        self.heard: dict[str, ToolResult] = {}
+        """Results by call that are not in the log yet: a turn that is cut off still knows what has happened."""
 
     @property
     def claim(self) -> Claim:
@@ -56,6 +58,16 @@ class TurnLog:
     @property
     def results(self) -> tuple[ToolResult, ...]:
         return tuple(result for message in self.messages for result in message.tool_results)
+
+    @property
+    def call_ids(self) -> frozenset[str]:
+        return frozenset(call.id for message in self.messages for call in message.tool_calls)
+
+    @property
+    def begun(self) -> frozenset[str]:
+        """Transactional calls that have begun. None of them may begin again."""
+        events = self._conversation.events
+        return frozenset(each.call_id for each in events if isinstance(each, ToolStarted) and each.transactional)
 
     def unanswered(self) -> tuple[Message, tuple[ToolCall, ...]] | None:
         """The last assistant message and those of its calls that have no result: what a crash or a stop left open."""

@@ -1,12 +1,15 @@
 """One question to the model: always streamed, always collected, its usage kept with the answer."""
 
+from collections.abc import Collection
+
 from msgspec import convert, to_builtins
+from msgspec.structs import replace
 
 from finclaw.agent.stream import collect
 from finclaw.kernel.chunk import ModelRequest, StopReason, ToolSpec, Usage
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import TextStreamed
-from finclaw.kernel.message import Message, Source
+from finclaw.kernel.message import Block, Message, Source, ToolCall
 from finclaw.kernel.port import Clock, Provider
 from finclaw.kernel.scope import TurnContext
 
@@ -47,3 +50,24 @@ def usage_of(message: Message) -> Usage:
 
 def stop_of(message: Message) -> StopReason:
     return convert(message.metadata.get("stop", "end"), StopReason)
+
+
+def without_calls(message: Message) -> Message:
+    """For an answer that was asked for without tools: a call in it will not be run, so it must not stay open."""
+    return replace(message, blocks=tuple(block for block in message.blocks if not isinstance(block, ToolCall)))
+
+
+def with_own_ids(message: Message, taken: Collection[str]) -> Message:
+    """The same calls, each with an id of its own in this turn: results, starts and resumes go by it.
+
+    Some models number the calls of every answer anew, or not at all.
+    """
+    used = set(taken)
+    blocks: list[Block] = []
+    for block in message.blocks:
+        if isinstance(block, ToolCall):
+            if not block.id or block.id in used:
+                block = replace(block, id=f"call_{new_id()}")  # noqa: PLW2901
+            used.add(block.id)
+        blocks.append(block)
+    return replace(message, blocks=tuple(blocks))

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from finclaw.agent.model_call import ModelCall, stop_of, usage_of
+from finclaw.agent.model_call import ModelCall, stop_of, usage_of, with_own_ids
 from finclaw.agent.running import RunningTurn
-from finclaw.agent.tool_call import guarded, unreadable
+from finclaw.agent.tool_call import guarded, unknown_outcome, unreadable
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ToolEndedEvent, ToolStartedEvent
@@ -31,9 +31,9 @@ class Step:
         left_open = turn.log.unanswered()
         if left_open is not None:  # a crash came between the model's wish and the tools' results
             message, calls = left_open
-            known = _unknown_outcomes(turn, calls)
+            known = {call.id: unknown_outcome(call) for call in calls if call.id in turn.log.begun}
         else:
-            message = await self._model(turn, ctx.tool_catalog, ctx.index)
+            message = with_own_ids(await self._model(turn, ctx.tool_catalog, ctx.index), turn.log.call_ids)
             calls, known = message.tool_calls, {}
             turn.log.push(Append(message))
         results = await self._answer(ctx, turn, calls, known) if calls else ()
@@ -60,8 +60,11 @@ class Step:
     async def _run_all(self, ctx: StepContext, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
         if len(calls) > 1 and all(self._parallel_safe(call) for call in calls):
             room = asyncio.Semaphore(self._parallel)
-            async with asyncio.TaskGroup() as group:
-                tasks = {call.id: group.create_task(self._run_in(room, ctx, call)) for call in calls}
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = {call.id: group.create_task(self._run_in(room, ctx, call)) for call in calls}
+            except BaseExceptionGroup as failures:  # the first one stopped the others, and has a name of its own
+                raise failures.exceptions[0] from None
             return {call_id: task.result() for call_id, task in tasks.items()}
         return {call.id: await self._run(ctx, call) for call in calls}
 
@@ -76,6 +79,7 @@ class Step:
         try:
             result = await self._through_ring(ctx, call)
             status = result.status
+            RunningTurn.of(ctx.turn).log.heard[call.id] = result
             return result
         finally:
             ms = round((self._clock.monotonic() - started) * 1000, 3)
@@ -104,17 +108,4 @@ class Step:
 
     def _parallel_safe(self, call: ToolCall) -> bool:
         tool = self._tools.get(call.name)
-        return tool is None or tool.parallel_safe
-
-
-def _unknown_outcomes(turn: RunningTurn, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
-    """Transactional calls that had begun when the process died. They are never begun again."""
-    begun = {
-        event.call_id
-        for event in turn.log.conversation.events
-        if isinstance(event, ToolStarted) and event.transactional
-    }
-    text = (
-        "the gateway stopped while this ran; whether it happened is unknown. Do not repeat it: tell the person and ask."
-    )
-    return {call.id: ToolResult(call.id, call.name, text, status="unknown") for call in calls if call.id in begun}
+        return tool is None or (tool.parallel_safe and not tool.transactional)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from finclaw.agent.running import RunningTurn
 from finclaw.errors import InvalidArguments, ToolDenied, ToolError, ToolTimeout
-from finclaw.kernel.message import ToolFailure, ToolResult, ToolStarted, ToolStatus
+from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult, ToolStarted, ToolStatus
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import ToolCallContext
 from finclaw.tools.arguments import ArgumentCheck
@@ -34,10 +34,12 @@ class ToolRunner:
         try:
             output = await self._run(ctx)
         except ToolError as error:
-            return _failed(ctx, _STATUS.get(type(error), "error"), type(error).__name__, str(error))
+            failure = ToolFailure(type(error).__name__, str(error), error.suggestion)
+            return _failed(ctx, _STATUS.get(type(error), "error"), failure)
         except Exception as error:  # a tool is a stranger: its bug is a result, not the end of the turn
             log.exception("tool %s failed", ctx.tool_name)
-            return _failed(ctx, "error", type(error).__name__, f"{ctx.tool_name} failed: {type(error).__name__}")
+            name = type(error).__name__
+            return _failed(ctx, "error", ToolFailure(name, f"{ctx.tool_name} failed: {name}"))
         return ToolResult(ctx.call_id, ctx.tool_name, output.content, facts=output.facts)
 
     async def _run(self, ctx: ToolCallContext) -> ToolOutput:
@@ -45,7 +47,11 @@ class ToolRunner:
         args = self._arguments.check(tool.spec, ctx.args)
         turn = RunningTurn.of(ctx.step.turn)
         scope = ToolScope(
-            session=ctx.ids["session"], turn_id=ctx.ids["turn_id"], call_id=ctx.call_id, sender=turn.context.sender
+            session=ctx.ids["session"],
+            turn_id=ctx.ids["turn_id"],
+            call_id=ctx.call_id,
+            sender=turn.context.sender,
+            channel=turn.context.inbound.channel,
         )
         await self._permit(tool, args, scope)
         if tool.transactional:  # on disk before it begins: after a crash it must not begin again
@@ -77,6 +83,8 @@ async def run_with_limit(tool: Tool, args: Mapping[str, Any], scope: ToolScope) 
     except asyncio.CancelledError:
         await _abandon(running, tool)
         raise
+    if running.cancelled():  # from inside: nobody has asked it to stop
+        raise ToolError(f"{tool.spec.name} was cancelled by something it uses and gave no result")
     if done:
         return running.result()
     await _abandon(running, tool)
@@ -96,8 +104,8 @@ def _look_away(running: "asyncio.Future[ToolOutput]") -> None:
         running.exception()
 
 
-def _failed(ctx: ToolCallContext, status: ToolStatus, name: str, message: str) -> ToolResult:
-    return ToolResult(ctx.call_id, ctx.tool_name, message, status=status, error=ToolFailure(name, message))
+def _failed(ctx: ToolCallContext, status: ToolStatus, failure: ToolFailure) -> ToolResult:
+    return ToolResult(ctx.call_id, ctx.tool_name, failure.message, status=status, error=failure)
 
 
 def guarded(result: ToolResult) -> ToolResult:
@@ -111,3 +119,9 @@ def guarded(result: ToolResult) -> ToolResult:
 def unreadable(call_id: str, name: str, text: str) -> ToolResult:
     error = InvalidArguments(f"the arguments of {name} are not one complete JSON object: {text[:200]!r}; call it again")
     return ToolResult(call_id, name, str(error), status="error", error=ToolFailure("InvalidArguments", str(error)))
+
+
+def unknown_outcome(call: ToolCall) -> ToolResult:
+    """For a transactional call that had begun and was cut off. It is never begun again to find out."""
+    text = "this was cut off while it ran; whether it happened is unknown. Do not repeat it: tell the person and ask."
+    return ToolResult(call.id, call.name, text, status="unknown")

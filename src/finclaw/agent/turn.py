@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from finclaw.agent.log import TurnLog
-from finclaw.agent.model_call import ModelCall, usage_of
+from finclaw.agent.model_call import ModelCall, usage_of, without_calls
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.step import Step
@@ -13,7 +13,7 @@ from finclaw.agent.tool_call import ToolRunner
 from finclaw.kernel.chunk import Model, Usage
 from finclaw.kernel.context import Context
 from finclaw.kernel.event import Emit, ExecutionCompleted, ExecutionStarted, StepStarted
-from finclaw.kernel.message import Append, Message, ToolResult
+from finclaw.kernel.message import Append, ToolResult
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.port import Clock, Provider
 from finclaw.kernel.scope import (
@@ -87,6 +87,10 @@ class Agent:
             ms = round((self._clock.monotonic() - started) * 1000, 3)
             emit(ExecutionCompleted(status=status, steps=_steps(log), duration_ms=ms, **ids))
 
+    def so_far(self, log: TurnLog) -> TurnResult:
+        """What a turn that did not get through has done and spent."""
+        return self._result("failed", "", log)
+
     def _begin(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> RunningTurn:
         return RunningTurn(
             ids=ids,
@@ -110,10 +114,10 @@ class Agent:
             turn.emit(StepStarted(step=index, **turn.ids))
             step = await self._step(self._step_context(turn, index))
             if not step.has_tool_calls:
-                return self._result("completed", step.message, log)
-        closing = await self._model_call(turn, (), self._settings.max_steps)
+                return self._result("completed", step.message.text, log)
+        closing = without_calls(await self._model_call(turn, (), self._settings.max_steps))
         log.push(Append(closing))
-        return self._result("max_steps", closing, log)
+        return self._result("max_steps", closing.text, log)
 
     @staticmethod
     def _step_context(turn: TurnContext, index: int) -> StepContext:
@@ -126,12 +130,12 @@ class Agent:
             tool_catalog=turn.tool_catalog,
         )
 
-    def _result(self, status: TurnStatus, message: Message, log: TurnLog) -> TurnResult:
+    def _result(self, status: TurnStatus, text: str, log: TurnLog) -> TurnResult:
         """Told from the log alone, so that what happened before a crash is counted too."""
         usage = sum((usage_of(each) for each in log.messages if each.role == "assistant"), Usage())
         return TurnResult(
             status=status,
-            text=message.text,
+            text=text,
             steps=_steps(log),
             tools=tuple(ToolUse(result.name, result.status) for result in log.results),
             facts=tuple(fact for result in log.results for fact in result.facts),

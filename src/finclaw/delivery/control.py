@@ -11,17 +11,18 @@ def extract_control(text: str) -> tuple[str, frozenset[ControlToken]]:
     """The text without its tokens, and the tokens. In the middle of a text they are just text."""
     lines = text.split("\n")
     heard: set[str] = set()
-    while lines and (not lines[0].strip() or _token(lines[0])):
-        heard.add(_token(lines.pop(0)) or "")
-    while lines and (not lines[-1].strip() or _token(lines[-1])):
-        heard.add(_token(lines.pop()) or "")
+    while lines and (not lines[0].strip() or control_token(lines[0])):
+        heard.add(control_token(lines.pop(0)) or "")
+    while lines and (not lines[-1].strip() or control_token(lines[-1])):
+        heard.add(control_token(lines.pop()) or "")
     heard.discard("")
     if not heard:
         return text, frozenset()
     return "\n".join(lines), frozenset(cast("set[ControlToken]", heard))
 
 
-def _token(line: str) -> str | None:
+def control_token(line: str) -> str | None:
+    """The token that this line is, if it is one and nothing else."""
     word = line.strip()
     name = word.removeprefix("<<").removesuffix(">>")
     return name if name in _KNOWN and word == f"<<{name}>>" else None

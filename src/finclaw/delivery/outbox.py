@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from datetime import timedelta
 from typing import Final
 
@@ -11,8 +12,10 @@ from msgspec.structs import replace
 
 from finclaw.delivery.visible import RESENT_MARK
 from finclaw.errors import SendFailed, SendRefused, SendUnknown
+from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.event import Emit, UnitMoved
+from finclaw.kernel.log import log_ids
 from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Channel, Clock, Outbox
 from finclaw.kernel.record import Accepted, Unit
@@ -47,13 +50,17 @@ class OrderedSender:
         self._submit = submit
         self._queues: dict[Place, deque[Unit]] = {}
         self._tasks: dict[Place, asyncio.Task[None]] = {}
+        self._resting: set[Place] = set()
+        self._since: dict[str, float] = {}
+        self._stopping = False
 
     def enqueue(self, units: Sequence[Unit]) -> None:
         """Take over units that are on disk. Never waits; the order of calls is the order of sending."""
         for unit in units:
+            self._since[unit.id] = self._clock.monotonic()
             self._queues.setdefault(unit.lane, deque()).append(unit)
             if unit.lane not in self._tasks:
-                task = asyncio.create_task(self._work(unit.lane), name=f"send {unit.lane}")
+                task = asyncio.create_task(self._work(unit.lane), name=f"send {unit.lane}", context=Context())
                 task.add_done_callback(_report)
                 self._tasks[unit.lane] = task
 
@@ -77,6 +84,9 @@ class OrderedSender:
 
     async def stop(self, grace: float) -> None:
         """Let what is on its way arrive; what waits for a retry stays planned for the next start."""
+        self._stopping = True
+        for place in self._resting:
+            self._tasks[place].cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         left = list(self._tasks.values())
@@ -90,16 +100,22 @@ class OrderedSender:
         queue = self._queues[place]
         try:
             while queue:
-                unit = await self._see_through(queue[0])
-                queue.popleft()
+                with log_ids(message=queue[0].inbound_id, turn=queue[0].turn_id or "", session=queue[0].session):
+                    unit = await self._see_through(queue[0])
+                del self._since[queue.popleft().id]
                 if unit.state != "sent":
-                    _drop_rest(queue, unit.inbound_id)
+                    self._drop_rest(queue, unit.inbound_id)
                 if queue and queue[0].state == "planned":
                     queue[0] = await self._hand_over(unit, queue[0])
                 else:
                     await self._settle(unit, lazy=unit.state == "sent")
         finally:
             del self._queues[place], self._tasks[place]
+
+    def _drop_rest(self, queue: deque[Unit], inbound_id: str) -> None:
+        """What follows a lost part would not make sense without it; the store ends those units with it."""
+        while queue and queue[0].inbound_id == inbound_id:
+            del self._since[queue.popleft().id]
 
     async def _hand_over(self, unit: Unit, following: Unit) -> Unit:
         """The receipt of one and the start of the next are one commit, so that no crash can lose the place between."""
@@ -111,7 +127,7 @@ class OrderedSender:
     async def _see_through(self, unit: Unit) -> Unit:
         """Try until it is sent, or certain that it never will be."""
         while True:
-            channel = await self._connected(unit.channel)
+            unit, channel = await self._connected(unit)
             end = await self._asked_again(unit) if self._perished(unit) else self._hopeless(unit, channel)
             if end is not None:
                 return end
@@ -131,8 +147,12 @@ class OrderedSender:
         return None
 
     def _perished(self, unit: Unit) -> bool:
-        """An answer about a market that is too old to be sent, and certainly has not been."""
-        old = self._clock.now() - unit.planned_at > PERISHES_AFTER
+        """An answer about a market that is too old to be sent, and certainly has not been.
+
+        Old by either clock: the wall clock knows of times before a start, but it may have been set back since.
+        """
+        waited = timedelta(seconds=self._clock.monotonic() - self._since[unit.id])
+        old = max(waited, self._clock.now() - unit.planned_at) > PERISHES_AFTER
         return unit.state == "planned" and unit.outbound.perishable and unit.seq == 0 and old
 
     async def _asked_again(self, unit: Unit) -> Unit:
@@ -155,6 +175,11 @@ class OrderedSender:
         except Exception:  # a channel is a stranger; after its surprise nobody knows what arrived
             log.exception("channel %s broke its promise while sending %s", channel.name, unit.id)
             return _doubt(unit)
+        except asyncio.CancelledError:
+            if asked_to_stop():
+                raise
+            log.exception("channel %s let a cancellation out while sending %s", channel.name, unit.id)
+            return _doubt(unit)
         crash_point("send:after")
         return replace(unit, state="sent", platform_id=receipt.platform_id)
 
@@ -163,16 +188,32 @@ class OrderedSender:
         wait = RETRY_SECONDS[unit.attempts - 1] if unit.attempts <= len(RETRY_SECONDS) else RETRY_LAST
         log.warning("unit %s not sent (%s); next try in %g s", unit.id, error, max(wait, error.retry_after or 0))
         await self._settle(unit)
-        await self._clock.sleep(max(wait, error.retry_after or 0))
+        await self._rest(unit.lane, max(wait, error.retry_after or 0))
         return unit
 
-    async def _connected(self, name: str) -> Channel:
-        channel = self._channels.get(name)
+    async def _connected(self, unit: Unit) -> tuple[Unit, Channel]:
+        """The unit, and its channel once it is there. What waits is not on its way, and must not be taken for it."""
+        channel = self._channels.get(unit.channel)
         if channel is None:
-            log.error("units wait for channel %r, which is not configured; configure it to have them sent", name)
+            log.error(
+                "units wait for channel %r, which is not configured; configure it to have them sent", unit.channel
+            )
         while channel is None or not channel.connected:
-            await self._clock.sleep(LOOK_AGAIN if channel is not None else RETRY_LAST)
-        return channel
+            if unit.state == "sending":
+                unit = replace(unit, state="unknown" if unit.doubts else "planned")
+                await self._settle(unit)
+            await self._rest(unit.lane, LOOK_AGAIN if channel is not None else RETRY_LAST)
+        return unit, channel
+
+    async def _rest(self, place: Place, seconds: float) -> None:
+        """Wait with nothing on its way: a stop does not wait with us."""
+        if self._stopping:
+            raise asyncio.CancelledError
+        self._resting.add(place)
+        try:
+            await self._clock.sleep(seconds)
+        finally:
+            self._resting.discard(place)
 
     async def _settle(self, *units: Unit, lazy: bool = False) -> None:
         await patiently(lambda: self._store.settle(*units, lazy=lazy), self._clock, "what was sent")
@@ -194,9 +235,3 @@ def _as_shown(unit: Unit, channel: Channel) -> Unit:
     if not unit.doubts or channel.capabilities.idempotent:
         return unit
     return replace(unit, outbound=replace(unit.outbound, text=RESENT_MARK + unit.outbound.text))
-
-
-def _drop_rest(queue: deque[Unit], inbound_id: str) -> None:
-    """What follows a lost part would not make sense without it; the store ends those units with it."""
-    while queue and queue[0].inbound_id == inbound_id:
-        queue.popleft()

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from finclaw.delivery.control import ControlToken, extract_control
 from finclaw.delivery.split import split_text
-from finclaw.kernel.envelope import Capabilities, Outbound
+from finclaw.kernel.envelope import Capabilities, Embed, Outbound
 
 RESENT_MARK = "(re-sent) "
 """Before a part of which nobody knows whether it has arrived already. Room for it is kept in every part."""
@@ -28,10 +28,23 @@ def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
     )
     if tokens & {"NO_REPLY", "SILENT_REPLY"}:
         return Visible((), text, tokens)
+    if outbound.embeds and not capabilities.embeds:
+        text = "\n\n".join([text, *map(_as_text, outbound.embeds)])
+        outbound = replace(outbound, embeds=())
     limit = max(1, capabilities.max_length - len(RESENT_MARK))
+    texts = split_text(text, limit) or (("",) if outbound.embeds else ())
     parts = tuple(
-        # Only the first part answers the message; a reply mark on each would shout.
-        replace(outbound, text=part, reply_to=outbound.reply_to if place == 0 else None)
-        for place, part in enumerate(split_text(text, limit))
+        # Only the first part answers the message, a reply mark on each would shout; cards stand below the last.
+        replace(
+            outbound,
+            text=part,
+            reply_to=outbound.reply_to if place == 0 else None,
+            embeds=outbound.embeds if place == len(texts) - 1 else (),
+        )
+        for place, part in enumerate(texts)
     )
     return Visible(parts, text.strip(), tokens)
+
+
+def _as_text(embed: Embed) -> str:
+    return "\n".join(part for part in (embed.title, embed.text, embed.url) if part)

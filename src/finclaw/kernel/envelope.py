@@ -23,6 +23,8 @@ class Sender(Struct, frozen=True):
     name: str = ""
     roles: tuple[str, ...] = ()
     is_bot: bool = False
+    is_self: bool = False
+    """It is our own account on that platform that wrote."""
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
@@ -52,6 +54,14 @@ class Inbound(Struct, frozen=True, kw_only=True):
     """The inbound whose answer went stale before it could be sent; this one asks for a fresh answer."""
 
 
+class Embed(Struct, frozen=True, kw_only=True):
+    """A card beside the text, on channels that show such; elsewhere it becomes text."""
+
+    title: str
+    text: str = ""
+    url: str | None = None
+
+
 class Outbound(Struct, frozen=True, kw_only=True):
     """Something for a person to read. `perishable` answers are worthless once they are old."""
 
@@ -59,6 +69,7 @@ class Outbound(Struct, frozen=True, kw_only=True):
     kind: OutboundKind = "reply"
     reply_to: str | None = None
     thread: str | None = None
+    embeds: tuple[Embed, ...] = ()
     ephemeral: bool = False
     perishable: bool = False
 
@@ -69,6 +80,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     max_length: int = 4_000
     reactions: bool = False
     typing: bool = False
+    embeds: bool = False
     idempotent: bool = False
 
 

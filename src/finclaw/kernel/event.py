@@ -19,8 +19,13 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 class MessageAccepted(Event, frozen=True, kw_only=True):
+    """Also told when a start takes up what the last stop left."""
+
     name: ClassVar[str] = "message:accepted"
     ticket: int
+    channel: str
+    account: str
+    conversation: str
 
 
 class StageEnded(Event, frozen=True, kw_only=True):
@@ -34,6 +39,7 @@ class MessageEnded(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "message:outcome"
     outcome: str
     reason: str = ""
+    reply: str | None = None
 
 
 class ExecutionStarted(Event, frozen=True, kw_only=True):
@@ -57,6 +63,18 @@ class ExecutionCompleted(Event, frozen=True, kw_only=True):
 
 class TextStreamed(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "stream:text_delta"
+    text: str
+
+
+class PreviewUpdated(Event, frozen=True, kw_only=True):
+    """Text that has passed the gate for previews: what a person may see of an answer that is being written.
+
+    It belongs at position `at` of the preview; everything behind that is no longer true. An answer that begins
+    anew begins at 0.
+    """
+
+    name: ClassVar[str] = "preview_update"
+    at: int
     text: str
 
 

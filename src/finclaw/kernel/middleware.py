@@ -56,10 +56,14 @@ class Passage(Generic[R]):
         finally:
             self.finished = True
 
+    def drop(self) -> None:
+        """Let go of a way inward that was opened and never begun: nobody else has it."""
+        if isinstance(self._walk, CoroutineType) and getcoroutinestate(self._walk) == CORO_CREATED:
+            self._walk.close()
+
     def must_be_finished(self) -> None:
         if self.opened and not self.finished:
-            if isinstance(self._walk, CoroutineType) and getcoroutinestate(self._walk) == CORO_CREATED:
-                self._walk.close()  # never begun, so nobody else has it
+            self.drop()
             raise ExtensionError(f"{self._where} returned before its inside was done; is an await missing?")
 
 
@@ -89,6 +93,9 @@ def _wrap(
         outer, ctx.next = ctx.next, passage
         try:
             answer = await layer.run(ctx)
+        except BaseException:
+            passage.drop()
+            raise
         finally:
             ctx.next = outer
         passage.must_be_finished()

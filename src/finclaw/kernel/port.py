@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Sender
+from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.record import Accepted, Claim, Counts, Finish, InboundRecord, TurnRecord, Unit
@@ -88,6 +89,7 @@ class ToolScope(Struct, frozen=True, kw_only=True):
     turn_id: str
     call_id: str
     sender: Sender
+    channel: str = ""
 
 
 class Tool(Protocol):
@@ -200,7 +202,7 @@ class ConversationStore(Protocol):
 
 class Outbox(Protocol):
     async def pending(self) -> Sequence[Unit]:
-        """Units that still want sending, in the order in which they were planned."""
+        """Units that still want sending, in the order in which their messages were accepted."""
         ...
 
     async def settle(self, *units: Unit, lazy: bool = False) -> None:
@@ -247,6 +249,10 @@ class Gateway(Protocol):
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     async def counts(self) -> Counts: ...
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """See every event from now on; the returned function ends it."""
+        ...
+
     @property
     def ready(self) -> bool: ...
     @property

@@ -82,7 +82,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     @property
     def abort_reason(self) -> str | None:
-        return self.reason if self.aborted_at else None
+        """Why it failed; also for a failure outside the stages, such as a message layer's."""
+        return None if self.success else self.reason
 
     def _stopped(self, how: StageResult) -> str | None:
         return next((entry.name for entry in self.stages if entry.result == how), None)

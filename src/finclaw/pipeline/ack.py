@@ -1,15 +1,20 @@
 """Stage 4: the sender sees that work has begun. Best effort, undone on every exit, and never a reason to fail."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AbstractContextManager, asynccontextmanager
+from typing import Final
 
+from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Channel
 
 log = logging.getLogger(__name__)
 
-EYES = "👀"
+EYES: Final = "👀"
+SIGN_SECONDS: Final = 5.0
+"""A sign that takes longer is given up; the message does not wait for it."""
 
 
 class Ack:
@@ -40,6 +45,11 @@ async def _show(channel: Channel, inbound: Inbound, *, active: bool) -> None:
 
 async def _try(sign: Awaitable[None]) -> None:
     try:
-        await sign
+        async with asyncio.timeout(SIGN_SECONDS):
+            await sign
     except Exception as error:  # noqa: BLE001  a channel is a stranger; a missing permission must not cost the answer
-        log.warning("could not show that work has begun: %s", error)
+        log.warning("could not show that work has begun: %r", error)
+    except asyncio.CancelledError as error:
+        if asked_to_stop():
+            raise
+        log.warning("could not show that work has begun: %r", error)

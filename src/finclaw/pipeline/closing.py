@@ -5,8 +5,9 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from finclaw.agent.log import TurnLog
+from finclaw.agent.tool_call import unknown_outcome
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.message import Append, Message, Replace, Source, Text, ToolResult
+from finclaw.kernel.message import Append, Message, Replace, Source, Text, ToolCall, ToolResult
 
 ABORTED = "[Execution aborted]"
 
@@ -22,10 +23,19 @@ def say(turn: TurnLog, text: str, now: datetime) -> None:
 
 
 def close_conversation(turn: TurnLog, text: str, now: datetime) -> None:
-    """End a turn that did not get through: open calls get a result, and the person's last sight is the last word."""
+    """End a turn that did not get through: every call gets a true result, the person's last sight is the last word."""
     left_open = turn.unanswered()
     if left_open is not None:
         _, calls = left_open
-        results = tuple(ToolResult(call.id, call.name, ABORTED, status="skipped") for call in calls)
+        results = tuple(_last_known(turn, call) for call in calls)
         turn.push(Append(Message(new_id(), "tool", results, Source("system"), now)))
     say(turn, text, now)
+
+
+def _last_known(turn: TurnLog, call: ToolCall) -> ToolResult:
+    """A call may have finished while another was running, and one that moves money may have done so unseen."""
+    if call.id in turn.heard:
+        return turn.heard[call.id]
+    if call.id in turn.begun:
+        return unknown_outcome(call)
+    return ToolResult(call.id, call.name, ABORTED, status="skipped")

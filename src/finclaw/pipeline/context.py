@@ -18,11 +18,12 @@ class Contexts:
         self._channels = channels
 
     def build(self, accepted: Accepted, message: NormalMessage, sender: Sender) -> Context:
+        """From the message as the road got it: a message layer may have changed it since it was accepted."""
         channel = self._channels.get(accepted.inbound.channel)
         return Context(
-            inbound=accepted.inbound,
+            inbound=message.inbound,
             inbound_id=accepted.id,
-            body=accepted.inbound.text,
+            body=message.inbound.text,
             command_text=message.content,
             sender=sender,
             session_key=accepted.session,

@@ -51,14 +51,16 @@ class Deliver:
             say(turn, visible.text, self._clock.now())
             outcome = walk.ended("answered", reply=visible.text, result=result)
         else:
-            reason = ", ".join(sorted(visible.tokens)) or "empty answer"
-            outcome = walk.ended("skipped", f"the model chose not to answer: {reason}", result=result)
+            reason = f"the model chose not to answer: {', '.join(sorted(visible.tokens)) or 'empty answer'}"
+            walk.journal.skip(reason)
+            outcome = walk.ended("skipped", reason, result=result)
         await self._finish(walk, turn, outcome, visible, result.status)
         return outcome
 
     async def close(self, walk: Walk, outcome: Outcome) -> Outcome:
         """Record an end without an answer, with what the sender is told; a claimed turn is folded with it."""
         visible = await self._prepare_notice(walk) if walk.reply is not None else Visible((), "", frozenset())
+        outcome = replace(outcome, reply=visible.text or None)  # as it is seen, not as it was meant
         if walk.log is None:
             await self._end(walk, outcome, visible)
             return outcome
@@ -107,7 +109,7 @@ class Deliver:
 
         def committed() -> None:
             self._recent.keep(claim.session, claim.version + 1, tuple(turn.conversation.next_messages))
-            self._recorded(walk, units)
+            self._recorded(walk, outcome, units)
 
         with walk.deadline.paused():  # from here on the answer exists; its time cannot run out any more
             await patiently(lambda: self._store.finish(finish, committed), self._clock, "the end of a turn")
@@ -116,7 +118,7 @@ class Deliver:
         units = self._plan(walk, visible, None)
 
         def committed() -> None:
-            self._recorded(walk, units)
+            self._recorded(walk, outcome, units)
 
         commit = partial(self._store.end, walk.accepted.id, outcome, units, committed)
         await patiently(commit, self._clock, "an outcome")
@@ -127,8 +129,8 @@ class Deliver:
             return (replace(units[0], state="sending"), *units[1:])
         return units
 
-    def _recorded(self, walk: Walk, units: tuple[Unit, ...]) -> None:
+    def _recorded(self, walk: Walk, outcome: Outcome, units: tuple[Unit, ...]) -> None:
         """One step: the answer is on its way before the next message of the session may begin."""
-        walk.recorded = True
+        walk.recorded = outcome
         self._sender.enqueue(units)
         walk.leave()

@@ -1,5 +1,6 @@
 """Stage 6: the message's turn in its session. Earlier tickets go first; then the turn is claimed, or taken up again."""
 
+import asyncio
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -10,6 +11,7 @@ from finclaw.kernel.log import bind_log_ids
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Clock, ConversationStore
+from finclaw.kernel.record import Claim
 from finclaw.pipeline.context import complete
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.conversation import Conversation, RecentConversations
@@ -38,10 +40,19 @@ class Dispatch:
 
     async def claim(self, walk: Walk, reserve: Decimal) -> TurnLog:
         """From here on the turn is ours to end: begun with the input, or as far as its log says it had come."""
-        accepted = walk.accepted
-        kept = self._recent.get(accepted.session)
-        first = Append(self._input(accepted.inbound))
-        claim = await self._store.claim(accepted, [first], kept[0] if kept else None, reserve)
+        kept = self._recent.get(walk.accepted.session)
+        first = Append(self._input(walk.inbound))
+        claiming = asyncio.ensure_future(self._store.claim(walk.accepted, [first], kept[0] if kept else None, reserve))
+        try:
+            claim = await asyncio.shield(claiming)
+        except asyncio.CancelledError:  # the commit goes through all the same, and whoever stops us must know of it
+            await asyncio.wait([claiming])
+            if not claiming.cancelled() and claiming.exception() is None:
+                self._begin(walk, claiming.result(), kept)
+            raise
+        return self._begin(walk, claim, kept)
+
+    def _begin(self, walk: Walk, claim: Claim, kept: tuple[int, tuple[Message, ...]] | None) -> TurnLog:
         base = claim.base if claim.base is not None or kept is None else kept[1]
         walk.log = TurnLog(self._store, claim, Conversation(base or (), claim.events, walk.emit))
         walk.ids["turn_id"] = claim.turn_id

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextvars import Context
 
 from finclaw.kernel.event import Emit, MessageAccepted
 from finclaw.kernel.log import log_ids
@@ -20,12 +21,26 @@ class LocalEngine:
         self._emit = emit
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[str, asyncio.Future[Outcome]] = {}
+        self._stopped = False
 
     def submit(self, accepted: Accepted) -> None:
         """Called in order of tickets, straight from the commit: the lane knows the message before it moves."""
+        if self._stopped:  # it is on disk, and the next start takes it up
+            return
         self._lanes.expect(accepted.session, accepted.ticket)
-        self._emit(MessageAccepted(session=accepted.session, inbound_id=accepted.id, ticket=accepted.ticket))
-        task = asyncio.create_task(self._run(accepted), name=f"message {accepted.id}")
+        inbound = accepted.inbound
+        self._emit(
+            MessageAccepted(
+                session=accepted.session,
+                inbound_id=accepted.id,
+                ticket=accepted.ticket,
+                channel=inbound.channel,
+                account=inbound.account,
+                conversation=inbound.conversation,
+            )
+        )
+        # A fresh context: the commit that brings us here was perhaps another message's, and its log ids are its own.
+        task = asyncio.create_task(self._run(accepted), name=f"message {accepted.id}", context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -50,8 +65,14 @@ class LocalEngine:
             waiting.set_result(outcome)
 
     def ended(self, inbound_id: str) -> "asyncio.Future[Outcome]":
-        """Done when the message has ended. Many may wait; each must shield it from its own cancellation."""
-        return self._waiting.setdefault(inbound_id, asyncio.get_running_loop().create_future())
+        """Done when the message has ended, cancelled when it will not in this process.
+
+        Many may wait; each must shield it from its own cancellation.
+        """
+        ended = self._waiting.setdefault(inbound_id, asyncio.get_running_loop().create_future())
+        if self._stopped:
+            self.forget(inbound_id)
+        return ended
 
     def forget(self, inbound_id: str) -> None:
         """Nobody needs to be told about this one: it has ended, or never was."""
@@ -65,7 +86,10 @@ class LocalEngine:
         """Let the messages on the road arrive; after `grace` seconds put the rest back for the next start."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=grace)
+        self._stopped = True
         left = list(self._tasks)
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+        for inbound_id in list(self._waiting):
+            self.forget(inbound_id)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Literal
 
@@ -37,13 +37,17 @@ def skip(reason: str) -> Halt:
 
 
 class Journal:
-    def __init__(self, clock: Clock, emit: Emit, ids: Ids) -> None:
+    """With `last`, the road ends after that stage: so one stage can be looked at alone."""
+
+    def __init__(self, clock: Clock, emit: Emit, ids: Ids, last: str | None = None) -> None:
         self._clock = clock
         self._emit = emit
         self._ids = ids
+        self._last = last
         self._started = clock.monotonic()
         self._entries: list[StageEntry] = []
         self._running: tuple[str, float] | None = None
+        self._skipped = ""
 
     @contextmanager
     def stage(self, name: str) -> Generator[None]:
@@ -61,7 +65,13 @@ class Journal:
         except Exception as error:
             self._note(name, "abort", started, f"{type(error).__name__}: {error}")
             raise
-        self._note(name, "continue", started)
+        self._note(name, "skip" if self._skipped else "continue", started, self._skipped)
+        if name == self._last:
+            raise skip(f"only {name} was asked for")
+
+    def skip(self, reason: str) -> None:
+        """The running stage ends the road quietly; told before its end, so that the outcome it writes can say so."""
+        self._skipped = reason
 
     def _note(self, name: str, result: StageResult, started: float, reason: str = "") -> None:
         ms = self._since(started)
@@ -71,11 +81,12 @@ class Journal:
 
     @property
     def entries(self) -> tuple[StageEntry, ...]:
-        """All stages so far. One that is still running stands there as continued: `deliver` writes its own outcome."""
+        """All stages so far; one still running stands there as it will end, for `deliver` writes its own outcome."""
         if self._running is None:
             return tuple(self._entries)
         name, started = self._running
-        return (*self._entries, StageEntry(name, "continue", self._since(started)))
+        result: StageResult = "skip" if self._skipped else "continue"
+        return (*self._entries, StageEntry(name, result, self._since(started), self._skipped))
 
     @property
     def duration_ms(self) -> float:
@@ -86,10 +97,14 @@ class Journal:
 
 
 class Deadline:
-    """The time a message may take on the road. Its clock stands still while the message waits in the lane."""
+    """The time a message may take on the road. Its clock stands still while the message waits in the lane.
 
-    def __init__(self, seconds: float) -> None:
+    One deadline may lie `within` a longer one, which stands still with it.
+    """
+
+    def __init__(self, seconds: float, within: "Deadline | None" = None) -> None:
         self._timeout = asyncio.timeout(seconds)
+        self._within = within
         self._running = False
 
     async def __aenter__(self) -> "Deadline":
@@ -110,9 +125,14 @@ class Deadline:
     @contextmanager
     def paused(self) -> Generator[None]:
         """Inside the deadline: time stands still in this block. Before or after it there is none to stop."""
+        with nullcontext() if self._within is None else self._within.paused(), self._stopped():
+            yield
+
+    @contextmanager
+    def _stopped(self) -> Generator[None]:
         loop = asyncio.get_running_loop()
         ends = self._timeout.when()
-        if not self._running or ends is None:
+        if not self._running or self.expired or ends is None:
             yield
             return
         left = ends - loop.time()

@@ -24,8 +24,8 @@ class NormalMessage:
     is_bot: bool
 
 
-def normalize(inbound: Inbound, our_id: str | None = None) -> NormalMessage:
-    if our_id is not None and inbound.sender.id == our_id:
+def normalize(inbound: Inbound) -> NormalMessage:
+    if inbound.sender.is_self:
         raise skip("our own message")
     if inbound.sender.is_bot:
         raise skip("written by another bot: two bots could talk for ever")

@@ -3,6 +3,7 @@
 from typing import Final, Literal
 
 from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.language import Language, language_of
 
 Notice = Literal["failed", "timeout", "poison", "expired", "stopped", "busy"]
 
@@ -25,11 +26,9 @@ _KOREAN: Final[dict[Notice, str]] = {
     "busy": "지금은 답변을 드릴 수 없습니다. 몇 분 뒤에 다시 시도해 주세요.",
 }
 
+_WORDS: Final[dict[Language, dict[Notice, str]]] = {"en": _ENGLISH, "ko": _KOREAN}
+
 
 def notice(which: Notice, inbound: Inbound) -> Outbound:
-    words = _KOREAN if _has_hangul(inbound.text) else _ENGLISH
-    return Outbound(text=words[which], kind="notice", reply_to=inbound.message_id, thread=inbound.thread)
-
-
-def _has_hangul(text: str) -> bool:
-    return any("가" <= letter <= "힣" or "ㄱ" <= letter <= "ㆎ" for letter in text)
+    text = _WORDS[language_of(inbound.text)][which]
+    return Outbound(text=text, kind="notice", reply_to=inbound.message_id, thread=inbound.thread)

@@ -5,16 +5,18 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal
 
 from finclaw.agent.turn import Agent
 from finclaw.errors import ProviderError, Superseded
+from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.event import Emit, MessageEnded
+from finclaw.kernel.log import log_ids
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.port import Channel, Clock, ConversationStore
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.scope import Ids, MessageContext, Outcome
+from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Commands
 from finclaw.pipeline.context import Contexts
@@ -24,11 +26,15 @@ from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Deadline, Halt, Journal
 from finclaw.pipeline.normalize import normalize
 from finclaw.pipeline.notice import Notice, notice
+from finclaw.pipeline.preview import with_previews
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.lane import Lanes
 
 log = logging.getLogger(__name__)
+
+LAYERS_GRACE: Final = 30.0
+"""Seconds that message layers get beyond the road's own time; a layer that never comes back must not hold the lane."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,26 +77,44 @@ class Pipeline:
         walk = self._walk(accepted)
         try:
             outcome = await self._through_ring(walk)
-            if not walk.recorded:
+            if walk.recorded is None:
                 outcome = await self._stages.deliver.close(walk, walk.completed(outcome))
         except asyncio.CancelledError:
             await self._put_back(walk)
             raise
         finally:
             walk.leave()
-        self._emit(MessageEnded(outcome=outcome.kind, reason=outcome.reason, **walk.ids))
+        outcome = walk.recorded or outcome
+        self._emit(MessageEnded(outcome=outcome.kind, reason=outcome.reason, reply=outcome.reply, **walk.ids))
         return outcome
 
     async def give_up(self, accepted: Accepted, which: Literal["poison", "expired"], reason: str) -> Outcome:
         """End a message that is not tried (again): its sender is told, and a turn it had begun is closed."""
         walk = self._walk(accepted)
         walk.reply = notice(which, accepted.inbound)
-        if accepted.attempts:
-            await self._stages.dispatch.claim(walk, Decimal(0))
-        outcome = walk.ended("expired" if which == "expired" else "failed", reason, reply=walk.reply.text)
-        await self._stages.deliver.close(walk, outcome)
-        self._emit(MessageEnded(outcome=outcome.kind, reason=reason, **walk.ids))
+        with log_ids(message=accepted.id, session=accepted.session):
+            if accepted.attempts:
+                await self._stages.dispatch.claim(walk, Decimal(0))
+            outcome = walk.ended("expired" if which == "expired" else "failed", reason, reply=walk.reply.text)
+            outcome = await self._stages.deliver.close(walk, outcome)
+        self._emit(MessageEnded(outcome=outcome.kind, reason=reason, reply=outcome.reply, **walk.ids))
         return outcome
+
+    async def run_stage(self, name: str, accepted: Accepted) -> StageEntry:
+        """What one stage makes of a message, to look at it alone.
+
+        The stages before it run too, for its input is what they give; the one that ended the road, if any did, is
+        the one you get. Nothing behind it runs, no message layer sees it, nobody is told, and the message ends.
+        """
+        walk = self._walk(accepted, last=name)
+        try:
+            outcome = await self._road_to_outcome(walk)
+            if walk.recorded is None:
+                walk.reply = None
+                await self._stages.deliver.close(walk, outcome)
+        finally:
+            walk.leave()
+        return walk.journal.entries[-1]
 
     async def road(self, walk: Walk) -> Outcome:
         stage, stages = walk.journal.stage, self._stages
@@ -106,7 +130,7 @@ class Pipeline:
             with stage("dispatch"):
                 turn = await stages.dispatch.admit(walk, context, stages.agent.reserve)
             with stage("execute"):
-                result = await stages.agent.run(turn.log, turn.context, walk.ids, walk.emit)
+                result = await stages.agent.run(turn.log, turn.context, walk.ids, with_previews(walk.emit))
             with stage("deliver"):
                 return await stages.deliver.answer(walk, turn.log, result)
 
@@ -117,44 +141,70 @@ class Pipeline:
         try:
             async with walk.deadline:
                 return await self.road(walk)
-        except Halt as halt:
-            return walk.halted(halt)
-        except Superseded as error:
-            return self._told(walk, "stopped", str(error), outcome="stopped")
-        except ProviderError as error:
-            log.error("the model did not answer: %s: %s", type(error).__name__, error)
-            return self._told(walk, "busy", f"{type(error).__name__}: {error}")
-        except Exception as error:  # a message's task is where a stranger's failure is contained
-            if walk.deadline.expired and isinstance(error, TimeoutError):
+        except Exception as error:  # noqa: BLE001  a message's task is where a stranger's failure is contained
+            return walk.recorded or self._ended_by(walk, error)
+        except asyncio.CancelledError:
+            if asked_to_stop():
+                raise
+            return walk.recorded or self._leaked(walk)
+
+    def _ended_by(self, walk: Walk, error: Exception) -> Outcome:
+        match error:
+            case Halt():
+                return walk.halted(error)
+            case Superseded():
+                return self._told(walk, "stopped", str(error), outcome="stopped")
+            case ProviderError():
+                log.error("the model did not answer: %s: %s", type(error).__name__, error)
+                return self._told(walk, "busy", f"{type(error).__name__}: {error}")
+            case TimeoutError() if walk.deadline.expired:
                 return self._told(walk, "timeout", f"timeout after {self._settings.timeout_ms} ms")
-            log.exception("a message failed on the road")
-            return self._told(walk, "failed", f"{type(error).__name__}: {error}")
+            case _:
+                log.error("a message failed on the road", exc_info=error)
+                return self._told(walk, "failed", f"{type(error).__name__}: {error}")
 
     async def _through_ring(self, walk: Walk) -> Outcome:
         try:
-            return await self._ring(walk)
+            async with walk.patience:
+                return await self._ring(walk)
         except Exception as error:  # a message layer is a stranger too
             log.exception("a message layer failed")
-            return self._told(walk, "failed", f"{type(error).__name__}: {error}")
+            late = "a message layer did not come back" if walk.patience.expired else None
+            reason = late or f"{type(error).__name__}: {error}"
+            return walk.recorded or self._told(walk, "failed", reason)
+        except asyncio.CancelledError:
+            if asked_to_stop():
+                raise
+            return walk.recorded or self._leaked(walk)
 
-    @staticmethod
-    def _told(walk: Walk, which: Notice, reason: str, outcome: Literal["failed", "stopped"] = "failed") -> Outcome:
+    def _leaked(self, walk: Walk) -> Outcome:
+        """Somebody let their own cancellation out. Nobody wants us to stop, so it is a failure like any other."""
+        log.exception("a message failed: a cancellation leaked out of a layer, a provider or a command")
+        return self._told(walk, "failed", "CancelledError: not asked for by the gateway")
+
+    def _told(
+        self, walk: Walk, which: Notice, reason: str, outcome: Literal["failed", "stopped"] = "failed"
+    ) -> Outcome:
         walk.reply = notice(which, walk.inbound)
-        return walk.ended(outcome, reason, reply=walk.reply.text)
+        spent = None if walk.log is None else self._stages.agent.so_far(walk.log)
+        return walk.ended(outcome, reason, reply=walk.reply.text, result=spent)
 
     async def _put_back(self, walk: Walk) -> None:
         """We are stopping in good order: the next start takes the message up, and this try does not count."""
-        if walk.log is not None and not walk.recorded:
+        if walk.log is not None and walk.recorded is None:
             await self._store.release(walk.log.claim)
 
-    def _walk(self, accepted: Accepted) -> Walk:
+    def _walk(self, accepted: Accepted, last: str | None = None) -> Walk:
+        seconds = self._settings.timeout_ms / 1000
+        patience = Deadline(seconds + LAYERS_GRACE)
         ids = Ids(session=accepted.session, inbound_id=accepted.id, turn_id="")
         return Walk(
             ids=ids,
             emit=self._emit,
             inbound=accepted.inbound,
             accepted=accepted,
-            journal=Journal(self._clock, self._emit, ids),
-            deadline=Deadline(self._settings.timeout_ms / 1000),
+            journal=Journal(self._clock, self._emit, ids, last),
+            deadline=Deadline(seconds, within=patience),
+            patience=patience,
             leave=lambda: self._lanes.leave(accepted.session, accepted.ticket),
         )

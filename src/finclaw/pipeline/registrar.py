@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from finclaw.errors import ExtensionError
-from finclaw.kernel.event import EventStream, Observer
+from finclaw.kernel.event import Event, EventStream, Observer
 from finclaw.kernel.extension import RING_NAMES, Extension
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Command, Tool
@@ -30,15 +30,14 @@ class Registrar:
             draft = _Draft(extension.name)
             try:
                 extension.register(draft)
+                self._take(draft)
             except Exception as error:  # loading an extension is where a stranger's failure is contained
                 raise ExtensionError(
                     f"extension {extension.name!r} could not be registered: {type(error).__name__}: {error}"
                 ) from error
-            self._take(draft)
 
     def _take(self, draft: "_Draft") -> None:
-        for tool in draft.drafted_tools:
-            self.tools.register(tool)
+        self._take_tools(draft.drafted_tools)  # the only ones that may be refused, so they come first
         self.commands += draft.drafted_commands
         self.sections += draft.drafted_sections
         self.closers += draft.closers
@@ -46,6 +45,17 @@ class Registrar:
             self._layers[ring].append(layer)
         for observer in draft.observers:
             self.events.observe(observer)
+
+    def _take_tools(self, tools: Iterable[Tool]) -> None:
+        taken: list[Tool] = []
+        try:
+            for tool in tools:
+                self.tools.register(tool)
+                taken.append(tool)
+        except ExtensionError:
+            for tool in taken:
+                self.tools.unregister(tool.spec.name)
+            raise
 
     def layers(self, ring: str) -> tuple[Layer[Any, Any], ...]:
         return tuple(self._layers[ring])
@@ -109,5 +119,16 @@ class _EventsDraft:
         self._observers = observers
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        self._observers.append(observer)
-        return lambda: self._observers.remove(observer)
+        """The returned function stops it for good, also once the draft has been taken."""
+        watching = True
+
+        def watch(event: Event) -> None:
+            if watching:
+                observer(event)
+
+        def stop() -> None:
+            nonlocal watching
+            watching = False
+
+        self._observers.append(watch)
+        return stop

@@ -17,14 +17,17 @@ class Walk(MessageContext):
     accepted: Accepted
     journal: Journal
     deadline: Deadline
+    """Of the road."""
+    patience: Deadline
+    """Of the road and the message layers around it."""
     leave: Callable[[], None]
     """Gives the lane to the next message. Idempotent."""
     log: TurnLog | None = None
     """Set once the turn is claimed: from then on its end must close the turn too."""
     reply: Outbound | None = None
     """What the sender is told when the road ends without an answer."""
-    recorded: bool = False
-    """The outcome is on disk."""
+    recorded: Outcome | None = None
+    """The outcome that is on disk. Nothing that happens afterwards can change it."""
 
     @staticmethod
     def of(ctx: MessageContext) -> "Walk":

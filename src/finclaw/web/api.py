@@ -17,7 +17,7 @@ from finclaw.web.respond import json_response
 from finclaw.web.settings import WebSettings
 from finclaw.web.view import AcceptedView, StatusView, TurnsView, message_view
 
-Handler = Callable[[web.Request, Principal], Awaitable[web.Response]]
+Handler = Callable[[web.Request, Principal], Awaitable[web.StreamResponse]]
 
 _decode_body = msgspec.json.Decoder(MessageBody).decode
 
@@ -32,10 +32,10 @@ class Route(NamedTuple):
 class Api:
     """What a client may ask of the gateway. `stopping` lets waiting clients go when the server ends."""
 
-    def __init__(self, gateway: Gateway, settings: WebSettings) -> None:
+    def __init__(self, gateway: Gateway, settings: WebSettings, stopping: asyncio.Event) -> None:
         self._gateway = gateway
         self._settings = settings
-        self.stopping = asyncio.Event()
+        self._stopping = stopping
 
     async def post_message(self, request: web.Request, principal: Principal) -> web.Response:
         accepted = await self._gateway.accept(inbound(principal, await self._body(request)))
@@ -73,7 +73,7 @@ class Api:
 
     async def _later(self, inbound_id: str, seconds: float) -> InboundRecord | None:
         ended = asyncio.ensure_future(self._gateway.wait(inbound_id, seconds))
-        stopping = asyncio.ensure_future(self.stopping.wait())
+        stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
             return ended.result() if ended.done() else None

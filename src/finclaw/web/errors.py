@@ -32,7 +32,7 @@ async def errors_as_json(
     except web.HTTPException as error:
         return _response(_from_http(error, request))
     except FinclawError as error:
-        return _response(_from_finclaw(error, request))
+        return _response(from_finclaw(error, accepting=request.method == "POST"))
     except Exception:  # a stranger is waiting for an answer; the log gets the trace, they get a line
         log.exception("%s %s failed", request.method, request.path)
         return _response(ApiError(500, "internal", "the gateway made a mistake here; its log says more"))
@@ -57,11 +57,11 @@ def too_large(limit: int) -> ApiError:
     return ApiError(413, "too_large", f"a request may have {limit} bytes; send less")
 
 
-def _from_finclaw(error: FinclawError, request: web.Request) -> ApiError:
+def from_finclaw(error: FinclawError, *, accepting: bool) -> ApiError:
     if isinstance(error, InboundConflict):
         message = "this message_id was used for another message; a new message needs a new message_id"
         return ApiError(409, "message_id_used", message)
-    if isinstance(error, StoreFailed) and request.method == "POST":
+    if isinstance(error, StoreFailed) and accepting:
         log.error("not accepted: %s", error)
         return ApiError(503, "not_accepted", "not accepted, send it again: the gateway could not write it to disk")
     log.error("request failed: %s", error)

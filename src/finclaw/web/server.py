@@ -1,5 +1,6 @@
 """The HTTP server: aiohttp with the doorkeeper in front of every route. It sees the house only as a Gateway."""
 
+import asyncio
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,10 +16,13 @@ from finclaw.kernel.secret import Secret
 from finclaw.web.api import Api, Route
 from finclaw.web.auth import Doorkeeper, Throttle, check_place
 from finclaw.web.errors import ApiError, errors_as_json
+from finclaw.web.live import LiveStream
 from finclaw.web.page import render_page
 from finclaw.web.principal import OWNER, Principal
 from finclaw.web.respond import add_headers, json_response
 from finclaw.web.settings import WebSettings
+from finclaw.web.socket import LiveSockets
+from finclaw.web.sse import EventStreams
 from finclaw.web.token import prove
 
 Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -58,29 +62,48 @@ async def serve_web(
     """Serve until the block ends; then take nothing new, let waiting clients go, and finish what is being answered."""
     sock = sock or listen(settings)
     server = WebServer(*sock.getsockname()[:2])
-    api = Api(gateway, settings)
-    runner = web.AppRunner(_application(server, gateway, settings, token, api), access_log=None, shutdown_timeout=5.0)
+    doors = Doors(gateway, settings, token)
+    runner = web.AppRunner(_application(server, doors), access_log=None, shutdown_timeout=5.0)
+    stop_observing = gateway.observe(doors.live.observe)
     try:
         await runner.setup()
         await web.SockSite(runner, sock).start()
         yield server
     finally:
-        api.stopping.set()
+        doors.stopping.set()
         await runner.cleanup()
+        stop_observing()
         sock.close()
 
 
-def _application(
-    server: WebServer, gateway: Gateway, settings: WebSettings, token: Secret, api: Api
-) -> web.Application:
+class Doors:
+    """What the routes share: who guards them, what is streamed, and the sign that the server ends."""
+
+    def __init__(self, gateway: Gateway, settings: WebSettings, token: Secret) -> None:
+        self.gateway = gateway
+        self.token = token
+        self.settings = settings
+        self.stopping = asyncio.Event()
+        self.keeper = Doorkeeper(token, _owner(settings), Throttle(SystemClock().monotonic))
+        self.live = LiveStream()
+        self.api = Api(gateway, settings, self.stopping)
+        self.streams = EventStreams(self.live, self.stopping)
+        self.sockets = LiveSockets(gateway, self.live, self.keeper, self.stopping, settings.max_body)
+
+    def guarded(self) -> tuple[Route, ...]:
+        return (*self.api.routes(), Route("GET", "/api/v1/stream", "messages", self.streams.get_stream))
+
+
+def _application(server: WebServer, doors: Doors) -> web.Application:
     application = web.Application(
-        middlewares=(errors_as_json, _only_from_here(server.port)), client_max_size=settings.max_body
+        middlewares=(errors_as_json, _only_from_here(server.port)), client_max_size=doors.settings.max_body
     )
     application.on_response_prepare.append(add_headers)
-    keeper = Doorkeeper(token, _owner(settings), Throttle(SystemClock().monotonic))
-    for route in api.routes():
-        application.router.add_route(route.method, route.path, _guarded(keeper, route))
-    for path, handler in _open_paths(server, gateway, token).items():
+    for route in doors.guarded():
+        application.router.add_route(route.method, route.path, _guarded(doors.keeper, route))
+    # A page cannot put a token into a WebSocket's headers, so this door is guarded from inside.
+    application.router.add_get("/api/v1/live", doors.sockets.get_live)
+    for path, handler in _open_paths(server, doors.gateway, doors.token).items():
         application.router.add_get(path, handler)
     return application
 

@@ -1,8 +1,9 @@
 """Rows to nouns and back. Ids carry the database's name, so that those of two databases never meet."""
 
 import hashlib
+import re
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -12,6 +13,7 @@ from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.scope import Outcome
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _encoder: Final = msgspec.json.Encoder()
 
 read_inbound: Final = msgspec.json.Decoder(Inbound).decode
@@ -34,7 +36,28 @@ read_unit: Final = msgspec.json.Decoder(UnitBody).decode
 
 
 def write(noun: object) -> str:
-    return _encoder.encode(noun).decode()
+    """As JSON. Half a character, which a model or a platform may send and UTF-8 cannot hold, becomes a U+FFFD."""
+    try:
+        return _encoder.encode(noun).decode()
+    except UnicodeEncodeError:
+        return _encoder.encode(_mended(msgspec.to_builtins(noun))).decode()
+
+
+def _mended(value: Any) -> Any:
+    match value:
+        case str():
+            return mended(value)
+        case dict():
+            return {_mended(key): _mended(each) for key, each in cast("dict[Any, Any]", value).items()}
+        case list() | tuple():
+            return [_mended(each) for each in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def mended(text: str) -> str:
+    """The same text with every half of a character replaced."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
 
 
 def read_messages(rows: list[str]) -> tuple[Message, ...]:
@@ -62,7 +85,7 @@ def body_digest(inbound: Inbound) -> bytes:
 
 
 def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 class Ids:

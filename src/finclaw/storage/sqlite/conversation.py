@@ -10,7 +10,8 @@ import apsw
 from finclaw.errors import Superseded
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolStarted, Truncate, TurnEvent
-from finclaw.kernel.record import Accepted, Claim, Finish, TurnRecord
+from finclaw.kernel.record import Accepted, Claim, Finish, TurnRecord, Unit
+from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import inbox
 from finclaw.storage.sqlite.codec import (
     Ids,
@@ -87,7 +88,7 @@ def record(db: apsw.Connection, ids: Ids, claim: Claim, seq: int, events: Sequen
 
 def release(db: apsw.Connection, ids: Ids, claim: Claim) -> None:
     db.execute(
-        "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND outcome IS NULL",
+        "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'",
         (inbox.must_row(ids, claim.inbound_id),),
     )
 
@@ -101,6 +102,18 @@ def _must_own(db: apsw.Connection, turn: int, epoch: int) -> int:
     if current != epoch:
         raise Superseded("the session was reset or taken over while this turn ran; its answer is not kept")
     return int(session)
+
+
+def end(
+    db: apsw.Connection, ids: Ids, inbound_id: str, outcome: Outcome, units: tuple[Unit, ...], now: datetime
+) -> bool:
+    """End a message without a fold. A turn that it had begun ends with it, and what that logged is of no more use."""
+    if not inbox.end(db, ids, inbound_id, outcome, units, now):
+        return False
+    row = inbox.must_row(ids, inbound_id)
+    db.execute("DELETE FROM event WHERE turn = ?", (row,))
+    db.execute("UPDATE turn SET status = 'aborted', ended_at = ?, reserved = '0' WHERE id = ?", (to_micros(now), row))
+    return True
 
 
 def finish(db: apsw.Connection, ids: Ids, finish: Finish, now: datetime) -> bool:

@@ -1,6 +1,7 @@
 """Opening the database: pragmas, migrations, and errors in words that tell the operator what to do."""
 
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -24,17 +25,33 @@ def open_database(
     """
     try:
         db = apsw.Connection(str(path), vfs=vfs)
-        path.chmod(0o600)
-        if exclusive:
-            db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        db.set_busy_timeout(5_000)
-        if db.pragma("journal_mode", "wal") != "wal":  # SQLite may refuse quietly, and without it FULL is not enough
-            raise StoreFailed(f"{str(path)!r} cannot be used in WAL mode; put the state directory on a local disk")
-        db.execute(f"PRAGMA synchronous = {synchronous}")
-        _migrate(db, path)
+        try:
+            _prepare(db, path, synchronous, exclusive)
+        except BaseException:
+            close_quietly(db)
+            raise
     except apsw.Error as error:
         raise explain(error, path) from error
+    except OSError as error:
+        raise _unwritable(path, error) from error
     return db
+
+
+def _prepare(db: apsw.Connection, path: Path, synchronous: Synchronous, exclusive: bool) -> None:
+    path.chmod(0o600)
+    if exclusive:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+    db.set_busy_timeout(5_000)
+    if db.pragma("journal_mode", "wal") != "wal":  # SQLite may refuse quietly, and without it FULL is not enough
+        raise StoreFailed(f"{str(path)!r} cannot be used in WAL mode; put the state directory on a local disk")
+    db.execute(f"PRAGMA synchronous = {synchronous}")
+    _migrate(db, path)
+
+
+def close_quietly(db: apsw.Connection) -> None:
+    """For a connection that has failed already: the first error is the one to tell."""
+    with suppress(apsw.Error):
+        db.close()
 
 
 def _migrate(db: apsw.Connection, path: Path) -> None:
@@ -72,8 +89,12 @@ def explain(error: apsw.Error, path: Path) -> SessionError:
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreCorrupt(f"{where} is damaged ({error}); move it away or restore a copy, then start again")
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            return StoreFailed(f"cannot write {where} ({error}); check the owner and permissions of the directory")
+            return _unwritable(path, error)
         case _:
             return StoreFailed(
                 f"the disk under {where} refused ({type(error).__name__}: {error}); check its health and free space"
             )
+
+
+def _unwritable(path: Path, error: Exception) -> StoreFailed:
+    return StoreFailed(f"cannot write {str(path)!r} ({error}); check the owner and permissions of the directory")

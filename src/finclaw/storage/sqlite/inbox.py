@@ -107,6 +107,8 @@ def end(
 
 def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None:
     row = ids.row(inbound_id)
+    if row is None or ids.inbound(row) != inbound_id:
+        return None
     found = db.execute(
         "SELECT key, state, outcome, delivery, accepted_at, attempts, body FROM inbound "
         "JOIN session ON session.id = session WHERE inbound.id = ?",

@@ -20,10 +20,11 @@ def plan(db: apsw.Connection, inbound: int, units: Sequence[Unit]) -> None:
 
 
 def pending(db: apsw.Connection, ids: Ids) -> list[Unit]:
+    """In order of accept, which is the order of turns in a session; times would follow a clock that is set back."""
     rows = db.execute(
         "SELECT inbound, seq, unit.state, unit.body, planned_at, unit.attempts, doubts, platform_id, key FROM unit "
         "JOIN inbound ON inbound.id = inbound JOIN session ON session.id = session "
-        "WHERE unit.state IN ('planned', 'sending', 'unknown') ORDER BY planned_at, inbound, seq"
+        "WHERE unit.state IN ('planned', 'sending', 'unknown') ORDER BY inbound, seq"
     )
     return [_read(ids, row) for row in rows]
 

@@ -16,8 +16,8 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, Claim, Counts, Finish, InboundRecord, TurnRecord, Unit
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import conversation, inbox, outbox
-from finclaw.storage.sqlite.codec import Ids
-from finclaw.storage.sqlite.database import begin_boot, open_database
+from finclaw.storage.sqlite.codec import Ids, mended
+from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
 from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Work, Writer
 
 T = TypeVar("T")
@@ -28,7 +28,11 @@ def open_store(
 ) -> "SqliteStore":
     """Open and migrate; raises ConfigError, StoreFailed or StoreCorrupt. Needs the state lock and a running loop."""
     db = database or open_database(path)
-    name, boot = begin_boot(db)
+    try:
+        name, boot = begin_boot(db)
+    except apsw.Error as error:
+        close_quietly(db)
+        raise explain(error, path) from error
     ledger = Ledger(db, path, boot)
     loop = asyncio.get_running_loop()
     writer = ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop)
@@ -74,7 +78,7 @@ class SqliteStore:
     async def end(self, inbound_id: str, outcome: Outcome, units: Sequence[Unit], then: Callable[[], None]) -> bool:
         now = self._clock.now()
         return await self._commit(
-            lambda db: inbox.end(db, self._ids, inbound_id, outcome, tuple(units), now),
+            lambda db: conversation.end(db, self._ids, inbound_id, outcome, tuple(units), now),
             lambda done: then() if done else None,
         )
 
@@ -139,7 +143,7 @@ class SqliteStore:
                 channel=accepted.inbound.channel,
                 account=accepted.inbound.account,
                 conversation=accepted.inbound.conversation,
-                outbound=outbound,
+                outbound=replace(outbound, text=mended(outbound.text)),
                 planned_at=now,
             )
             for seq, outbound in enumerate(outbounds)

@@ -4,6 +4,7 @@ Each piece is a SAVEPOINT: one that fails takes nobody with it. A failed COMMIT 
 """
 
 import asyncio
+import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ import apsw
 
 from finclaw.errors import SessionError, StoreFailed, Superseded
 from finclaw.storage.sqlite.database import boot_epoch, explain
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -44,7 +47,10 @@ class Work(Generic[T]):
                 self.future.set_exception(answer)
             return
         if self.then is not None:
-            self.then(answer)
+            try:
+                self.then(answer)
+            except Exception:  # the commit stands, and those behind in the group have no part in this
+                log.exception("what was to follow a commit failed")
         if not self.future.done():
             self.future.set_result(answer)
 
@@ -161,19 +167,24 @@ class LoopWriter:
         self._ledger = ledger
         self._loop = loop
         self._group: list[Work[Any]] = []
+        self._closed = False
 
     def submit(self, work: Work[Any], *, lazy: bool = False) -> None:
+        if self._closed:
+            work.settle(StoreFailed("the store is closed"))
+            return
         if not self._group:
             self._loop.call_soon(self._run)
         self._group.append(work)
 
     def _run(self) -> None:
         group, self._group = self._group, []
-        _settle(group, self._ledger.commit(group))
+        if group:  # closing may have taken it along
+            _settle(group, self._ledger.commit(group))
 
     async def close(self) -> None:
-        if self._group:
-            self._run()
+        self._closed = True
+        self._run()
         self._ledger.close()
 
 

@@ -1,0 +1,140 @@
+"""The live stream: what happens to an account's messages, numbered, so that a client goes on where it left off.
+
+Events are kept in one bounded buffer for everybody; a client is a position in it and costs nothing. A position that is
+gone (the buffer moved on, or the gateway started anew) is answered with `reset`: forget previews, here is what is open.
+"""
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from finclaw.kernel.event import (
+    Event,
+    MessageAccepted,
+    MessageEnded,
+    PreviewUpdated,
+    ToolEndedEvent,
+    ToolStartedEvent,
+)
+from finclaw.web.principal import CHANNEL
+
+CAPACITY: Final = 10_000
+
+
+class LiveEvent(Struct, frozen=True):
+    """`id` is what a client sends back as `after` to go on behind this event."""
+
+    id: str
+    type: str
+    data: dict[str, Any]
+
+
+class _Entry(Struct, frozen=True):
+    seq: int
+    account: str
+    conversation: str
+    type: str
+    data: dict[str, Any]
+
+
+class _Open(Struct):
+    """A message that has not ended, as a client that comes late must be told of it."""
+
+    account: str
+    conversation: str
+    turn_id: str = ""
+    preview: str = ""
+
+
+class LiveStream:
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._boot = secrets.token_hex(4)
+        self._entries: deque[_Entry] = deque(maxlen=capacity)
+        self._open: dict[str, _Open] = {}
+        self._seq = 0
+        self._news = asyncio.Event()
+
+    def observe(self, event: Event) -> None:
+        """An observer of the gateway's events: keeps those that a person at the web channel may see."""
+        if isinstance(event, MessageAccepted):
+            if event.channel == CHANNEL:
+                self._open[event.inbound_id] = _Open(event.account, event.conversation)
+                self._add(event, "accepted", {})
+            return
+        message = self._open.get(event.inbound_id)
+        if message is None:
+            return
+        message.turn_id = event.turn_id or message.turn_id
+        match event:
+            case PreviewUpdated(at=at, text=text):
+                message.preview = message.preview[:at] + text
+                self._add(event, "preview_update", {"at": at, "text": text})
+            case ToolStartedEvent(call_id=call_id, tool=tool):
+                self._add(event, "tool_progress", {"call_id": call_id, "tool": tool, "state": "started"})
+            case ToolEndedEvent(call_id=call_id, tool=tool, status=status):
+                self._add(
+                    event, "tool_progress", {"call_id": call_id, "tool": tool, "state": "ended", "status": status}
+                )
+            case MessageEnded(outcome=outcome, reason=reason, reply=reply):
+                self._add(event, "outcome", {"outcome": outcome, "reason": reason, "reply": reply})
+                del self._open[event.inbound_id]
+            case _:
+                pass
+
+    def _add(self, event: Event, kind: str, data: dict[str, Any]) -> None:
+        message = self._open[event.inbound_id]
+        self._seq += 1
+        about = {"inbound_id": event.inbound_id, "conversation": message.conversation, "turn_id": event.turn_id}
+        self._entries.append(_Entry(self._seq, message.account, message.conversation, kind, {**about, **data}))
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def follow(self, account: str, conversation: str | None, after: str | None) -> AsyncGenerator[LiveEvent]:
+        """Events of an account, or of one of its conversations, for ever. `after` None: from now on."""
+        position = self._seq if after is None else self._position(after)
+        while True:
+            if position is None or position < self._oldest - 1:
+                position = self._seq
+                yield self._reset(account, conversation)
+            news = self._news
+            for entry in self._since(position):
+                position = entry.seq
+                if entry.account == account and conversation in (None, entry.conversation):
+                    yield LiveEvent(self._id(entry.seq), entry.type, entry.data)
+            if position >= self._seq:
+                await news.wait()
+
+    @property
+    def _oldest(self) -> int:
+        return self._entries[0].seq if self._entries else self._seq + 1
+
+    def _since(self, position: int) -> list[_Entry]:
+        if position >= self._seq:
+            return []
+        skipped = max(0, position + 1 - self._oldest)
+        return [self._entries[place] for place in range(skipped, len(self._entries))]
+
+    def _position(self, after: str) -> int | None:
+        boot, _, seq = after.partition(".")
+        known = boot == self._boot and seq.isascii() and seq.isdigit() and len(seq) < 19 and int(seq) <= self._seq
+        return int(seq) if known else None
+
+    def _id(self, seq: int) -> str:
+        return f"{self._boot}.{seq}"
+
+    def _reset(self, account: str, conversation: str | None) -> LiveEvent:
+        still_open = [
+            {
+                "inbound_id": inbound_id,
+                "conversation": each.conversation,
+                "turn_id": each.turn_id,
+                "preview": each.preview,
+            }
+            for inbound_id, each in self._open.items()
+            if each.account == account and conversation in (None, each.conversation)
+        ]
+        return LiveEvent(self._id(self._seq), "reset", {"seq": self._seq, "open": still_open})

@@ -1,0 +1,127 @@
+"""The live stream as a WebSocket, `GET /api/v1/live`: the same events, and messages the other way.
+
+A program sends its token in the Authorization header. A page cannot, so there the first frame is
+`{"type": "hello", "token": …}`. Either may name `after` and `conversation` in that first frame.
+"""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any, Final
+
+import msgspec
+from aiohttp import WSMsgType, web
+
+from finclaw.errors import FinclawError
+from finclaw.kernel.port import Gateway
+from finclaw.web.auth import Doorkeeper
+from finclaw.web.errors import ApiError, from_finclaw
+from finclaw.web.live import LiveStream
+from finclaw.web.principal import MessageBody, Principal, inbound
+from finclaw.web.view import AcceptedView
+
+HELLO_WITHIN: Final = 5.0
+GOODBYE_WITHIN: Final = 1.0
+"""A client that does not answer our goodbye must not hold up the end."""
+HEARTBEAT: Final = 30.0
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello", forbid_unknown_fields=True):
+    token: str | None = None
+    after: str | None = None
+    conversation: str | None = None
+
+
+class Say(msgspec.Struct, frozen=True, tag="message", forbid_unknown_fields=True):
+    message: MessageBody
+
+
+_encode = msgspec.json.Encoder().encode
+_hello = msgspec.json.Decoder(Hello).decode
+_say = msgspec.json.Decoder(Say).decode
+
+
+class LiveSockets:
+    def __init__(
+        self, gateway: Gateway, live: LiveStream, keeper: Doorkeeper, stopping: asyncio.Event, max_frame: int
+    ) -> None:
+        self._gateway = gateway
+        self._live = live
+        self._keeper = keeper
+        self._stopping = stopping
+        self._max_frame = max_frame
+
+    async def get_live(self, request: web.Request) -> web.StreamResponse:
+        authorization = request.headers.get("Authorization")
+        if authorization is not None:
+            self._keeper.admit(authorization, "messages")
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT, max_msg_size=self._max_frame, timeout=GOODBYE_WITHIN)
+        await socket.prepare(request)
+        try:
+            hello = await self._greeting(socket)
+            principal = self._keeper.admit(authorization or f"Bearer {hello.token or ''}", "messages")
+            await self._talk(socket, principal, hello)
+        except ApiError as error:
+            await _send(socket, _error(error))
+        except ConnectionError:
+            pass  # the client left while we were speaking
+        await socket.close()
+        return socket
+
+    async def _greeting(self, socket: web.WebSocketResponse) -> Hello:
+        try:
+            frame = await socket.receive(timeout=HELLO_WITHIN)
+        except TimeoutError:
+            raise ApiError(408, "no_hello", 'say {"type": "hello", "token": …} first') from None
+        if frame.type is not WSMsgType.TEXT:
+            raise ApiError(400, "bad_frame", 'the first frame must be {"type": "hello", "token": …} as text')
+        try:
+            return _hello(str(frame.data))
+        except msgspec.DecodeError as error:
+            raise ApiError(400, "bad_frame", f"the first frame does not fit: {error}") from error
+
+    async def _talk(self, socket: web.WebSocketResponse, principal: Principal, hello: Hello) -> None:
+        """Both directions until one side ends; then the other is ended too."""
+        tasks: set[asyncio.Future[Any]] = {
+            asyncio.ensure_future(self._tell(socket, principal, hello)),
+            asyncio.ensure_future(self._listen(socket, principal)),
+            asyncio.ensure_future(self._stopping.wait()),
+        }
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _tell(self, socket: web.WebSocketResponse, principal: Principal, hello: Hello) -> None:
+        async with aclosing(self._live.follow(principal.name, hello.conversation, hello.after)) as events:
+            await _send(socket, {"type": "hello"})
+            async for event in events:
+                await _send(socket, {"type": event.type, "id": event.id, **event.data})
+
+    async def _listen(self, socket: web.WebSocketResponse, principal: Principal) -> None:
+        async for frame in socket:
+            if frame.type is WSMsgType.TEXT:
+                await _send(socket, await self._accept(str(frame.data), principal))
+
+    async def _accept(self, text: str, principal: Principal) -> object:
+        try:
+            body = _say(text).message
+        except msgspec.DecodeError as error:
+            return _error(ApiError(400, "bad_frame", f"the frame does not fit: {error}"))
+        try:
+            accepted = await self._gateway.accept(inbound(principal, body))
+        except FinclawError as error:
+            return _error(from_finclaw(error, accepting=True)) | {"message_id": body.message_id}
+        view = AcceptedView(accepted.id, accepted.duplicate)
+        return {"type": "taken", "message_id": body.message_id, **msgspec.to_builtins(view)}
+
+
+def _error(error: ApiError) -> dict[str, object]:
+    return {"type": "error", "code": error.code, "message": str(error)}
+
+
+async def _send(socket: web.WebSocketResponse, data: object) -> None:
+    await socket.send_str(_encode(data).decode())

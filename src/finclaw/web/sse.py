@@ -1,0 +1,58 @@
+"""The live stream as server-sent events: `GET /api/v1/stream`, resumed by `after` or the browser's Last-Event-ID."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from finclaw.web.errors import ApiError
+from finclaw.web.live import LiveEvent, LiveStream
+from finclaw.web.principal import Principal
+
+KEEP_ALIVE: Final = 15.0
+"""Seconds of silence after which a comment shows both sides that the line still stands."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class EventStreams:
+    def __init__(self, live: LiveStream, stopping: asyncio.Event) -> None:
+        self._live = live
+        self._stopping = stopping
+
+    async def get_stream(self, request: web.Request, principal: Principal) -> web.StreamResponse:
+        after = request.query.get("after") or request.headers.get("Last-Event-ID")
+        conversation = request.query.get("conversation")
+        if conversation == "":
+            raise ApiError(400, "bad_request", "conversation must have a name; leave it out to follow all of them")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        await response.prepare(request)
+        async with aclosing(self._live.follow(principal.name, conversation, after)) as events:
+            with suppress(ConnectionError):  # the client left; that is how these end
+                await self._pump(response, events)
+        return response
+
+    async def _pump(self, response: web.StreamResponse, events: AsyncGenerator[LiveEvent]) -> None:
+        await response.write(b": welcome\n\n")
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        following = asyncio.ensure_future(anext(events))
+        try:
+            while not self._stopping.is_set():
+                await asyncio.wait({following, stopping}, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
+                if following.done():
+                    await response.write(_frame(following.result()))
+                    following = asyncio.ensure_future(anext(events))
+                elif not self._stopping.is_set():
+                    await response.write(b": still here\n\n")
+        finally:
+            stopping.cancel()
+            following.cancel()
+            await asyncio.gather(stopping, following, return_exceptions=True)
+
+
+def _frame(event: LiveEvent) -> bytes:
+    head = f"id: {event.id}\nevent: {event.type}\ndata: ".encode()
+    return head + _encode(event.data) + b"\n\n"

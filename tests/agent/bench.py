@@ -1,0 +1,113 @@
+"""An agent on its own: a real turn over a scripted model, with a log that only remembers."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from finclaw.agent.log import TurnLog
+from finclaw.agent.settings import AgentSettings
+from finclaw.agent.turn import Abilities, Agent, AgentLayers
+from finclaw.kernel.chunk import Model
+from finclaw.kernel.context import Context
+from finclaw.kernel.envelope import Capabilities, Inbound
+from finclaw.kernel.event import Event
+from finclaw.kernel.message import Append, Message, Source, Text, ToolResult, TurnEvent
+from finclaw.kernel.middleware import Layer
+from finclaw.kernel.port import ConversationStore, Tool
+from finclaw.kernel.record import Claim
+from finclaw.kernel.scope import Ids, TurnResult
+from finclaw.sessions.conversation import Conversation
+from finclaw.testing import FakeClock, ScriptedProvider
+from finclaw.testing.clock import EPOCH
+from finclaw.testing.provider import Line
+from finclaw.tools.policy import Consent, nobody
+from finclaw.tools.registry import ToolRegistry
+
+AnyLayer = Callable[[Any], Awaitable[Any]]
+
+
+class Memory:
+    """The one method of the store that a turn uses; `groups` holds what was committed together."""
+
+    def __init__(self) -> None:
+        self.groups: list[tuple[TurnEvent, ...]] = []
+
+    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
+        assert seq == 1 + sum(map(len, self.groups)), "the log has a hole or a repeat"
+        self.groups.append(tuple(events))
+        then()
+
+
+@dataclass
+class Bench:
+    clock: FakeClock = field(default_factory=FakeClock)
+    tools: list[Tool] = field(default_factory=list[Tool])
+    settings: AgentSettings = field(default_factory=AgentSettings)
+    consent: Consent = nobody
+    turn: list[AnyLayer] = field(default_factory=list[AnyLayer])
+    step: list[AnyLayer] = field(default_factory=list[AnyLayer])
+    tool_call: list[AnyLayer] = field(default_factory=list[AnyLayer])
+    memory: Memory = field(default_factory=Memory)
+    events: list[Event] = field(default_factory=list[Event])
+    log: TurnLog | None = None
+    provider: ScriptedProvider | None = None
+
+    def run(self, *script: Line) -> TurnResult:
+        """One turn with the input "go", from beginning to end, in virtual time."""
+        return self.clock.run(self.go(*script))
+
+    async def go(self, *script: Line) -> TurnResult:
+        self.provider = ScriptedProvider(*script, clock=self.clock)
+        return await self._agent(self.provider).run(self._log(), _context(), _IDS, self.events.append)
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        assert self.log is not None
+        return self.log.results
+
+    def _agent(self, provider: ScriptedProvider) -> Agent:
+        registry = ToolRegistry()
+        for tool in self.tools:
+            registry.register(tool)
+        abilities = Abilities(
+            provider=provider, model=Model("scripted", "one"), tools=registry, consent=self.consent, system="Be good."
+        )
+        layers = AgentLayers(
+            turn=[Layer("turn", each) for each in self.turn],
+            step=[Layer("step", each) for each in self.step],
+            tool_call=[Layer("tool_call", each) for each in self.tool_call],
+        )
+        return Agent(self.settings, abilities, layers, self.clock)
+
+    def _log(self) -> TurnLog:
+        first = Append(Message("m-1", "user", (Text("go"),), Source("user"), EPOCH))
+        claim = Claim(
+            turn_id="t-1",
+            session="s",
+            inbound_id="i-1",
+            epoch=0,
+            attempt=1,
+            version=0,
+            session_started_at=EPOCH,
+            base=(),
+            events=(first,),
+        )
+        self.log = TurnLog(cast(ConversationStore, self.memory), claim, Conversation((), (first,), self.events.append))
+        return self.log
+
+
+_IDS = Ids(session="s", inbound_id="i-1", turn_id="t-1")
+
+
+def _context() -> Context:
+    return Context(
+        inbound=Inbound(text="go"),
+        inbound_id="i-1",
+        body="go",
+        command_text="go",
+        sender=Inbound(text="go").sender,
+        session_key="s",
+        agent="main",
+        capabilities=Capabilities(),
+        accepted_at=EPOCH,
+    )

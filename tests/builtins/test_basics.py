@@ -1,0 +1,67 @@
+"""The commands every gateway has."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from finclaw.builtins.basics import BasicCommand, Basics
+from finclaw.kernel.envelope import Inbound, Sender
+from finclaw.kernel.event import EventStream
+from finclaw.kernel.port import CommandReply, CommandScope
+from finclaw.pipeline.registrar import Registrar
+
+forgotten: list[str] = []
+
+
+async def forget(session: str) -> None:
+    forgotten.append(session)
+
+
+async def nothing(args: Sequence[str], scope: CommandScope) -> CommandReply:
+    return CommandReply("")
+
+
+@pytest.fixture
+def registrar() -> Registrar:
+    registrar = Registrar(EventStream())
+    registrar.load([Basics("!", lambda: registrar.commands, forget)])
+    registrar.commands.append(
+        BasicCommand(name="audit", description="Looks closely", usage="!audit", answer=nothing, roles=("admin",))
+    )
+    return registrar
+
+
+async def run(registrar: Registrar, name: str, *args: str, roles: tuple[str, ...] = ()) -> CommandReply:
+    command = next(each for each in registrar.commands if name in (each.name, *each.aliases))
+    sender = Sender("u-1", "Ada", roles)
+    return await command.run(args, CommandScope(inbound=Inbound(text="x"), session="s-1", sender=sender))
+
+
+async def test_help_lists_what_this_person_may_do(registrar: Registrar) -> None:
+    reply = await run(registrar, "help")
+    assert [line.split(" – ")[0] for line in reply.text.splitlines()] == ["!help", "!whoami", "!reset"]
+    assert reply.ephemeral
+    assert "!audit" in (await run(registrar, "도움말", roles=("admin",))).text
+
+
+async def test_help_about_one_command(registrar: Registrar) -> None:
+    assert (await run(registrar, "help", "!clear")).text.splitlines() == [
+        "!reset",
+        "Forgets this conversation and starts anew / 대화 초기화",
+        "also: clear, 초기화",
+    ]
+    assert (await run(registrar, "help", "WHOAMI")).text.splitlines()[0] == "!whoami"
+    for hidden in ("audit", "dance"):
+        assert (await run(registrar, "help", hidden)).text == f"There is no !{hidden} here."
+
+
+async def test_whoami_tells_what_the_channel_authenticated(registrar: Registrar) -> None:
+    assert (await run(registrar, "whoami", roles=("admin", "owner"))).text == "Ada (u-1), roles: admin, owner"
+    assert (await run(registrar, "whoami")).text == "Ada (u-1), roles: none"
+
+
+async def test_reset_forgets_exactly_this_session(registrar: Registrar) -> None:
+    forgotten.clear()
+    reply = await run(registrar, "초기화")
+    assert forgotten == ["s-1"]
+    assert not reply.ephemeral

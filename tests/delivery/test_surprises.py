@@ -1,0 +1,42 @@
+"""A channel that breaks its promises while sending neither loses a unit nor lets the next one overtake."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import finclaw
+from finclaw.delivery.visible import RESENT_MARK
+from finclaw.kernel.envelope import Inbound, Receipt, Sender
+from finclaw.kernel.record import Unit
+from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider
+
+
+class SurprisingChannel(MemoryChannel):
+    """Its first send raises what no channel may raise."""
+
+    surprise: BaseException | None = None
+
+    async def send(self, unit: Unit) -> Receipt:
+        if self.surprise is not None:
+            surprise, self.surprise = self.surprise, None
+            raise surprise
+        return await super().send(unit)
+
+
+@pytest.mark.parametrize("surprise", [KeyError("bug"), asyncio.CancelledError()], ids=repr)
+def test_a_surprise_is_a_doubt_and_not_the_end(tmp_path: Path, surprise: BaseException) -> None:
+    clock = FakeClock()
+
+    async def main() -> list[str]:
+        channel = SurprisingChannel(clock)
+        channel.surprise = surprise
+        provider = ScriptedProvider("one", "two")
+        settings = finclaw.Settings(state=tmp_path)
+        async with finclaw.build(settings, channels=[channel], provider=provider, clock=clock, threaded=False) as app:
+            for text in ("1", "2"):
+                await app.handle(Inbound(text=text, channel="memory", sender=Sender("ada")))
+            await app.idle()
+        return [sent.text for sent in channel.sent]
+
+    assert clock.run(main()) == [f"{RESENT_MARK}one", "two"]

@@ -1,0 +1,175 @@
+"""One state directory and the gateways that live in it one after the other, all in virtual time."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import finclaw
+from finclaw.agent.settings import AgentSettings
+from finclaw.kernel.envelope import Capabilities
+from finclaw.kernel.event import Event
+from finclaw.kernel.extension import ExtensionApi, RingName
+from finclaw.kernel.message import Message, ToolResult
+from finclaw.kernel.port import Command, Tool
+from finclaw.kernel.record import Accepted
+from finclaw.kernel.scope import Outcome
+from finclaw.pipeline.settings import PipelineSettings
+from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, SimulatedCrash, crash_at
+from finclaw.testing.provider import Line, Script
+from finclaw.tools.policy import Consent, nobody
+
+C = TypeVar("C")
+AnyLayer = Callable[[Any], Awaitable[Any]]
+
+ALL_STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute", "deliver")
+FOREVER = float("inf")
+
+
+@dataclass
+class Parts:
+    """An extension made of whatever a test wants to bring along."""
+
+    layers: Sequence[tuple[RingName, AnyLayer]] = ()
+    tools: Sequence[Tool] = ()
+    commands: Sequence[Command] = ()
+    name: str = "parts"
+
+    def register(self, api: ExtensionApi) -> None:
+        for ring, layer in self.layers:
+            api.pipeline.register(ring, layer)
+        for tool in self.tools:
+            api.tools.register(tool)
+        for command in self.commands:
+            api.commands.register(command)
+
+
+@dataclass
+class Gateway:
+    """A running gateway with the fakes around it."""
+
+    app: finclaw.App
+    channel: MemoryChannel
+    provider: ScriptedProvider
+    events: list[Event] = field(default_factory=list[Event])
+
+    async def outcome(self, accepted: Accepted) -> Outcome:
+        record = await self.app.wait(accepted.id, FOREVER)
+        assert record is not None
+        assert record.outcome is not None, "the message was left without an outcome"
+        return record.outcome
+
+    async def ask(self, text: str, **fields: Any) -> Outcome:
+        """A person writes; gives how that ended, once everything that can be sent has been."""
+        outcome = await self.outcome(await self.channel.write(text, **fields))
+        await self.app.idle()
+        return outcome
+
+    @property
+    def said(self) -> list[str]:
+        """What people could read, in order."""
+        return [sent.text for sent in self.channel.sent]
+
+    @property
+    def seen(self) -> tuple[Message, ...]:
+        """The conversation as the model saw it last."""
+        return self.provider.requests[-1].messages
+
+    @property
+    def results(self) -> list[ToolResult]:
+        """Every tool result the model has seen, in its order."""
+        return [result for message in self.seen for result in message.tool_results]
+
+
+class TroubledStore:
+    """The real store, with errors in front of chosen methods: each is raised once, in order, instead of the call."""
+
+    def __init__(self, store: object, troubles: dict[str, list[BaseException]]) -> None:
+        self._store = store
+        self._troubles = troubles
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._store, name)
+        troubles = self._troubles.get(name)
+        if troubles is None:
+            return real
+
+        @wraps(real)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if troubles:
+                raise troubles.pop(0)
+            return await real(*args, **kwargs)
+
+        return call
+
+
+@dataclass
+class House:
+    state: Path
+    clock: FakeClock = field(default_factory=FakeClock)
+    troubles: dict[str, list[BaseException]] = field(default_factory=dict[str, list[BaseException]])
+    """Errors that the store raises, by the name of its method. To be filled before a gateway is opened."""
+
+    @asynccontextmanager
+    async def open(
+        self,
+        *script: Line | Script,
+        layers: Sequence[tuple[RingName, AnyLayer]] = (),
+        tools: Sequence[Tool] = (),
+        commands: Sequence[Command] = (),
+        consent: Consent = nobody,
+        capabilities: Capabilities | None = None,
+        channel: MemoryChannel | None = None,
+        pipeline: PipelineSettings | None = None,
+        agent: AgentSettings | None = None,
+    ) -> AsyncGenerator[Gateway]:
+        channel = channel or MemoryChannel(self.clock, capabilities=capabilities)
+        provider = ScriptedProvider(*script, clock=self.clock)
+        settings = finclaw.Settings(
+            state=self.state, pipeline=pipeline or PipelineSettings(), agent=agent or AgentSettings()
+        )
+        async with finclaw.build(
+            settings,
+            channels=[channel],
+            provider=provider,
+            extensions=[Parts(layers, tools, commands)],
+            consent=consent,
+            clock=self.clock,
+            threaded=False,
+        ) as app:
+            gateway = Gateway(app, channel, provider)
+            app.events.observe(gateway.events.append)
+            yield gateway
+
+
+def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an async test on its house's clock, where hours cost nothing and every run is the same."""
+
+    @wraps(test)
+    def run(house: House, **fixtures: Any) -> None:
+        house.clock.run(test(house, **fixtures))
+
+    return run
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let everybody else go on until it holds. Time does not move meanwhile."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to hold")
+
+
+async def crash(house: House, point: str, *script: Any, n: int = 1, **parts: Any) -> Accepted:
+    """A gateway whose message dies at this point; what is on disk afterwards is for the next one."""
+    async with house.open(*script, **parts) as gateway:
+        with crash_at(point, n):
+            accepted = await gateway.channel.write("buy", message_id="m-1")
+            (task,) = (task for task in asyncio.all_tasks() if task.get_name() == f"message {accepted.id}")
+            await asyncio.wait([task])
+            assert isinstance(task.exception(), SimulatedCrash), f"{point} was not passed {n} times"
+    return accepted

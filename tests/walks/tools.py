@@ -1,0 +1,51 @@
+"""Tools that a walk can watch: what they were given, and how often they ran."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from finclaw.kernel.port import Tool, ToolOutput, ToolScope
+from finclaw.tools.define import tool
+
+
+class Note(Struct):
+    text: str = ""
+
+
+Body = Callable[[str, ToolScope], Awaitable[str]]
+
+
+class Desk:
+    """Makes tools and notes every run, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[str, str]] = []
+        self.scopes: list[ToolScope] = []
+        self.cancelled: list[str] = []
+
+    def tool(
+        self,
+        name: str,
+        body: Body | None = None,
+        *,
+        transactional: bool = False,
+        parallel_safe: bool = True,
+        timeout: float = 30.0,
+    ) -> Tool:
+        @tool(name, f"Does {name}.", transactional=transactional, parallel_safe=parallel_safe, timeout=timeout)
+        async def run(args: Note, scope: ToolScope) -> ToolOutput:
+            self.runs.append((name, args.text))
+            self.scopes.append(scope)
+            try:
+                return ToolOutput(await body(args.text, scope) if body else f"{name}: {args.text}")
+            except asyncio.CancelledError:
+                self.cancelled.append(name)
+                raise
+
+        return run
+
+
+async def hang(text: str, scope: ToolScope) -> str:
+    await asyncio.Event().wait()
+    return ""

@@ -1,0 +1,179 @@
+"""The live stream on the wire: server-sent events and the WebSocket, in front of a whole gateway."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from tests.web.conftest import AUTH, TOKEN
+
+import finclaw
+from finclaw import Settings
+from finclaw.channels.mailbox import MailboxChannel
+from finclaw.kernel.secret import Secret
+from finclaw.testing import ScriptedProvider, call, reply, say
+from finclaw.web.server import serve_web
+from finclaw.web.settings import WebSettings
+
+
+@dataclass
+class Live:
+    session: aiohttp.ClientSession
+    url: str
+
+    async def post(self, message_id: str, text: str = "AAPL?", conversation: str = "main") -> str:
+        body = {"message_id": message_id, "text": text, "conversation": conversation}
+        async with self.session.post(self.url + "/api/v1/messages", json=body, headers=AUTH) as response:
+            assert response.status == 202
+            return (await response.json())["inbound_id"]
+
+    @asynccontextmanager
+    async def stream(self, **query: str) -> AsyncGenerator[aiohttp.ClientResponse]:
+        async with self.session.get(self.url + "/api/v1/stream", params=query, headers=AUTH) as response:
+            assert response.status == 200
+            assert response.content_type == "text/event-stream"
+            assert await response.content.readuntil(b"\n\n") == b": welcome\n\n"
+            yield response
+
+    @asynccontextmanager
+    async def socket(self, hello: dict[str, Any], **headers: str) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
+        async with self.session.ws_connect(self.url + "/api/v1/live", headers=headers) as socket:
+            await socket.send_json({"type": "hello", **hello})
+            yield socket
+
+
+@asynccontextmanager
+async def gateway(state: Path, provider: ScriptedProvider) -> AsyncGenerator[Live]:
+    settings = Settings(state=state, web=WebSettings(port=0))
+    async with (
+        finclaw.build(settings, channels=(MailboxChannel("web"),), provider=provider) as app,
+        serve_web(app, settings.web, Secret(TOKEN)) as server,
+        aiohttp.ClientSession() as session,
+    ):
+        yield Live(session, server.url)
+
+
+def quoting() -> ScriptedProvider:
+    return ScriptedProvider(
+        reply(say("Let me look. "), call("market__quote", {"symbol": "AAPL"})),
+        reply(say("Apple is up today. It is a fine day.", chunks=9)),
+    )
+
+
+async def events(response: aiohttp.ClientResponse, until: str = "outcome") -> list[tuple[str, str, dict[str, Any]]]:
+    seen: list[tuple[str, str, dict[str, Any]]] = []
+    async with asyncio.timeout(10):
+        while not seen or seen[-1][1] != until:
+            frame = (await response.content.readuntil(b"\n\n")).decode()
+            if frame.startswith(":"):
+                continue
+            head, kind, data = frame.strip().split("\n", 2)
+            seen.append((head.removeprefix("id: "), kind.removeprefix("event: "), msgspec.json.decode(data[6:])))
+    return seen
+
+
+@pytest.mark.spec("TC-03")
+async def test_a_browser_follows_an_answer_as_it_is_written(tmp_path: Path) -> None:
+    async with gateway(tmp_path, quoting()) as live, live.stream(conversation="main") as response:
+        inbound_id = await live.post("1")
+        seen = await events(response)
+    kinds = [kind for _, kind, _ in seen]
+    assert kinds[0] == "accepted"
+    assert kinds.count("tool_progress") == 2
+    assert all(data["inbound_id"] == inbound_id for _, _, data in seen)
+    preview = ""
+    for _, kind, data in seen:
+        if kind == "preview_update":
+            preview = preview[: data["at"]] + data["text"]
+    final = seen[-1][2]["reply"]
+    assert final.startswith(preview)
+    assert preview == "Apple is up today."
+
+
+async def test_a_reader_that_was_cut_off_misses_nothing_and_sees_nothing_twice(tmp_path: Path) -> None:
+    async with gateway(tmp_path, quoting()) as live:
+        async with live.stream() as response:
+            await live.post("1")
+            whole = await events(response)
+        for place in range(len(whole) - 1):
+            async with live.stream(after=whole[place][0]) as response:
+                assert await events(response) == whole[place + 1 :]
+
+
+@pytest.mark.spec("TC-04")
+async def test_after_a_restart_the_reader_is_told_to_start_over(tmp_path: Path) -> None:
+    async with gateway(tmp_path, quoting()) as live, live.stream() as response:
+        inbound_id = await live.post("1")
+        last = (await events(response))[-1][0]
+    async with gateway(tmp_path, quoting()) as live:
+        async with live.stream(after=last) as response:
+            reset = (await events(response, until="reset"))[-1]
+        assert reset[2] == {"seq": 0, "open": []}
+        async with live.session.get(f"{live.url}/api/v1/messages/{inbound_id}", headers=AUTH) as response:
+            assert (await response.json())["outcome"] == "answered"
+
+
+@pytest.mark.spec("TC-02")
+async def test_a_socket_takes_messages_and_tells_their_story(tmp_path: Path) -> None:
+    async with gateway(tmp_path, quoting()) as live, live.socket({"token": TOKEN}) as socket:
+        assert await socket.receive_json(timeout=5) == {"type": "hello"}
+        await socket.send_json({"type": "message", "message": {"message_id": "1", "text": "AAPL?"}})
+        seen = [await socket.receive_json(timeout=5)]
+        while seen[-1]["type"] != "outcome":
+            seen.append(await socket.receive_json(timeout=5))
+        await socket.send_json({"type": "message", "message": {"message_id": "1", "text": "AAPL?"}})
+        again = await socket.receive_json(timeout=5)
+        await socket.send_json({"type": "message", "message": {"message_id": "1", "text": "other"}})
+        conflict = await socket.receive_json(timeout=5)
+    taken = next(each for each in seen if each["type"] == "taken")
+    assert taken["duplicate"] is False
+    assert again == {**taken, "duplicate": True}
+    assert conflict["code"] == "message_id_used"
+    assert [each["type"] for each in seen if each["type"] == "tool_progress"]
+    assert seen[-1]["reply"].startswith("Apple is up today.")
+
+
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [
+        ('{"type": "hello"}', "wrong_token"),
+        ('{"type": "hello", "token": "wrong"}', "wrong_token"),
+        ('{"type": "message"}', "bad_frame"),
+        ("nonsense", "bad_frame"),
+        ('{"type": "hello", "token": 7}', "bad_frame"),
+    ],
+)
+async def test_a_socket_without_the_token_is_closed_with_a_word(tmp_path: Path, first: str, code: str) -> None:
+    async with gateway(tmp_path, quoting()) as live, live.session.ws_connect(live.url + "/api/v1/live") as socket:
+        await socket.send_str(first)
+        error = await socket.receive_json(timeout=5)
+        assert (error["type"], error["code"]) == ("error", code)
+        assert (await socket.receive(timeout=5)).type is aiohttp.WSMsgType.CLOSE
+
+
+async def test_a_program_may_send_its_token_as_a_header(tmp_path: Path) -> None:
+    async with gateway(tmp_path, quoting()) as live:
+        async with live.socket({}, Authorization=f"Bearer {TOKEN}") as socket:
+            assert await socket.receive_json(timeout=5) == {"type": "hello"}
+            await socket.send_str('{"type": "message", "message": {"text": 5}}')
+            assert (await socket.receive_json(timeout=5))["code"] == "bad_frame"
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await live.session.ws_connect(live.url + "/api/v1/live", headers={"Authorization": "Bearer no"})
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await live.session.ws_connect(live.url + "/api/v1/live", headers={"Origin": "http://evil.example"})
+
+
+async def test_open_streams_do_not_hold_up_the_end(tmp_path: Path) -> None:
+    async with asyncio.timeout(8), aiohttp.ClientSession() as session:
+        async with gateway(tmp_path, quoting()) as live:
+            response = await session.get(live.url + "/api/v1/stream", headers=AUTH)
+            socket = await session.ws_connect(live.url + "/api/v1/live")
+            await socket.send_json({"type": "hello", "token": TOKEN})
+            assert await socket.receive_json(timeout=5) == {"type": "hello"}
+        assert (await socket.receive(timeout=5)).type is aiohttp.WSMsgType.CLOSE
+        assert (await response.read()).startswith(b": welcome")
