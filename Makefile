@@ -7,7 +7,7 @@ bin := $(VENV)/bin
 export VENV PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check spec chaos lock clean
+.PHONY: help run test check spec chaos soak bench lock clean
 # Two verbs at once would install into one environment at the same time.
 .NOTPARALLEL:
 
@@ -38,10 +38,19 @@ chaos: ## the chaos tests, in full         (takes long)
 	@scripts/venv test
 	@$(bin)/python -m pytest tests/chaos -m chaos --chaos=full --timeout=1800 $(ARGS)
 
+soak: ## chaos at length               (1,000 random kills, 20 at each crash point)
+	@scripts/venv test
+	@$(bin)/python -m pytest tests/chaos -m chaos --chaos=soak --timeout=14400 $(ARGS)
+
+bench: ## speed beside SDKs and peers      (BENCH=quick: within three minutes)
+	@scripts/venv run
+	@$(bin)/python -m benchmarks.run $(BENCH) $(ARGS)
+	@$(bin)/python -m benchmarks.page
+
 lock: ## write requirements/*.lock again (ARGS=--upgrade for the newest versions)
 	@scripts/lock $(ARGS)
 
 clean: ## remove .venv, caches and build output
 	@if [ -f "$(VENV)/pyvenv.cfg" ]; then rm -rf "$(VENV)"; fi
-	@rm -rf build dist .coverage .coverage.* htmlcov .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf build dist benchmarks/out .coverage .coverage.* htmlcov .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -55,7 +55,7 @@ sys.addaudithook(_forbid_network)
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--chaos",
-        choices=("short", "full"),
+        choices=("short", "full", "soak"),
         default="short",
-        help="how long the chaos tests go on: short (every run) or full (make chaos)",
+        help="how long the chaos tests go on: short (every run), full (make chaos) or soak (make soak)",
     )

@@ -3,10 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
 from typing import Final
-
-from msgspec.structs import replace
 
 from finclaw.agent.prompt import system_prompt
 from finclaw.agent.turn import Abilities, Agent, AgentLayers
@@ -27,6 +24,7 @@ from finclaw.kernel.middleware import compose
 from finclaw.kernel.port import Channel, Clock, Provider, Store
 from finclaw.kernel.record import Accepted, Counts, InboundRecord, TurnRecord
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
+from finclaw.pipeline.accept import storable
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Commands
 from finclaw.pipeline.context import Contexts
@@ -47,10 +45,10 @@ from finclaw.storage.sqlite.store import open_store
 from finclaw.storage.state_lock import StateLock
 from finclaw.tools.policy import Consent, nobody
 
-STOP_GRACE: Final = 6.0
+STOP_GRACE: Final = 5.0
 """Seconds that messages on the road get when the gateway stops; the rest is taken up at the next start."""
-SEND_GRACE: Final = 1.5
-"""Seconds that answers on their way get after that. With the 2 s of a tool that will not stop, all within 10."""
+SEND_GRACE: Final = 1.0
+"""Seconds for answers after that. With 2 s for a tool that will not stop and 1 s for the last send, all within 10."""
 
 
 @asynccontextmanager
@@ -61,12 +59,14 @@ async def build(
     provider: Provider | None = None,
     extensions: Sequence[Extension] = (),
     consent: Consent = nobody,
+    observers: Sequence[Observer] = (),
     clock: Clock | None = None,
     threaded: bool = True,
 ) -> AsyncGenerator["App"]:
     """Start a gateway on the settings' state directory and stop it in good order at the end of the block.
 
     What is brought along is used instead of what the settings name: fakes in tests, a channel of one's own.
+    `observers` see everything from the first recovered message on; `App.observe` comes after those.
     `threaded=False` commits on the event loop, the same way every time. Raises ConfigError (StateBusy: another
     gateway is there), ExtensionError, StoreFailed or StoreCorrupt.
     """
@@ -82,7 +82,10 @@ async def build(
         for channel in doors.values():
             house.push_async_callback(channel.close)
 
-        registrar = Registrar(EventStream())
+        events = EventStream()
+        for observer in observers:
+            events.observe(observer)
+        registrar = Registrar(events)
         registrar.load(_extensions(settings, registrar, store, clock))
         registrar.load(extensions)
         for close in registrar.closers:
@@ -156,14 +159,14 @@ class App:
 
     async def accept(self, inbound: Inbound) -> Accepted:
         """Returns when the message is on disk; from then on it will be answered, whatever happens to this process."""
-        inbound = _storable(inbound)
+        inbound = storable(inbound)
         return await self._store.accept(inbound, session_key(self.settings.agent.name, inbound), self._submit)
 
     async def run_stage(self, name: str, inbound: Inbound) -> StageEntry:
         """Look at one stage of the road alone, in a test: what it made of this message (see `Pipeline.run_stage`)."""
         if name not in STAGES:
             raise ValueError(f"there is no stage {name!r}; the stages are {', '.join(STAGES)}")
-        inbound = _storable(inbound)
+        inbound = storable(inbound)
         accepted = await self._store.accept(inbound, session_key(self.settings.agent.name, inbound), self._expect)
         return await self.pipeline.run_stage(name, accepted)
 
@@ -248,28 +251,3 @@ def _agent(settings: Settings, registrar: Registrar, provider: Provider, clock: 
 async def _as_it_is(ctx: DeliveryContext) -> Outbound:
     """The core of the delivery ring: what leaves it is checked, split and frozen by the deliver stage."""
     return ctx.outbound
-
-
-def _storable(inbound: Inbound) -> Inbound:
-    """The same message with its time in UTC and halves of broken characters replaced, which UTF-8 cannot hold."""
-    return replace(
-        inbound,
-        text=_whole(inbound.text),
-        account=_whole(inbound.account),
-        conversation=_whole(inbound.conversation),
-        message_id=_whole(inbound.message_id),
-        sender=replace(inbound.sender, id=_whole(inbound.sender.id), name=_whole(inbound.sender.name)),
-        thread=None if inbound.thread is None else _whole(inbound.thread),
-        reply_to=None if inbound.reply_to is None else _whole(inbound.reply_to),
-        attachments=tuple(replace(each, id=_whole(each.id), name=_whole(each.name)) for each in inbound.attachments),
-        sent_at=None if inbound.sent_at is None else _utc(inbound.sent_at),
-    )
-
-
-def _utc(moment: datetime) -> datetime:
-    """A time without a zone is taken for UTC: platforms that leave it out mean that."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def _whole(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -262,3 +262,36 @@ def test_starts_and_results_are_one_commit_each() -> None:
         ["Append", "ToolStarted", "ToolStarted"],
         ["Append"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ToolError("the exchange refused it"), "error"),
+        (ConnectionError("the line broke"), "unknown"),
+        (asyncio.CancelledError(), "unknown"),
+        (None, "unknown"),
+    ],
+    ids=["its own word", "surprise", "cancelled inside", "timeout"],
+)
+def test_only_its_own_word_tells_how_an_order_ended(error: BaseException | None, status: str) -> None:
+    @tool("buy", "Buys.", transactional=True, timeout=5)
+    async def buy(args: Order, scope: ToolScope) -> ToolOutput:
+        if error is not None:
+            raise error
+        await asyncio.sleep(99)
+        raise AssertionError
+
+    bench = Bench(tools=[buy], consent=_consented)
+    bench.run(*after(call("buy", {"symbol": "AAPL"})))
+    assert bench.results[0].status == status
+    assert ("Do not repeat it" in bench.results[0].content) is (status == "unknown")
+
+
+def test_a_result_belongs_to_the_call_that_was_made() -> None:
+    async def mixed_up(ctx: ToolCallContext) -> ToolResult:
+        return ToolResult("another", "thing", "cached")
+
+    bench = Bench(tools=[order], tool_call=[mixed_up])
+    bench.run(*after(call("order", {"symbol": "AAPL"}, id="mine")))
+    assert bench.results == (ToolResult("mine", "order", "cached"),)

@@ -47,6 +47,7 @@ class Audit:
     answered: int
     failed: int
     units: int
+    dead: int
     doubts: int
     repeats: int
     """How often somebody saw a unit once more."""
@@ -70,6 +71,7 @@ def audit(events: Sequence[HistoryEvent], database: Path, *, max_attempts: int) 
         answered=outcomes["answered"],
         failed=outcomes["failed"],
         units=len(books.rows.units),
+        dead=sum(unit.state == "dead" for unit in books.rows.units),
         doubts=sum(unit.doubts for unit in books.rows.units),
         repeats=len(seen) - len({reply.token for reply in seen}),
     )
@@ -88,8 +90,9 @@ def _ends(books: Books, max_attempts: int) -> Iterator[str]:
             yield f"message {name} is still {entry.state}"
         if entry.row.outcome != "answered" and not (entry.row.outcome == "failed" and entry.attempts > max_attempts):
             yield f"message {name} ended {entry.row.outcome} after {entry.attempts} attempts"
+    hopeless = {unit.inbound_id for unit in books.rows.units if unit.doubts > MAX_DOUBTS}
     for unit in books.rows.units:
-        if unit.state != "sent" and not (unit.state == "dead" and unit.doubts > MAX_DOUBTS):
+        if unit.state != "sent" and not (unit.state == "dead" and unit.inbound_id in hopeless):
             yield f"unit {unit.id} is {unit.state} with {unit.doubts} doubts"
 
 
@@ -165,6 +168,20 @@ def read_books(database: Path) -> Books:
             turn_sessions={inbound: session for _, inbound, session in turns},
             transcripts=_transcripts(db),
             log_left=int(db.execute("SELECT count(*) FROM event").get),
+        )
+    finally:
+        db.close()
+
+
+def unsettled(database: Path) -> int:
+    """Messages without an end and units without one. Works beside a running gateway, which is not disturbed."""
+    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return int(
+            db.execute(
+                "SELECT (SELECT count(*) FROM inbound WHERE outcome IS NULL) + "
+                "(SELECT count(*) FROM unit WHERE state IN ('planned', 'sending', 'unknown'))"
+            ).get
         )
     finally:
         db.close()

@@ -1,8 +1,8 @@
 """The gateway that is killed: a process of its own, with a scripted model and the channel of the fake platform.
 
 What a message wants is in its text. `n=17` is answered with words that name 17; every third number asks a tool
-first, every fifth gets an answer of several units. `poison` ends the process, `hang=30` makes the model silent for
-so many seconds.
+first, every fifth gets an answer of several units. `poison` ends the process; `slow` is answered after `--slow`
+seconds.
 """
 
 import asyncio
@@ -35,35 +35,40 @@ class Look(Struct):
     n: int
 
 
-@tool("chaos__look", "Look up a number.")
-async def look(args: Look, scope: ToolScope) -> ToolOutput:
-    await asyncio.sleep(PACE)
-    return ToolOutput(f"seen {args.n}")
-
-
 class Chaos:
+    """The extension and the model's mind. Each piece of work is noted in a file before it is done."""
+
     name = "chaos"
 
+    def __init__(self, work: Path, slow: float) -> None:
+        self._work = work
+        self._slow = slow
+
     def register(self, api: ExtensionApi) -> None:
+        @tool("chaos__look", "Look up a number.")
+        async def look(args: Look, scope: ToolScope) -> ToolOutput:
+            self._note("tool", args.n)
+            await asyncio.sleep(PACE)
+            return ToolOutput(f"seen {args.n}")
+
         api.tools.register(look)
 
+    def answer(self, request: ModelRequest) -> Reply:
+        """What the model says to the last message, judged by nothing but the conversation it is given."""
+        asked = next(message.text for message in reversed(request.messages) if message.role == "user")
+        if "poison" in asked:
+            die("poison")
+        n = int(found.group(1)) if (found := re.search(r"\bn=(\d+)", asked)) else 0
+        self._note("model", n)
+        if "slow" in asked:
+            return reply(delay(self._slow), say(words(n)))
+        if n % 3 == 0 and not request.messages[-1].tool_results:
+            return reply(call("chaos__look", {"n": n}, id=f"look-{n}", deltas=2), pace=PACE)
+        return reply(say(words(n), chunks=6), pace=PACE)
 
-def answer(request: ModelRequest) -> Reply:
-    """What the model says to the last message, judged by nothing but the conversation it is given."""
-    asked = next(message.text for message in reversed(request.messages) if message.role == "user")
-    if "poison" in asked:
-        die("poison")
-    if (seconds := _number("hang", asked)) is not None:
-        return reply(delay(seconds), say("awake again"))
-    n = _number("n", asked) or 0
-    if n % 3 == 0 and not request.messages[-1].tool_results:
-        return reply(call("chaos__look", {"n": n}, id=f"look-{n}", deltas=2), pace=PACE)
-    return reply(say(words(n), chunks=6), pace=PACE)
-
-
-def _number(name: str, text: str) -> int | None:
-    found = re.search(rf"\b{name}=(\d+)", text)
-    return int(found.group(1)) if found else None
+    def _note(self, what: str, n: int) -> None:
+        with self._work.open("a") as notes:
+            notes.write(f"{what} {n}\n")
 
 
 def words(n: int) -> str:
@@ -74,14 +79,16 @@ def words(n: int) -> str:
 
 async def serve(args: Namespace) -> None:
     stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    clock = SystemClock()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, arm_from_environment)
+    clock, chaos = SystemClock(), Chaos(args.work, args.slow)
     capabilities = Capabilities(max_length=UNIT, idempotent=args.idempotent)
     gateway = finclaw.build(
         Settings(state=args.state, pipeline=PipelineSettings(max_attempts=args.max_attempts)),
         channels=[LoopbackChannel(args.url, clock, capabilities=capabilities, pause=0.01)],
-        provider=ScriptedProvider(answer, clock=clock),
-        extensions=[Chaos()],
+        provider=ScriptedProvider(chaos.answer, clock=clock),
+        extensions=[chaos],
     )
     async with gateway:
         sys.stdout.write("ready\n")
@@ -95,9 +102,14 @@ def main() -> None:
     parser.add_argument("--url", required=True)
     parser.add_argument("--idempotent", action="store_true")
     parser.add_argument("--max-attempts", type=int, default=3)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--slow", type=float, default=0.0)
+    parser.add_argument("--arm-later", action="store_true", help="arm the crash point at SIGUSR1, not at the start")
+    args = parser.parse_args()
     start_logging("warning")
-    arm_from_environment()
-    asyncio.run(serve(parser.parse_args()))
+    if not args.arm_later:
+        arm_from_environment()
+    asyncio.run(serve(args))
 
 
 if __name__ == "__main__":

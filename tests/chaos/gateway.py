@@ -72,6 +72,10 @@ class Gateway:
         except TimeoutError:
             raise AssertionError(f"the gateway still runs after {within:g} s\n{self.said}") from None
 
+    def arm(self) -> None:
+        """From now on it counts the passings of its crash point."""
+        self._process.send_signal(signal.SIGUSR1)
+
     async def stop(self) -> float:
         """Ask it to stop in good order; seconds it took."""
         asked = time.monotonic()

@@ -12,15 +12,16 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.chaos.audit import Audit, audit
+from tests.chaos.audit import Audit, audit, unsettled
 from tests.chaos.gateway import CHILD, Gateway
 
+from finclaw.storage.sqlite.database import DATABASE
 from finclaw.testing import FakePlatform, History, HistoryEvent, ReplySeen, SendFault
 from finclaw.testing.wire import SendBody
 
@@ -59,16 +60,18 @@ class Run:
         self.seed = int(os.environ.get("CHAOS_SEED") or secrets.randbits(32))
         self.dice = random.Random(self.seed)
         self.state = place / "state"
+        self.database = self.state / DATABASE
         self.kills = 0
         self._history = place / "history.jsonl"
         self._errors = place / "gateway.log"
+        self._work = place / "work.log"
         self.audience = Audience(self._history)
         self.platform = FakePlatform(self.audience, idempotent=idempotent)
         self.gateway: Gateway | None = None
         self._conversations = [f"c{number}" for number in range(conversations)]
         self._idempotent = idempotent
         self._max_attempts = max_attempts
-        self._written = 0
+        self.written = 0
         self._began = time.monotonic()
 
     async def __aenter__(self) -> Self:
@@ -91,8 +94,8 @@ class Run:
 
     def write(self, conversation: str | None = None, text: str = "") -> str:
         """The next number, somewhere; the message's id."""
-        self._written += 1
-        n = self._written
+        self.written += 1
+        n = self.written
         message_id = self.platform.write(conversation or self.dice.choice(self._conversations), f"{text} n={n}".strip())
         self.audience.waiting[n] = message_id
         return message_id
@@ -116,38 +119,68 @@ class Run:
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
 
-    def moods(self, _: SendBody) -> SendFault | None:
-        """A platform as they are: it hesitates before or after showing, breaks off, and now and then has enough."""
+    @property
+    def told(self) -> int:
+        return self.written - len(self.audience.waiting)
+
+    def hesitates(self, _: SendBody) -> SendFault | None:
+        """A platform under load: it takes its time, before it shows something or after."""
         throw = self.dice.random()
-        if throw < 0.30:
-            return SendFault("slow" if throw < 0.10 else "late", self.dice.uniform(0.0, 0.05))
-        if throw < 0.33:
+        return SendFault("slow" if throw < 0.1 else "late", self.dice.uniform(0.0, 0.05)) if throw < 0.3 else None
+
+    def moods(self, body: SendBody) -> SendFault | None:
+        """A platform on a bad day: it also breaks off, and now and then it has enough."""
+        throw = self.dice.random()
+        if throw < 0.03:
             return SendFault("cut")
-        return SendFault("busy") if throw < 0.335 else None
+        return SendFault("busy") if throw < 0.031 else self.hesitates(body)
+
+    def worked(self) -> list[str]:
+        """What the model was asked and which tools were run, over all lives."""
+        return self._work.read_text().splitlines()
 
     # ── the gateway's lives ─────────────────────────────────────────────────────────────────────────────────
 
-    async def start(self, *, crash: str | None = None) -> Gateway:
-        """The next gateway; one that is armed may die before it is ready, so that is not waited for."""
-        command = [CHILD, "--state", self.state, "--url", self.platform.url, "--max-attempts", str(self._max_attempts)]
+    async def start(self, *, crash: str | None = None, later: bool = False, slow: float = 0.0) -> Gateway:
+        """The next gateway, ready; one that is armed from the start may die before that, so it is not waited for."""
+        command = [CHILD, "--state", self.state, "--url", self.platform.url]
+        command += ["--work", self._work, "--max-attempts", str(self._max_attempts), "--slow", str(slow)]
         if self._idempotent:
             command.append("--idempotent")
+        if later:
+            command.append("--arm-later")
         self.gateway = await Gateway.spawn(command, self._errors, crash=crash)
-        if crash is None:
+        if crash is None or later:
             await self.gateway.ready()
         return self.gateway
 
     async def die_at(self, point: str) -> None:
-        """A life that ends at `point:passing`. Nobody else kills here, so the signal proves that it was there."""
-        gateway = await self.start(crash=point)
+        """A life that ends at `point:passing`, counted from its start: it may not come further than recovery."""
+        await self.dies(await self.start(crash=point), point)
+
+    async def die_later_at(self, point: str) -> None:
+        """The same, counted from when all who waited at its start have been told."""
+        gateway = await self.start(crash=point, later=True)
+        await self.caught_up(gateway)
+        gateway.arm()
+        await self.dies(gateway, point)
+
+    async def caught_up(self, gateway: Gateway) -> None:
+        waited = set(self.audience.waiting)
+        await self.until(lambda: waited.isdisjoint(self.audience.waiting), gateway)
+
+    async def dies(self, gateway: Gateway, where: str) -> None:
+        """Nobody else kills here, so the signal proves that it was there."""
         code = await gateway.ended()
-        assert code == -signal.SIGKILL, f"the gateway did not die at {point} but ended with {code}\n{gateway.said}"
+        assert code == -signal.SIGKILL, f"the gateway did not die at {where} but ended with {code}\n{gateway.said}"
         await gateway.kill()
         self.kills += 1
 
-    async def live_for(self, seconds: float) -> None:
-        """A life that ends after so many seconds, wherever it is then."""
+    async def live_for(self, seconds: float, *, caught_up: bool = False) -> None:
+        """A life that ends so many seconds after it was ready, or had caught up, wherever it is then."""
         gateway = await self.start()
+        if caught_up:
+            await self.caught_up(gateway)
         await asyncio.sleep(seconds)
         assert gateway.alive, f"the gateway ended by itself\n{gateway.said}"
         await gateway.kill()
@@ -162,19 +195,30 @@ class Run:
         return self.audit()
 
     async def all_told(self, gateway: Gateway) -> None:
+        """Wait until the gateway has everything, and has neither a message nor a unit that is still on its way."""
+        await self.until(lambda: not self.platform.unacknowledged, gateway)
+        ends = time.monotonic() + DRAINS_WITHIN
+        while left := unsettled(self.database):
+            assert time.monotonic() < ends, f"after {DRAINS_WITHIN:g} s {left} are still on their way\n{gateway.said}"
+            await asyncio.sleep(0.02)
+
+    async def until(self, condition: Callable[[], bool], gateway: Gateway) -> None:
+        """Wait for something that the platform sees."""
         try:
             async with asyncio.timeout(DRAINS_WITHIN):
-                await self.platform.until(lambda: not self.audience.waiting and not self.platform.unacknowledged)
+                await self.platform.until(condition)
         except TimeoutError:
             left = f"{len(self.audience.waiting)} messages wait, {self.platform.unacknowledged} are not taken"
             raise AssertionError(f"after {DRAINS_WITHIN:g} s {left}\n{gateway.said}") from None
 
     def audit(self) -> Audit:
-        found = audit(self.audience.events, self.state / "finclaw.db", max_attempts=self._max_attempts)
+        found = audit(self.audience.events, self.database, max_attempts=self._max_attempts)
         took = time.monotonic() - self._began
+        sins = found.verdict
         sys.stdout.write(
             f"{self.kills} kills, {found.messages} messages ({found.answered} answered, {found.failed} given up), "
-            f"{found.units} units, lost {len(found.verdict.lost)}, out of order {len(found.verdict.out_of_order)}, "
+            f"{found.units} units ({found.dead} given up), lost {len(sins.lost)}, "
+            f"out of order {len(sins.out_of_order)}, orphaned {len(sins.orphaned)}, "
             f"duplicates in doubt {found.repeats} of {found.doubts} doubts, {took:.1f} s, seed {self.seed}\n"
         )
         return found

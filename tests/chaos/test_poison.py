@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,12 +9,18 @@ import pytest
 from tests.chaos.audit import read_books
 from tests.chaos.harness import Run
 
-from finclaw.pipeline.notice import notice
 from finclaw.kernel.envelope import Inbound
+from finclaw.pipeline.notice import notice
 
 pytestmark = pytest.mark.chaos
 
-POISON = notice("poison", Inbound(text="poison")).text
+
+async def dead_letters(state: Path) -> int:
+    command = (sys.executable, "-m", "finclaw", "status", "--json", "--state", str(state))
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return json.loads(out)["counts"]["dead_letters"]
 
 
 async def test_a_message_that_kills_three_times(tmp_path: Path) -> None:
@@ -24,15 +28,44 @@ async def test_a_message_that_kills_three_times(tmp_path: Path) -> None:
         bad = run.platform.write("c", "poison")
         run.write("c")
         for _ in range(3):
-            gateway = await run.start(crash=NEVER)
-            assert await gateway.ended() == -signal.SIGKILL, gateway.said
-            await gateway.kill()
+            await run.dies(await run.start(), "its poison")
         gateway = await run.start()
         await run.all_told(gateway)
         await gateway.stop()
 
-        told, answered = run.platform.shown("c")
-        assert (told.reply_to, told.text) == (bad, POISON)
-        assert answered.text.startswith("<1 ")
-        assert [entry.row.outcome for entry in read_books(run.database).entries] == ["failed", "answered"]
-        assert dead_letters(run.state) == 1
+        told, answer = run.platform.shown("c")
+        assert (told.reply_to, told.text) == (bad, notice("poison", Inbound(text="poison")).text)
+        assert answer.text.startswith("<1 ")
+        assert await dead_letters(run.state) == 1
+        first, second = read_books(run.database).entries
+        assert (first.row.outcome, first.delivery) == ("failed", "delivered")
+        assert (second.row.outcome, second.attempts) == ("answered", 1)
+
+
+async def test_poison_comes_back_as_a_repeat_and_is_recognised(tmp_path: Path) -> None:
+    async with Run(tmp_path) as run:
+        bad = run.platform.write("c", "poison")
+        for _ in range(3):
+            await run.dies(await run.start(), "its poison")
+        run.platform.repeat(bad, times=3)
+        run.write("c")
+        gateway = await run.start()
+        await run.all_told(gateway)
+        await gateway.stop()
+        assert len(run.platform.shown("c")) == 2
+        assert len(read_books(run.database).entries) == 2
+
+
+async def test_whoever_was_answered_beside_it_is_answered_in_the_end(tmp_path: Path) -> None:
+    """Three deaths are held against the message that caused them, not against one that ran at the same time."""
+    async with Run(tmp_path) as run:
+        gateway = await run.start(slow=1.0)
+        run.write("innocent", "slow")
+        await run.until(lambda: not run.platform.unacknowledged, gateway)
+        run.platform.write("c", "poison")
+        await run.dies(gateway, "poison")
+        for _ in range(2):
+            await run.dies(await run.start(slow=1.0), "poison")
+        await run.drain()
+        innocent, poison = read_books(run.database).entries
+        assert (innocent.row.outcome, poison.row.outcome) == ("answered", "failed")

@@ -41,7 +41,7 @@ def test_what_cannot_be_typed(argv: list[str], capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit) as caught:
         main(argv)
     assert caught.value.code == 2
-    assert "error:" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("finclaw: ")
 
 
 def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,19 @@ async def delivered(clock: Clock, reply: Outbound, facts: tuple[Fact, ...] | Non
 
 def test_it_registers_a_tool_and_tells_the_model_the_rules(clock: Clock):
     api = registered(clock)
-    assert [spec.name for spec in api.tools.specs()] == ["market__quote"]
+    assert [spec.name for spec in api.tools.specs()] == [
+        "alert__add",
+        "alert__list",
+        "alert__remove",
+        "fx__convert",
+        "market__calendar",
+        "market__compare",
+        "market__history",
+        "market__hours",
+        "market__quote",
+        "portfolio__show",
+    ]
+    assert {(tool.group, tool.transactional) for tool in api.tools.list()} == {("finance", False)}
     assert "demo market" in api.sections["Market data"]
     assert "must come from a tool" in api.sections["Market data"]
 

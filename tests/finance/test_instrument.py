@@ -51,6 +51,30 @@ def test_a_person_is_understood(query: str, symbol: str):
     assert found.symbol == symbol
 
 
+@pytest.mark.parametrize("word", ["삼성", "Samsung", "LG", "엘지는", "현대"])
+def test_the_name_of_a_group_is_asked_back(word: str):
+    assert isinstance(INSTRUMENTS.find(word), Ambiguous)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("apple tesla", ("apple", "tesla")),
+        ("삼성전자 애플", ("삼성전자", "애플")),
+        ("SK 하이닉스 Bank of America", ("SK 하이닉스", "Bank of America")),
+        ("apple and tesla", ("apple", "tesla")),
+        ("네카오 애플", ("네카오", "애플")),
+        ("카카오 페이", ()),
+        ("apple pie", ()),
+        ("apple", ("apple",)),
+        ("", ()),
+        ("apple " * 13, ()),
+    ],
+)
+def test_names_without_a_joint_are_told_apart_when_every_word_is_one(query: str, names: tuple[str, ...]):
+    assert INSTRUMENTS.split(query) == names
+
+
 def test_one_word_for_two_companies_is_asked_back():
     found = INSTRUMENTS.find("네카오는")
     assert isinstance(found, Ambiguous)
@@ -60,9 +84,8 @@ def test_one_word_for_two_companies_is_asked_back():
 @pytest.mark.parametrize(
     ("query", "near"),
     [
-        ("삼성", "삼성전자"),
-        ("삼성전자우", "삼성전자"),
-        ("카카오뱅크", "카카오"),
+        ("삼성전지", "삼성전자"),
+        ("카카오페이", "카카오"),
         ("테슬러", "테슬라"),
         ("Teslla", "테슬라"),
         ("microsft", "마이크로소프트"),

@@ -197,7 +197,18 @@ async def test_a_listener_that_raises_harms_nobody_else(store: Store, caplog: py
     assert "a bug in who is told" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["", "a\0b", "\n\r\t", "가" * 1000, "👩‍👩‍👧", "'; DROP TABLE inbound; --", "x" * 1_000_000])
+TEXTS = {
+    "empty": "",
+    "nul": "a\0b",
+    "white": "\n\r\t",
+    "korean": "가" * 1000,
+    "family": "👩\u200d👩\u200d👧",
+    "sql": "'; DROP TABLE inbound; --",
+    "long": "x" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 async def test_any_text_comes_back_as_it_was(bench: Bench, text: str):
     hostile = written(text, id=f"id:{text[:50]}", conversation=f"{text[:50]}:\n")
     await take(bench.store, hostile, f"s:{text[:50]}")
@@ -687,7 +698,8 @@ async def test_whatever_was_asked_before_closing_is_done(bench: Bench):
     receipt = asyncio.create_task(bench.store.settle(replace(units[0], state="sent"), lazy=True))
     await asyncio.sleep(0)
     store = await bench.reopen()
-    await asyncio.gather(*accepts, receipt)
+    await asyncio.gather(*accepts)
+    await receipt
     assert len(await store.unfinished()) == 10
     assert await store.pending() == []
 

@@ -60,9 +60,10 @@ def found_in(where: Path) -> State:
 
 
 def wipe(where: Path) -> Path:
-    if where.exists():
-        for file in where.iterdir():
-            file.unlink()
+    """An empty directory there, whatever was."""
+    where.mkdir(exist_ok=True)
+    for file in where.iterdir():
+        file.unlink()
     return where
 
 
@@ -175,8 +176,7 @@ def contents(state: State) -> list[Any]:
 
 async def one_refusal(where: Path, n: int, error: DiskError, recording: Recording) -> bool:
     """The n-th operation fails. True if somebody noticed; a checkpoint that fails is nobody's loss."""
-    where.mkdir()
-    path = where / "x.db"
+    path = wipe(where) / "x.db"
     with Disk() as disk:
         disk.fail(at=n, error=error)
         patient = Patient(disk, recording, where)
@@ -213,8 +213,7 @@ async def test_whichever_operation_fails_the_caller_knows_and_the_rest_goes_on(
     tmp_path: Path, error: DiskError, half: int
 ):
     with Disk("finclaw-count") as counting:
-        (tmp_path / "count").mkdir()
-        recording = await record(tmp_path / "count" / "x.db", counting)
+        recording = await record(wipe(tmp_path / "count") / "x.db", counting)
         total = counting.count
     noticed = 0
     for n in range(1 + half, total + 1, 2):
@@ -228,12 +227,13 @@ async def test_a_disk_that_stays_full_refuses_everybody_and_forgets_nobody(tmp_p
         store = open_again(tmp_path / "x.db", db)
         before = state_of(db)
         disk.fail(error="full", ops=("write",), forever=True)
-        refused = await asyncio.gather(*(take(store, written(id=str(number))) for number in range(20)), return_exceptions=True)
+        many = [written(id=str(number)) for number in range(20)]
+        refused = await asyncio.gather(*(take(store, each) for each in many), return_exceptions=True)
         assert {type(each) for each in refused} == {StoreFailed}
         assert all("is full; free some space" in str(each) for each in refused)
         untouched = state_of(db) == before
         assert untouched
         disk.heal()
-        await asyncio.gather(*(take(store, written(id=str(number))) for number in range(20)))
+        await asyncio.gather(*(take(store, each) for each in many))
         assert len(await store.unfinished()) == 20
         await store.close()

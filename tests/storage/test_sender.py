@@ -328,7 +328,6 @@ def test_what_was_asked_again_and_is_stale_again_is_not_asked_a_third_time(house
     assert house.units() == ["expired", "expired"]
 
 
-@pytest.mark.xfail(reason="pipeline/recovery.py lets the question asked again into the lane before older tickets")
 def test_a_stale_answer_from_before_a_restart_is_asked_again_in_its_turn(house: House):
     """Behind a message of the same session that was accepted earlier and not answered yet, and not beside it."""
     running: list[str] = []

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.walks.house import House, in_virtual_time
 
 import finclaw
@@ -173,7 +174,7 @@ async def test_peers_threads_accounts_and_channels_have_histories_of_their_own(h
     async with house.open(lambda request: f"{len(request.messages)}") as gateway:
         for _ in range(2):
             for number, place in enumerate(places):
-                inbound = Inbound(**{"channel": "memory", **place, "text": f"secret {number}"})
+                inbound = replace(Inbound(text=f"secret {number}", channel="memory"), **place)
                 await gateway.outcome(await gateway.channel.deliver(inbound))
                 told = {each.text for each in gateway.seen if each.role == "user"}
                 assert told == {f"secret {number}"}

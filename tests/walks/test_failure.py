@@ -6,12 +6,13 @@ import pytest
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
-from finclaw.errors import AuthFailed, Overloaded, ProviderError, RateLimited, StoreFailed, Superseded
+from finclaw.errors import AuthFailed, Overloaded, ProviderError, RateLimited, StoreCorrupt, StoreFailed, Superseded
 from finclaw.kernel.chunk import Usage
+from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import ToolScope
 from finclaw.pipeline.closing import ABORTED
-from finclaw.testing import Disk, call, fails, reply
+from finclaw.testing import Disk, MemoryChannel, call, fails, reply
 
 
 @pytest.mark.spec("DX-21", "P-60")
@@ -175,3 +176,48 @@ async def test_a_disk_that_fails_for_a_while_delays_and_loses_nothing(house: Hou
             outcome = await gateway.outcome(accepted)
             assert (outcome.kind, outcome.reply) == ("answered", "two")
             assert gateway.said == ["one", "two"]
+
+
+@in_virtual_time
+async def test_a_notice_that_the_delivery_layers_break_goes_out_as_it_is(house: House) -> None:
+    async def broken(ctx: object) -> object:
+        raise RuntimeError("a layer's bug")
+
+    async with house.open("never shown", layers=[("delivery", broken)]) as gateway:
+        outcome = await gateway.ask("go")
+        assert (outcome.kind, outcome.aborted_at) == ("failed", "deliver")
+        assert gateway.said == [outcome.reply]
+        assert "something went wrong" in gateway.said[0]
+
+
+@in_virtual_time
+async def test_a_channel_whose_abilities_cannot_be_read_still_gets_an_end(house: House) -> None:
+    class Blank(MemoryChannel):
+        @property
+        def capabilities(self) -> Capabilities:
+            raise RuntimeError("a channel's bug")
+
+    async with house.open("x", channel=Blank(house.clock)) as gateway:
+        outcome = await gateway.outcome(await gateway.channel.write("go"))
+        assert (outcome.kind, outcome.abort_reason) == ("failed", "RuntimeError: a channel's bug")
+
+
+@in_virtual_time
+async def test_a_failed_turn_counts_only_what_the_model_said(house: House) -> None:
+    async with house.open(fails(Overloaded("x"))) as gateway:
+        await gateway.ask("go")
+        (turn,) = await gateway.app.turns(1)
+        assert turn.steps == 0
+
+
+@in_virtual_time
+async def test_an_end_that_cannot_be_written_leaves_the_message_for_the_next_start(house: House) -> None:
+    house.troubles["finish"] = [StoreCorrupt("damaged"), StoreCorrupt("damaged")]
+    async with house.open("lost", "not this one") as gateway:
+        accepted = await gateway.channel.write("go")
+        record = await gateway.app.wait(accepted.id, float("inf"))
+        assert record is not None
+        assert record.outcome is None
+        assert gateway.said == []
+    async with house.open("found") as gateway:
+        assert (await gateway.outcome(accepted)).reply == "found"

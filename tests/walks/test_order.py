@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 from tests.walks.house import House, crash, in_virtual_time, until
 
+from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.scope import MessageContext, Outcome, TurnContext, TurnResult
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import delay, hold, reply
+from finclaw.testing.provider import Line
 
-ECHO: Any = lambda request: "re: " + request.messages[-1].text  # noqa: E731
+
+def echo(request: ModelRequest) -> str:
+    return "re: " + request.messages[-1].text
 
 
 @pytest.mark.spec("P-35", "DX-21e")
@@ -21,7 +25,7 @@ async def test_contexts_that_finish_in_the_other_order_do_not_overtake(house: Ho
         await house.clock.sleep({"1": 5, "2": 1, "3": 0}[ctx.inbound.text])
         return await ctx.next()
 
-    async with house.open(ECHO, layers=[("message", slow_first)]) as gateway:
+    async with house.open(echo, layers=[("message", slow_first)]) as gateway:
         accepted = [await gateway.channel.write(text) for text in "123"]
         for each in accepted:
             await gateway.outcome(each)
@@ -48,7 +52,7 @@ async def test_whatever_the_interleaving_nothing_is_dropped_or_overtakes(house: 
             raise RuntimeError("some turns fail")
         return await ctx.next()
 
-    async with house.open(ECHO, layers=[("message", before), ("turn", during)]) as gateway:
+    async with house.open(echo, layers=[("message", before), ("turn", during)]) as gateway:
 
         async def talk(person: str) -> None:
             for number in range(random.randint(2, 4)):
@@ -89,7 +93,7 @@ async def test_a_message_in_the_last_moment_of_a_turn_is_answered(house: House) 
 
 @in_virtual_time
 async def test_a_message_from_inside_the_last_event_is_answered(house: House) -> None:
-    async with house.open(ECHO) as gateway:
+    async with house.open(echo) as gateway:
         writing: list[asyncio.Task[Any]] = []
 
         def write_more(event: Any) -> None:
@@ -106,8 +110,11 @@ async def test_a_message_from_inside_the_last_event_is_answered(house: House) ->
 @in_virtual_time
 async def test_other_sessions_do_not_wait(house: House) -> None:
     stuck = asyncio.Event()
-    answers: Any = lambda request: reply(hold(stuck), "late") if request.messages[-1].text == "slow" else "quick"  # noqa: E731
-    async with house.open(answers) as gateway:
+
+    def answer(request: ModelRequest) -> Line:
+        return reply(hold(stuck), "late") if request.messages[-1].text == "slow" else "quick"
+
+    async with house.open(answer) as gateway:
         slow = await gateway.channel.write("slow", sender="ada")
         await until(lambda: gateway.provider.streaming == 1)
         quick = await gateway.channel.write("fast", sender="bob")
@@ -122,7 +129,7 @@ async def test_tickets_keep_their_order_over_a_restart(house: House) -> None:
         for text in "123":
             await gateway.channel.write(text)
         await until(lambda: gateway.provider.streaming == 1)
-    async with house.open(ECHO) as gateway:
+    async with house.open(echo) as gateway:
         await gateway.channel.write("4")
         await gateway.app.idle()
         assert gateway.said == ["re: 1", "re: 2", "re: 3", "re: 4"]
@@ -173,3 +180,28 @@ async def test_a_stop_at_any_moment_neither_loses_nor_counts_a_try(house: House,
         assert record is not None
         assert record.outcome is not None
         assert (record.outcome.reply, record.attempts) == ("answered after all", 1)
+
+
+@in_virtual_time
+async def test_a_layer_that_will_not_stop_does_not_hold_up_the_gateway(house: House) -> None:
+    released = asyncio.Event()
+
+    async def stubborn(ctx: TurnContext) -> TurnResult:
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+        return await ctx.next()
+
+    async with house.open("never", layers=[("turn", stubborn)]) as gateway:
+        accepted = await gateway.channel.write("go")
+        (task,) = (each for each in asyncio.all_tasks() if each.get_name() == f"message {accepted.id}")
+        await asyncio.sleep(1)
+    assert house.clock.monotonic() < 60
+    async with house.open("next time") as gateway:
+        assert (await gateway.outcome(accepted)).reply == "next time"
+    released.set()
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait([task])

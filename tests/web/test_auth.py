@@ -7,6 +7,7 @@ from tests.web.gateway import MemoryGateway
 from finclaw.kernel.secret import Secret
 from finclaw.web.auth import Doorkeeper, Throttle, check_place
 from finclaw.web.errors import ApiError
+from finclaw.web.live import LiveStream
 from finclaw.web.principal import OWNER, MessageBody, Principal, Scope, inbound
 from finclaw.web.server import Doors
 from finclaw.web.settings import WebSettings
@@ -42,7 +43,7 @@ async def test_every_route_wants_the_token(client: Client, method: str, path: st
 
 
 async def test_the_routes_above_are_all_there_are() -> None:
-    routes = Doors(MemoryGateway(), WebSettings(), Secret(TOKEN)).guarded()
+    routes = Doors(MemoryGateway(), WebSettings(), Secret(TOKEN), LiveStream()).guarded()
     assert [(route.method, route.path.replace("{inbound_id}", "x")) for route in routes] == PATHS
 
 

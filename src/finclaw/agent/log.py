@@ -56,6 +56,11 @@ class TurnLog:
         return [event.message for event in self._conversation.events if isinstance(event, Append)]
 
     @property
+    def answers(self) -> Sequence[Message]:
+        """What the model has said in this turn, one message a step; not what layers or the gateway put beside it."""
+        return [message for message in self.messages if message.source.kind == "assistant"]
+
+    @property
     def results(self) -> tuple[ToolResult, ...]:
         return tuple(result for message in self.messages for result in message.tool_results)
 

@@ -31,7 +31,7 @@ class Step:
         left_open = turn.log.unanswered()
         if left_open is not None:  # a crash came between the model's wish and the tools' results
             message, calls = left_open
-            known = {call.id: unknown_outcome(call) for call in calls if call.id in turn.log.begun}
+            known = {call.id: unknown_outcome(call.id, call.name) for call in calls if call.id in turn.log.begun}
         else:
             message = with_own_ids(await self._model(turn, ctx.tool_catalog, ctx.index), turn.log.call_ids)
             calls, known = message.tool_calls, {}
@@ -97,7 +97,7 @@ class Step:
             tool_name=call.name,
             args=dict(call.args),
         )
-        return guarded(await self._tool_ring(inner))
+        return guarded(await self._tool_ring(inner), call)
 
     def _tool_message(self, ctx: StepContext, results: tuple[ToolResult, ...]) -> Message:
         return Message(new_id(), "tool", results, Source("tool", str(ctx.index)), self._clock.now())

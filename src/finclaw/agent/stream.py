@@ -21,6 +21,7 @@ from finclaw.kernel.chunk import (
 )
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.message import Block, Text, Thinking, ToolCall
+from finclaw.kernel.text import whole_characters
 
 
 @dataclass(slots=True)
@@ -82,7 +83,7 @@ def _feed_tool(blocks: dict[int, _Open], chunk: ToolUseStart | ToolInputDelta | 
 
 
 def _close(block: _Open) -> Block:
-    text = "".join(block.parts)
+    text = whole_characters("".join(block.parts))
     if block.kind is ToolCall:
         args, bad = _read_args(text, ended=block.ended)
         return ToolCall(block.id, block.name, args, bad)

@@ -23,6 +23,10 @@ GRACE: Final = 2.0
 _STATUS: Final[dict[type[ToolError], ToolStatus]] = {ToolDenied: "denied", ToolTimeout: "timeout"}
 
 
+class _CutOff(ToolError):
+    """The tool was cancelled, and not by us."""
+
+
 class ToolRunner:
     def __init__(self, tools: ToolRegistry, arguments: ArgumentCheck, consent: Consent) -> None:
         self._tools = tools
@@ -34,10 +38,14 @@ class ToolRunner:
         try:
             output = await self._run(ctx)
         except ToolError as error:
+            if isinstance(error, ToolTimeout | _CutOff) and _has_begun(ctx):
+                return unknown_outcome(ctx.call_id, ctx.tool_name)
             failure = ToolFailure(type(error).__name__, str(error), error.suggestion)
             return _failed(ctx, _STATUS.get(type(error), "error"), failure)
         except Exception as error:  # a tool is a stranger: its bug is a result, not the end of the turn
             log.exception("tool %s failed", ctx.tool_name)
+            if _has_begun(ctx):
+                return unknown_outcome(ctx.call_id, ctx.tool_name)
             name = type(error).__name__
             return _failed(ctx, "error", ToolFailure(name, f"{ctx.tool_name} failed: {name}"))
         return ToolResult(ctx.call_id, ctx.tool_name, output.content, facts=output.facts)
@@ -84,7 +92,7 @@ async def run_with_limit(tool: Tool, args: Mapping[str, Any], scope: ToolScope) 
         await _abandon(running, tool)
         raise
     if running.cancelled():  # from inside: nobody has asked it to stop
-        raise ToolError(f"{tool.spec.name} was cancelled by something it uses and gave no result")
+        raise _CutOff(f"{tool.spec.name} was cancelled by something it uses and gave no result")
     if done:
         return running.result()
     await _abandon(running, tool)
@@ -108,12 +116,17 @@ def _failed(ctx: ToolCallContext, status: ToolStatus, failure: ToolFailure) -> T
     return ToolResult(ctx.call_id, ctx.tool_name, failure.message, status=status, error=failure)
 
 
-def guarded(result: ToolResult) -> ToolResult:
-    """Applied to whatever leaves the ring, so that no layer can put anything unguarded past it."""
+def _has_begun(ctx: ToolCallContext) -> bool:
+    """Something that moves money has been started: only its own word, result or ToolError, can say how that ended."""
+    return ctx.call_id in RunningTurn.of(ctx.step.turn).log.begun
+
+
+def guarded(result: ToolResult, call: ToolCall) -> ToolResult:
+    """Applied to whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it."""
     content = guard_result(result.content)
-    if content == result.content:
+    if (content, result.call_id, result.name) == (result.content, call.id, call.name):
         return result
-    return ToolResult(result.call_id, result.name, content, result.status, result.facts, result.error)
+    return ToolResult(call.id, call.name, content, result.status, result.facts, result.error)
 
 
 def unreadable(call_id: str, name: str, text: str) -> ToolResult:
@@ -121,7 +134,7 @@ def unreadable(call_id: str, name: str, text: str) -> ToolResult:
     return ToolResult(call_id, name, str(error), status="error", error=ToolFailure("InvalidArguments", str(error)))
 
 
-def unknown_outcome(call: ToolCall) -> ToolResult:
-    """For a transactional call that had begun and was cut off. It is never begun again to find out."""
-    text = "this was cut off while it ran; whether it happened is unknown. Do not repeat it: tell the person and ask."
-    return ToolResult(call.id, call.name, text, status="unknown")
+def unknown_outcome(call_id: str, name: str) -> ToolResult:
+    """For a transactional call that had begun and came to no known end. It is never begun again to find out."""
+    text = "it is unknown whether this happened: it began and was cut off. Do not repeat it: tell the person and ask."
+    return ToolResult(call_id, name, text, status="unknown")

@@ -132,7 +132,7 @@ class Agent:
 
     def _result(self, status: TurnStatus, text: str, log: TurnLog) -> TurnResult:
         """Told from the log alone, so that what happened before a crash is counted too."""
-        usage = sum((usage_of(each) for each in log.messages if each.role == "assistant"), Usage())
+        usage = sum((usage_of(each) for each in log.answers), Usage())
         return TurnResult(
             status=status,
             text=text,
@@ -145,7 +145,7 @@ class Agent:
 
 
 def _steps(log: TurnLog) -> int:
-    return sum(1 for message in log.messages if message.role == "assistant")
+    return len(log.answers)
 
 
 def _finished_steps(log: TurnLog) -> int:

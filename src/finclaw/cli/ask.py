@@ -88,7 +88,7 @@ def _text(words: list[str]) -> str:
 
 def _session(key: str) -> str:
     if not 1 <= len(key) <= 200 or not _is_unicode(key):
-        raise ConfigError("--session takes a name of 1 to 200 characters")
+        raise ConfigError("--session takes a name of 1 to 200 characters of UTF-8 text; try: --session main")
     return key
 
 

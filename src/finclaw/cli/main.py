@@ -1,8 +1,10 @@
 """The way in from a terminal: find the command, run it, and end every failure in one clear line."""
 
 import contextlib
+import errno
 import importlib
 import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -20,9 +22,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore  an answer is worth more than a perfect character
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  closed by whoever started us
+        return _complain(
+            "standard output is closed, so nobody would see an answer; send it to /dev/null instead", FAILED
+        )
     try:
         code = _run(argv)
-        sys.stdout.flush()  # a reader who left is noticed here and not by the interpreter's last breath
+        _flush()
     except FinclawError as error:
         return _complain(str(error), MISUSED if _is_misuse(error) else FAILED)
     except KeyboardInterrupt:
@@ -47,13 +53,25 @@ def _run(argv: Sequence[str] | None) -> int:
     return cast("Callable[[Namespace], int]", command.run)(args)
 
 
+def _flush() -> None:
+    """A reader who left, or a full disk, is noticed here and not by the interpreter's last breath."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _nobody_reads()
+        raise FinclawError(f"cannot write to standard output: {error.strerror}; {_advice(error)}") from error
+
+
 def _is_misuse(error: FinclawError) -> bool:
     return isinstance(error, ConfigError) and not isinstance(error, StateBusy)
 
 
 def _complain(text: str, code: int) -> int:
-    with contextlib.suppress(OSError):
-        print(f"finclaw: {text}", file=sys.stderr)
+    one_line = re.sub(r"[\x00-\x1f\x7f]", lambda found: repr(found[0])[1:-1], text)  # a path may hold anything
+    with contextlib.suppress(OSError, AttributeError):  # a closed or missing standard error
+        sys.stderr.write(f"finclaw: {one_line}\n")
     return code
 
 
@@ -65,4 +83,18 @@ def _nobody_reads() -> int:
 
 def _in_words(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}; check that it exists, that you may write there, and that there is space"
+    return f"{where}{error.strerror or error}; {_advice(error)}"
+
+
+def _advice(error: OSError) -> str:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return "free some space and try again"
+        case errno.EFBIG:
+            return "a limit on the size of files is in the way; raise it with: ulimit -f unlimited"
+        case errno.EMFILE | errno.ENFILE:
+            return "too many files are open; raise the limit with: ulimit -n 4096"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return "give yourself the right to write there, or choose another place with --state DIR"
+        case _:
+            return "`finclaw doctor` looks for the cause"

@@ -3,9 +3,12 @@
 import argparse
 from pathlib import Path
 
+from finclaw.cli.upkeep import UPKEEP
+from finclaw.cli.usage import Parser
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+
+def build_parser() -> Parser:
+    parser = Parser(
         prog="finclaw",
         description="Talk to a finance agent from the chats you already use.",
         epilog='Try: finclaw ask "What is AAPL trading at?"',
@@ -15,8 +18,10 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, about, add_arguments in (
         ("serve", "run the gateway until Ctrl-C", _serve),
+        ("chat", "talk: a line, its answer, and again", _chat),
         ("ask", "ask one question and print the answer", _ask),
         ("status", "say whether a gateway runs, and what it holds", _status),
+        *UPKEEP,
     ):
         command = commands.add_parser(name, help=about, description=about.capitalize() + ".", allow_abbrev=False)
         _everywhere(command)
@@ -33,11 +38,20 @@ def _everywhere(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _serve(parser: argparse.ArgumentParser) -> None:
+def _market(parser: argparse.ArgumentParser) -> None:
     market = parser.add_mutually_exclusive_group()
     market.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
     market.add_argument("--live", dest="market", action="store_const", const="live", help="use the live market")
+
+
+def _serve(parser: argparse.ArgumentParser) -> None:
+    _market(parser)
     parser.add_argument("--port", type=_port, metavar="N", help="listen on this port (default: 8787; 0: any free one)")
+
+
+def _chat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--session", default="main", metavar="KEY", help="the conversation to go on with")
+    _market(parser)
 
 
 def _ask(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +68,7 @@ def _status(parser: argparse.ArgumentParser) -> None:
 
 def _path(text: str) -> Path:
     if not text:
-        raise argparse.ArgumentTypeError("give a path")
+        raise argparse.ArgumentTypeError("the path is empty; give one")
     return Path(text)
 
 

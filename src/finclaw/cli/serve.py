@@ -21,6 +21,7 @@ from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError, StateBusy
 from finclaw.kernel.log import start_logging
 from finclaw.kernel.secret import Secret
+from finclaw.web.live import LiveStream
 from finclaw.web.principal import CHANNEL as WEB
 from finclaw.web.server import listen, serve_web
 from finclaw.web.token import obtain_token, read_token
@@ -38,9 +39,10 @@ def run(args: Namespace) -> int:
 
 async def _serve(settings: Settings, sock: socket.socket) -> None:
     stop = _stop_signal()
-    async with build(settings, channels=(MailboxChannel(WEB),)) as app:
+    live = LiveStream()
+    async with build(settings, channels=(MailboxChannel(WEB),), observers=(live.observe,)) as app:
         token, is_new = obtain_token(settings.state)
-        async with serve_web(app, settings.web, token, sock=sock) as server:
+        async with serve_web(app, settings.web, token, live=live, sock=sock) as server:
             with announced(settings.state, server.url):
                 _greet(settings, server.url, token if is_new else None)
                 await stop.wait()

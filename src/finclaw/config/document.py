@@ -15,10 +15,30 @@ def read_document(path: Path) -> Tree:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        advice = "name another with --config FILE, or let `finclaw init` write one"
+        raise ConfigError(f"cannot read the settings file {path}: {error.strerror}; {advice}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
     return _Reader(path).tree(text)
+
+
+_ADVICE = {
+    "'\\t'": "a tab stands there; indent with spaces",
+    "<stream end>": "the file ends in the middle of something; close the bracket, brace or quote",
+    "end of stream": "the file ends in the middle of something; close the bracket, brace or quote",
+    "another document": "there are two documents; remove the line `---` and what you do not need",
+    "constructor for the tag": "a tag like `!name` stands there; write the plain value",
+    "undefined alias": "`*` begins an alias; put the value in quotes",
+    "mapping values are not allowed": "too much indentation, or a second colon on the line: put such a value in quotes",
+}
+"""The parser's words are for those who write parsers."""
+
+
+def _yaml_problem(said: str) -> str:
+    for part, advice in _ADVICE.items():
+        if part in said:
+            return advice
+    return f"{printable(said)}; look there and on the line above for a missing colon, quote or bracket"
 
 
 class _Reader:
@@ -36,9 +56,9 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = f"{self._path} line {mark.line + 1}" if mark else str(self._path)
-            raise ConfigError(f"{place}: not valid YAML: {printable(str(error.problem))}") from error
+            raise ConfigError(f"{place}: not valid YAML: {_yaml_problem(str(error.problem))}") from error
         except yaml.YAMLError as error:
-            raise ConfigError(f"{self._path}: not valid YAML: {str(error).splitlines()[0]}") from error
+            raise ConfigError(f"{self._path}: not valid YAML: {str(error).splitlines()[0]}; remove it") from error
         if given.value is None:
             return {}
         if given.section is None:

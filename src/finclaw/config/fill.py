@@ -31,8 +31,16 @@ def fill(schema: type[T], tree: Tree, fetch: FetchSecret, fixed: Mapping[str, ob
     filler = _Filler(schema, fetch)
     made = filler.section(schema, tree, (), fixed or {})
     if made is None:
-        raise ConfigError("; ".join(filler.problems))
+        raise BadSettings(tuple(filler.problems))
     return made
+
+
+class BadSettings(ConfigError):
+    """Every problem at once: on one line as a message, one by one in `problems`."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 def _fields(schema: type) -> dict[str, Any]:

@@ -4,13 +4,14 @@ Nobody else reads the file or the environment. Whatever is wrong is said in one 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from finclaw.config.fill import fill, keys
+from finclaw.config.fill import BadSettings, fill, keys
 from finclaw.config.given import Given, Tree, put, texts
 from finclaw.config.schema import Settings
 from finclaw.config.secrets import SecretKeeper
-from finclaw.config.words import did_you_mean
+from finclaw.config.words import did_you_mean, printable
 from finclaw.errors import ConfigError
 
 FILE_NAME = "finclaw.yaml"
@@ -28,27 +29,67 @@ def load_settings(
     overrides: Mapping[str, object] | None = None,
 ) -> Settings:
     """`overrides` are the command line's, by dotted key; None means that the option was not given."""
-    state = _state_directory(state, environ)
+    return gather(state=state, config=config, environ=environ, overrides=overrides).settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What was set and where, before anybody has judged it."""
+
+    state: Path
+    file: Path
+    tree: Tree
+    problems: tuple[str, ...]
+    keeper: SecretKeeper
+
+    def settings(self) -> Settings:
+        """Raises BadSettings with every problem there is."""
+        try:
+            settings = fill(Settings, self.tree, self.keeper.fetch, fixed={"state": self.state})
+        except BadSettings as error:
+            raise BadSettings((*self.problems, *error.problems)) from error
+        if self.problems:
+            raise BadSettings(self.problems)
+        return settings
+
+
+def gather(
+    *,
+    state: Path | None = None,
+    config: Path | None = None,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object] | None = None,
+) -> Gathered:
+    """Raises ConfigError only where nothing can be gathered: no state directory, or a file that cannot be read."""
+    state = state_directory(state, environ)
     file = config or state / FILE_NAME
     tree = _read_file(file, required=config is not None)
     _refuse_state(tree)
-    _add_environment(tree, environ)
+    problems = _add_environment(tree, environ)
     for key, value in (overrides or {}).items():
         if value is not None:
             put(tree, tuple(key.split(".")), Given(value, "the command line"))
-    keeper = SecretKeeper(environ, beside=file.parent)
-    return fill(Settings, tree, keeper.fetch, fixed={"state": state})
+    return Gathered(state, file, tree, problems, SecretKeeper(environ, beside=file.parent))
 
 
-def _state_directory(state: Path | None, environ: Mapping[str, str]) -> Path:
+def state_directory(state: Path | None, environ: Mapping[str, str]) -> Path:
     home = environ.get(HOME)
     chosen = state or (Path(home) if home else Path("~/.finclaw"))
     try:
         directory = chosen.expanduser().absolute()
     except RuntimeError as error:  # no home directory
         raise ConfigError(f"cannot tell where {chosen} is: {error}; say it with --state DIR or {HOME}") from error
-    if directory.exists() and not directory.is_dir():
-        raise ConfigError(f"{directory} is a file, not a directory; choose another place with --state DIR or {HOME}")
+    if any("\ud800" <= each <= "\udfff" for each in str(directory)):  # SQLite takes UTF-8 only
+        shown = printable(str(directory), limit=200)
+        raise ConfigError(f"the name of the state directory {shown} is not UTF-8 text; choose another with --state DIR")
+    try:
+        lowest = next(each for each in (directory, *directory.parents) if each.exists())
+        is_file = not lowest.is_dir()
+    except OSError as error:
+        says = f"cannot use the state directory {directory}: {error.strerror}"
+        raise ConfigError(f"{says}; choose another place with --state DIR or {HOME}") from error
+    if is_file:
+        raise ConfigError(f"{lowest} is a file, not a directory; choose another place with --state DIR or {HOME}")
     return directory
 
 
@@ -65,7 +106,8 @@ def _refuse_state(tree: Tree) -> None:
         raise ConfigError(f"{tree['state'].where}: the file cannot move the state; use --state DIR or {HOME}")
 
 
-def _add_environment(tree: Tree, environ: Mapping[str, str]) -> None:
+def _add_environment(tree: Tree, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns what is wrong with the variables' names."""
     known = {_variable(path): path for path in keys(Settings) if path != ("state",)}
     given = {name: value for name, value in environ.items() if name.startswith(PREFIX) and name not in NOT_SETTINGS}
     for name in given.keys() & known.keys():
@@ -73,8 +115,7 @@ def _add_environment(tree: Tree, environ: Mapping[str, str]) -> None:
     # A secret may well be kept in a variable with our prefix; it is known by being referred to.
     referred = {text.removeprefix("env:") for text in texts(Given(tree, "")) if text.startswith("env:")}
     unknown = sorted(given.keys() - known.keys() - referred)
-    if unknown:
-        raise ConfigError("; ".join(_unknown_variable(name, known) for name in unknown))
+    return tuple(_unknown_variable(name, known) for name in unknown)
 
 
 def _variable(path: tuple[str, ...]) -> str:
@@ -82,5 +123,7 @@ def _variable(path: tuple[str, ...]) -> str:
 
 
 def _unknown_variable(name: str, known: Mapping[str, object]) -> str:
-    hint = did_you_mean(name, [*known, HOME]) or "; a nested key is spelled like FINCLAW_WEB__PORT"
+    # The prefix they share would make any two of them look alike.
+    hint = did_you_mean(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in (*known, HOME)])
+    hint = hint.replace("mean ", f"mean {PREFIX}") or "; a nested key is spelled like FINCLAW_WEB__PORT; else unset it"
     return f"the environment variable {name} sets nothing{hint}"

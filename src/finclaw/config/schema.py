@@ -15,6 +15,7 @@ class LogSettings:
     """What goes to standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is worth a line."""
     format: Literal["json", "plain", "auto"] = "auto"
     """`auto`: plain at a terminal, JSON elsewhere."""
 
@@ -26,6 +27,7 @@ class Settings:
     state: Path
     """The directory that holds everything that lasts. It cannot be set in the file, which may live inside it."""
     market: Literal["demo", "live"] = "demo"
+    """`demo` makes its prices up and says so; `live` asks real sources."""
     agent: AgentSettings = field(default_factory=AgentSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     web: WebSettings = field(default_factory=WebSettings)

@@ -27,6 +27,10 @@ RETRY_LAST: Final = 1_800.0
 MAX_ATTEMPTS: Final = 51
 """The four waits above and then half-hours: about a day. Counting tries, not hours, keeps a set clock harmless."""
 MAX_DOUBTS: Final = 3
+IN_DOUBT: Final = 1.0
+"""Seconds before a unit is sent again of which nobody knows whether it arrived."""
+LAST_SEND: Final = 1.0
+"""Seconds that the one send which is on its way gets when the gateway stops."""
 PERISHES_AFTER: Final = timedelta(minutes=10)
 LOOK_AGAIN: Final = 0.5
 """Seconds between two looks at a channel that is not connected."""
@@ -52,7 +56,7 @@ class OrderedSender:
         self._tasks: dict[Place, asyncio.Task[None]] = {}
         self._resting: set[Place] = set()
         self._since: dict[str, float] = {}
-        self._stopping = False
+        self._stopping = self._closing = False
 
     def enqueue(self, units: Sequence[Unit]) -> None:
         """Take over units that are on disk. Never waits; the order of calls is the order of sending."""
@@ -83,29 +87,37 @@ class OrderedSender:
             await asyncio.wait(list(self._tasks.values()))
 
     async def stop(self, grace: float) -> None:
-        """Let what is on its way arrive; what waits for a retry stays planned for the next start."""
+        """Send for `grace` seconds, then let only what is on its way arrive: the rest stays planned for the next start.
+
+        So nothing is left in doubt but a send that hangs. What waits for a retry or a channel is not waited for.
+        """
         self._stopping = True
         for place in self._resting:
             self._tasks[place].cancel()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks.values()), timeout=grace)
+        await self._end_within(grace)
+        self._closing = True
+        await self._end_within(LAST_SEND)
         left = list(self._tasks.values())
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+    async def _end_within(self, seconds: float) -> None:
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=seconds)
 
     # ── one place ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def _work(self, place: Place) -> None:
         queue = self._queues[place]
         try:
-            while queue:
+            while queue and not (self._closing and queue[0].state != "sending"):
                 with log_ids(message=queue[0].inbound_id, turn=queue[0].turn_id or "", session=queue[0].session):
                     unit = await self._see_through(queue[0])
                 del self._since[queue.popleft().id]
                 if unit.state != "sent":
                     self._drop_rest(queue, unit.inbound_id)
-                if queue and queue[0].state == "planned":
+                if queue and queue[0].state == "planned" and not self._closing:
                     queue[0] = await self._hand_over(unit, queue[0])
                 else:
                     await self._settle(unit, lazy=unit.state == "sent")
@@ -171,15 +183,15 @@ class OrderedSender:
             return await self._wait_for_next(unit, error)
         except SendUnknown as error:
             log.warning("nobody knows whether unit %s arrived: %s", unit.id, error)
-            return _doubt(unit)
+            return await self._wait_in_doubt(unit)
         except Exception:  # a channel is a stranger; after its surprise nobody knows what arrived
             log.exception("channel %s broke its promise while sending %s", channel.name, unit.id)
-            return _doubt(unit)
+            return await self._wait_in_doubt(unit)
         except asyncio.CancelledError:
             if asked_to_stop():
                 raise
             log.exception("channel %s let a cancellation out while sending %s", channel.name, unit.id)
-            return _doubt(unit)
+            return await self._wait_in_doubt(unit)
         crash_point("send:after")
         return replace(unit, state="sent", platform_id=receipt.platform_id)
 
@@ -189,6 +201,13 @@ class OrderedSender:
         log.warning("unit %s not sent (%s); next try in %g s", unit.id, error, max(wait, error.retry_after or 0))
         await self._settle(unit)
         await self._rest(unit.lane, max(wait, error.retry_after or 0))
+        return unit
+
+    async def _wait_in_doubt(self, unit: Unit) -> Unit:
+        """Sending again at once would meet the same trouble, and each time may show the person one more copy."""
+        unit = _doubt(unit)
+        await self._settle(unit)
+        await self._rest(unit.lane, IN_DOUBT)
         return unit
 
     async def _connected(self, unit: Unit) -> tuple[Unit, Channel]:

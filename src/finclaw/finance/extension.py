@@ -1,21 +1,42 @@
-"""Finance as the house sees it: one tool, one section of the prompt, one layer around every delivery."""
+"""Finance as the house sees it: its tools, one section of the prompt, one layer around every delivery."""
 
 from msgspec import structs
 
+from finclaw.finance.alerts import Alerts
+from finclaw.finance.compare import compare_tool
+from finclaw.finance.convert import convert_tool
 from finclaw.finance.disclosure import disclose_demo
+from finclaw.finance.history import history_tool
+from finclaw.finance.hours import calendar_tool, hours_tool
 from finclaw.finance.market import DEMO_SOURCE, Market
+from finclaw.finance.portfolio import portfolio_tool
 from finclaw.finance.quote import quote_tool
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.port import Tool
 from finclaw.kernel.scope import DeliveryContext
 
 _PROMPT = """\
 Prices come from the {source}. Every figure you write must come from a tool result of this conversation or from the
 user: call market__quote before you speak of a price, give its as-of time, and never estimate one, remember one
-or make one up. When a tool fails, say so and give no figure."""
+or make one up. Convert with fx__convert and compare with market__compare instead of calculating. When a tool fails,
+say so and give no figure. When a name is not certain, ask which one is meant."""
 
 _DEMO_PROMPT = """
 The demo market is simulated: its prices are not real quotes, and you say so when you give one."""
+
+
+def finance_tools(market: Market) -> tuple[Tool, ...]:
+    return (
+        quote_tool(market),
+        history_tool(market),
+        compare_tool(market),
+        hours_tool(market),
+        calendar_tool(market),
+        convert_tool(market),
+        portfolio_tool(market),
+        *Alerts(market).tools(),
+    )
 
 
 class Finance:
@@ -25,7 +46,8 @@ class Finance:
         self._market = market
 
     def register(self, api: ExtensionApi) -> None:
-        api.tools.register(quote_tool(self._market))
+        for tool in finance_tools(self._market):
+            api.tools.register(tool)
         api.prompt.section("Market data", self._prompt())
         # Far out, so that it labels what the other layers have made of the reply and not what they started from.
         api.pipeline.register("delivery", self.label, priority=-100)

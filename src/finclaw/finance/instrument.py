@@ -4,10 +4,13 @@ Only codes, names and listed aliases are understood. A near miss is offered back
 price of the wrong company is the worst answer there is.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+
+from finclaw.finance.tick import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +21,7 @@ class Instrument:
     name_ko: str
     currency: str
     aliases: tuple[str, ...] = ()
+    kind: Kind = "stock"
 
     @property
     def title(self) -> str:
@@ -48,6 +52,9 @@ _ENDINGS = (
 )
 _MOST_ENDINGS = 3
 
+_JOINTS = frozenset(("and", "&", "+", "or", "vs", "그리고", "및", "랑", "이랑", "하고", "와", "과"))
+_MOST_WORDS = 12
+
 
 class Instruments:
     """All instruments of a market, found by free text."""
@@ -57,18 +64,40 @@ class Instruments:
         self._by_key: dict[str, tuple[Instrument, ...]] = {}
         for instrument in instruments:
             self._by_symbol[instrument.symbol] = instrument
-            for key in dict.fromkeys(_key(word) for word in _words_for(instrument)):
+            for key in dict.fromkeys(key_of(word) for word in _words_for(instrument)):
                 self._by_key[key] = (*self._by_key.get(key, ()), instrument)
 
     def __iter__(self) -> Iterator[Instrument]:
         return iter(self._by_symbol.values())
 
     def find(self, query: str) -> Instrument | Ambiguous | Unknown:
-        key = _key(query)
-        for stem in _stems(key, _MOST_ENDINGS):
+        for stem in stems_of(query):
             if found := self._by_key.get(stem):
                 return found[0] if len(found) == 1 else Ambiguous(found)
-        return Unknown(self._near(key))
+        return Unknown(self._near(key_of(query)))
+
+    def split(self, query: str) -> tuple[str, ...]:
+        """The names in a text that is nothing but names: "apple tesla" are two. Empty when a word is left over.
+
+        Left-over words are not passed over: whoever asks for 카카오 페이 must not be told the price of 카카오.
+        """
+        words = [word for word in re.split(r"[\s,;/]+", query) if word and word.casefold() not in _JOINTS]
+        return self._cut(tuple(words[:_MOST_WORDS])) if len(words) <= _MOST_WORDS else ()
+
+    def _cut(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The longest name first, and every word in some name."""
+        for size in range(len(words), 0, -1):
+            name, rest = " ".join(words[:size]), words[size:]
+            if not self._knows(name):
+                continue
+            if not rest:
+                return (name,)
+            if others := self._cut(rest):
+                return (name, *others)
+        return ()
+
+    def _knows(self, name: str) -> bool:
+        return any(stem in self._by_key for stem in stems_of(name))
 
     def _near(self, key: str) -> tuple[Instrument, ...]:
         alike = get_close_matches(key, self._by_key, n=5, cutoff=0.6)
@@ -82,7 +111,7 @@ def _words_for(instrument: Instrument) -> tuple[str, ...]:
     return (instrument.symbol, with_exchange, instrument.name_en, instrument.name_ko, *instrument.aliases)
 
 
-def _key(text: str) -> str:
+def key_of(text: str) -> str:
     """Spelling without what people vary: case, spaces, marks, full-width forms, decomposed Hangul."""
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
@@ -94,6 +123,11 @@ def _stems(key: str, endings_left: int) -> Iterator[str]:
         for ending in _ENDINGS:
             if key.endswith(ending) and key != ending:
                 yield from _stems(key.removesuffix(ending), endings_left - 1)
+
+
+def stems_of(text: str) -> Iterator[str]:
+    """The word as it is looked up, then without the endings people put on it, one after the other."""
+    return _stems(key_of(text), _MOST_ENDINGS)
 
 
 def _long_enough(key: str, known: str) -> bool:

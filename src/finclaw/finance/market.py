@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from hashlib import blake2b
 from typing import Protocol
 
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument, Instruments
 from finclaw.finance.listings import DEMO_LISTINGS, Listing
-from finclaw.finance.tick import to_tick
+from finclaw.finance.venue import VENUES, Opening, Session, Venue, opening, zone
+from finclaw.finance.wave import demo_price, demo_range, demo_volume
 from finclaw.kernel.port import Clock
 
 DEMO_SOURCE = "demo market"
@@ -18,12 +18,17 @@ DEMO_SOURCE = "demo market"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """One price in the instrument's currency, with the last price of the day before it."""
+    """One price in the instrument's currency, with the close of the session before it.
+
+    Outside trading hours the price stands still: it is the last close, and `as_of` is when that was.
+    """
 
     instrument: Instrument
     price: Decimal
     previous_close: Decimal
+    volume: int
     as_of: datetime
+    opening: Opening
     source: str
 
     @property
@@ -32,11 +37,29 @@ class Quote:
 
     @property
     def change_percent(self) -> Decimal:
-        return (self.change / self.previous_close * 100).quantize(Decimal("0.01"))
+        return percent(self.change, self.previous_close)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """What happened to a price in one piece of time. `ends` is the last minute that is in it."""
+
+    day: date
+    starts: datetime
+    ends: datetime
+    open: Decimal
+    high: Decimal
+    low: Decimal
+    close: Decimal
+    volume: int
+
+
+def percent(change: Decimal, base: Decimal) -> Decimal:
+    return (change / base * 100).quantize(Decimal("0.01"))
 
 
 class Market(Protocol):
-    """A source of prices. Who opens it closes it."""
+    """A source of prices. Who opens it closes it. Methods raise ToolError when there is no price to be had."""
 
     @property
     def source(self) -> str:
@@ -46,19 +69,37 @@ class Market(Protocol):
     @property
     def instruments(self) -> Instruments: ...
 
+    def now(self) -> datetime: ...
+
     async def quote(self, symbol: str) -> Quote:
-        """The latest price of an exact symbol. Raises ToolError when there is none to be had."""
+        """The latest price of an exact symbol."""
+        ...
+
+    async def close_before(self, symbol: str, day: date) -> tuple[datetime, Decimal]:
+        """The close of the last session before that day of the venue's calendar, and when it was."""
+        ...
+
+    async def closes(self, symbol: str, since: date) -> tuple[tuple[datetime, Decimal], ...]:
+        """The last price of every session from that day on, the running one included, oldest first."""
+        ...
+
+    async def daily(self, symbol: str, sessions: int) -> tuple[Bar, ...]:
+        """The last so many sessions, oldest first."""
+        ...
+
+    async def intraday(self, symbol: str, minutes: int) -> tuple[Bar, ...]:
+        """The running or last session in bars of so many minutes, oldest first."""
         ...
 
 
 class DemoMarket:
-    """It never closes, and its day ends at midnight UTC: when Seoul opens and New York has closed."""
-
     def __init__(self, clock: Clock, *, seed: int = 0, listings: Iterable[Listing] = DEMO_LISTINGS) -> None:
         self._clock = clock
         self._seed = seed
         self._listings = {listing.instrument.symbol: listing for listing in listings}
         self._instruments = Instruments(listing.instrument for listing in self._listings.values())
+        for venue in VENUES.values():  # better at start-up than in the middle of an answer
+            zone(venue.zone)
 
     @property
     def source(self) -> str:
@@ -68,43 +109,77 @@ class DemoMarket:
     def instruments(self) -> Instruments:
         return self._instruments
 
+    def now(self) -> datetime:
+        return self._clock.now().astimezone(UTC).replace(second=0, microsecond=0)
+
     async def quote(self, symbol: str) -> Quote:
-        listing = self._listings.get(symbol)
-        if listing is None:
-            raise ToolError(f"The demo market has no price for {symbol!r}. Ask for another instrument.")
-        minute = self._clock.now().astimezone(UTC).replace(second=0, microsecond=0)
-        midnight = minute.replace(hour=0, minute=0)
+        listing, venue = self._listed(symbol)
+        now = self.now()
+        past = venue.past(now)
+        session, before = next(past), next(past)
+        as_of = min(now, session.closes)
         return Quote(
             instrument=listing.instrument,
-            price=demo_price(self._seed, listing, minute),
-            previous_close=demo_price(self._seed, listing, midnight - timedelta(minutes=1)),
-            as_of=minute,
+            price=self._price(listing, as_of),
+            previous_close=self._price(listing, before.closes),
+            volume=demo_volume(self._seed, listing, session, as_of),
+            as_of=as_of,
+            opening=opening(venue, now),
             source=DEMO_SOURCE,
         )
 
+    async def close_before(self, symbol: str, day: date) -> tuple[datetime, Decimal]:
+        listing, venue = self._listed(symbol)
+        session = next(each for each in venue.past(self.now()) if each.day < day)
+        return session.closes, self._price(listing, session.closes)
 
-_WAVES = ((43_200, 90_000), (7_200, 40_000), (1_440, 22_000), (240, 9_000), (30, 3_000), (1, 500))
-"""Length in minutes and greatest height in millionths: a month's trend down to the flicker of a minute."""
+    async def closes(self, symbol: str, since: date) -> tuple[tuple[datetime, Decimal], ...]:
+        listing, venue = self._listed(symbol)
+        now = self.now()
+        found: list[tuple[datetime, Decimal]] = []
+        for session in venue.past(now):
+            if session.day < since:
+                break
+            ends = min(now, session.closes)
+            found.append((ends, self._price(listing, ends)))
+        return tuple(reversed(found))
 
-_MILLION = 1_000_000
+    async def daily(self, symbol: str, sessions: int) -> tuple[Bar, ...]:
+        listing, venue = self._listed(symbol)
+        now = self.now()
+        past = venue.past(now)
+        latest = [next(past) for _ in range(sessions)]
+        return tuple(self._bar(listing, each, each.opens, min(now, each.closes)) for each in reversed(latest))
 
+    async def intraday(self, symbol: str, minutes: int) -> tuple[Bar, ...]:
+        listing, venue = self._listed(symbol)
+        now = self.now()
+        session = next(venue.past(now))
+        end, step = min(now, session.closes), timedelta(minutes=minutes)
+        starts = [session.opens]
+        while starts[-1] + step < end:
+            starts.append(starts[-1] + step)
+        return tuple(self._bar(listing, session, each, min(each + step, end)) for each in starts)
 
-def demo_price(seed: int, listing: Listing, minute: datetime) -> Decimal:
-    """The price of that minute, on any machine and in any order of asking: whole numbers only until the last step."""
-    at = int(minute.timestamp()) // 60
-    symbol = listing.instrument.symbol
-    drift = sum(height * _wave(f"{seed}:{symbol}:{length}", length, at) // _MILLION for length, height in _WAVES)
-    price = listing.base * (_MILLION + drift * listing.swing // 100) / _MILLION
-    return to_tick(listing.instrument.exchange, price)
+    def _listed(self, symbol: str) -> tuple[Listing, Venue]:
+        listing = self._listings.get(symbol)
+        if listing is None:
+            raise ToolError(f"The demo market has no price for {symbol!r}. Ask for another instrument.")
+        return listing, VENUES[listing.instrument.exchange]
 
+    def _price(self, listing: Listing, minute: datetime) -> Decimal:
+        return demo_price(self._seed, listing, minute)
 
-def _wave(name: str, length: int, at: int) -> int:
-    """Between minus and plus one million: random at every multiple of `length`, smooth on the way to the next."""
-    knot, into = divmod(at, length)
-    before, after = _random(name, knot), _random(name, knot + 1)
-    return before + (after - before) * into * into * (3 * length - 2 * into) // length**3
-
-
-def _random(name: str, knot: int) -> int:
-    digest = blake2b(f"{name}:{knot}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) % (2 * _MILLION + 1) - _MILLION
+    def _bar(self, listing: Listing, session: Session, starts: datetime, ends: datetime) -> Bar:
+        low, high = demo_range(self._seed, listing, starts, ends)
+        volume = demo_volume(self._seed, listing, session, ends) - demo_volume(self._seed, listing, session, starts)
+        return Bar(
+            day=session.day,
+            starts=starts,
+            ends=ends,
+            open=self._price(listing, starts),
+            high=high,
+            low=low,
+            close=self._price(listing, ends),
+            volume=volume,
+        )

@@ -1,31 +1,37 @@
-"""The tool that tells a price."""
+"""The tool that tells a price, in another currency too if it is wanted."""
 
+from decimal import Decimal
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from finclaw.errors import ToolError
-from finclaw.finance.instrument import Ambiguous, Instrument, Unknown
+from finclaw.finance.convert import CurrencyCode, Leg, convert, rate_facts
 from finclaw.finance.market import Market, Quote
+from finclaw.finance.resolve import resolve
+from finclaw.finance.telling import identity, minute, money, plain_fact, price_fact, record, state
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 _DESCRIPTION = (
-    "The current price of one instrument (share, crypto currency or exchange rate), its previous close and the change "
-    "since. Call it once for each instrument asked about; calls may run side by side."
+    "The current price of one instrument (share, fund, index, crypto currency or exchange rate), its previous close, "
+    "the change since, and whether its market is open; outside trading hours the price is the last close. Call it once "
+    "for each instrument asked about; calls may run side by side."
 )
+
+SymbolName = Annotated[
+    str,
+    Meta(
+        description="Symbol or name, English or Korean, as the user wrote it: AAPL, Apple, 005930, 삼성전자, BTC.",
+        min_length=1,
+        max_length=80,
+    ),
+]
 
 
 class QuoteArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    symbol: Annotated[
-        str,
-        Meta(
-            description="Symbol or name, English or Korean, as the user wrote it: AAPL, Apple, 005930, 삼성전자, BTC.",
-            min_length=1,
-            max_length=80,
-        ),
-    ]
+    symbol: SymbolName
+    in_currency: Annotated[CurrencyCode | None, Meta(description="Also give the price in this currency.")] = None
 
 
 def quote_tool(market: Market) -> Tool:
@@ -33,67 +39,54 @@ def quote_tool(market: Market) -> Tool:
     async def quote(args: QuoteArguments, scope: ToolScope) -> ToolOutput:
         instrument = resolve(market, args.symbol)
         latest = await market.quote(instrument.symbol)
-        return ToolOutput(describe(latest), facts_of(latest))
+        wanted = args.in_currency
+        # A rate or an index has no price that could be paid in another currency.
+        if wanted is None or wanted == instrument.currency or instrument.kind in ("rate", "index"):
+            return ToolOutput(describe(latest), facts_of(latest))
+        value, legs = await convert(market, latest.price, instrument.currency, wanted)
+        return _in_another_currency(latest, wanted, money(value, wanted), legs)
 
     return quote
 
 
-def resolve(market: Market, query: str) -> Instrument:
-    """The one instrument that is meant. Raises ToolError with the candidates when that is not certain."""
-    found = market.instruments.find(query)
-    asked = query.strip().replace('"', "'")
-    match found:
-        case Instrument():
-            return found
-        case Ambiguous(candidates):
-            raise ToolError(f'"{asked}" may mean {_listed(candidates)}. Ask the user which one is meant.')
-        case Unknown(near) if near:
-            raise ToolError(f'No instrument is called "{asked}". Did you mean {_listed(near)}? Ask the user.')
-        case Unknown():
-            raise ToolError(f'No instrument is called "{asked}". Ask the user for its symbol or full name.')
-
-
 def describe(quote: Quote) -> str:
     """For the model: one thing a line, plain figures, nothing to misread."""
-    instrument = quote.instrument
-    return "\n".join(
-        (
-            f"symbol: {instrument.symbol}",
-            f"name: {instrument.name_en}",
-            f"name_ko: {instrument.name_ko}",
-            f"exchange: {instrument.exchange}",
-            f"currency: {instrument.currency}",
-            f"price: {quote.price}",
-            f"change: {quote.change:+}",
-            f"change_percent: {quote.change_percent:+}",
-            f"previous_close: {quote.previous_close}",
-            f"as_of: {quote.as_of.isoformat(timespec='minutes')}",
-            f"source: {quote.source}",
-        )
+    return record(
+        {
+            **identity(quote.instrument),
+            "price": quote.price,
+            "change": f"{quote.change:+}",
+            "change_percent": f"{quote.change_percent:+}",
+            "previous_close": quote.previous_close,
+            "volume": quote.volume or None,
+            "market": state(quote.opening),
+            "as_of": minute(quote.as_of),
+            "source": quote.source,
+        }
     )
 
 
 def facts_of(quote: Quote) -> tuple[Fact, ...]:
-    currency = quote.instrument.currency
-    figures = (
-        ("price", quote.price, "", currency),
-        ("change", quote.change, "", currency),
-        ("change_percent", quote.change_percent, "%", None),
-        ("previous_close", quote.previous_close, "", currency),
-    )
-    return tuple(
-        Fact(
-            subject=quote.instrument.symbol,
-            field=field,
-            value=value,
-            unit=unit,
-            currency=in_currency,
-            as_of=quote.as_of,
-            source=quote.source,
-        )
-        for field, value, unit, in_currency in figures
+    instrument, at, source = quote.instrument, quote.as_of, quote.source
+    volume = Decimal(quote.volume)
+    return (
+        price_fact(instrument, "price", quote.price, at, source),
+        price_fact(instrument, "change", quote.change, at, source),
+        plain_fact(instrument.symbol, "change_percent", quote.change_percent, "%", at, source),
+        price_fact(instrument, "previous_close", quote.previous_close, at, source),
+        *([plain_fact(instrument.symbol, "volume", volume, "pieces", at, source)] if volume else []),
     )
 
 
-def _listed(candidates: tuple[Instrument, ...]) -> str:
-    return " or ".join(f'"{each.title}" [{each.symbol}]' for each in candidates)
+def _in_another_currency(quote: Quote, wanted: str, value: Decimal, legs: tuple[Leg, ...]) -> ToolOutput:
+    rates = "".join(f"\nrate {leg.quote.instrument.symbol}: {leg.quote.price}" for leg in legs)
+    converted = Fact(
+        subject=quote.instrument.symbol,
+        field="price_in",
+        value=value,
+        currency=wanted,
+        as_of=max([quote.as_of, *(leg.quote.as_of for leg in legs)]),
+        source=quote.source,
+    )
+    text = f"{describe(quote)}\nprice in {wanted}: {value}{rates}"
+    return ToolOutput(text, (*facts_of(quote), converted, *rate_facts(legs)))

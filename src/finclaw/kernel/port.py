@@ -234,6 +234,10 @@ class Store(Inbox, ConversationStore, Outbox, Protocol):
 class Engine(Protocol):
     """Where a session's next turn runs."""
 
+    def expect(self, accepted: Accepted) -> None:
+        """Keep its place: nothing with a later ticket may run before it has been submitted and has ended."""
+        ...
+
     def submit(self, accepted: Accepted) -> None:
         """Take over an accepted message. Never raises, never waits."""
         ...

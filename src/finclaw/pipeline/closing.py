@@ -37,5 +37,5 @@ def _last_known(turn: TurnLog, call: ToolCall) -> ToolResult:
     if call.id in turn.heard:
         return turn.heard[call.id]
     if call.id in turn.begun:
-        return unknown_outcome(call)
+        return unknown_outcome(call.id, call.name)
     return ToolResult(call.id, call.name, ABORTED, status="skipped")

@@ -84,7 +84,7 @@ class Deliver:
             return await self._prepare(walk, reply, None)
         except Exception:  # a delivery layer is a stranger; the sender must be told all the same
             log.exception("a delivery layer failed on a notice; it goes out as it is")
-            return make_visible(reply, self._capabilities(walk))
+            return make_visible(reply, Capabilities())
 
     def _capabilities(self, walk: Walk) -> Capabilities:
         channel = self._channels.get(walk.inbound.channel)
@@ -101,7 +101,7 @@ class Deliver:
             inbound_id=claim.inbound_id,
             epoch=claim.epoch,
             status=status,
-            steps=sum(1 for message in turn.messages if message.role == "assistant"),
+            steps=len(turn.answers),
             events=turn.unlogged,
             outcome=outcome,
             units=units,

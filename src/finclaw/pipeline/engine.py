@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from contextvars import Context
+from typing import Final
 
 from finclaw.kernel.event import Emit, MessageAccepted
 from finclaw.kernel.log import log_ids
@@ -13,6 +14,9 @@ from finclaw.sessions.lane import Lanes
 
 log = logging.getLogger(__name__)
 
+LAST_WAIT: Final = 3.0
+"""Seconds in which a cancelled message must be off the road: enough to clean up, not to hold up the stop."""
+
 
 class LocalEngine:
     def __init__(self, pipeline: Pipeline, lanes: Lanes, emit: Emit) -> None:
@@ -22,6 +26,9 @@ class LocalEngine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[str, asyncio.Future[Outcome]] = {}
         self._stopped = False
+
+    def expect(self, accepted: Accepted) -> None:
+        self._lanes.expect(accepted.session, accepted.ticket)
 
     def submit(self, accepted: Accepted) -> None:
         """Called in order of tickets, straight from the commit: the lane knows the message before it moves."""
@@ -48,7 +55,8 @@ class LocalEngine:
         outcome: Outcome | None = None
         with log_ids(message=accepted.id, session=accepted.session):
             try:
-                outcome = await self._pipeline.handle(accepted)
+                async with self._pipeline.room_for(accepted):
+                    outcome = await self._pipeline.handle(accepted)
                 log.info("%s", outcome.kind, extra={"ms": outcome.duration_ms, "reason": outcome.reason})
             except Exception:  # it stays unfinished on disk, and the next start takes it up
                 log.exception("message %s could not be brought to an end", accepted.id)
@@ -90,6 +98,9 @@ class LocalEngine:
         left = list(self._tasks)
         for task in left:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        if left:
+            _, stuck = await asyncio.wait(left, timeout=LAST_WAIT)
+            for task in stuck:
+                log.error("%s ignores that the gateway stops and is left behind", task.get_name())
         for inbound_id in list(self._waiting):
             self.forget(inbound_id)

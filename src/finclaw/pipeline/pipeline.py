@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal
@@ -69,7 +70,17 @@ class Pipeline:
         self._channels = channels
         self._clock = clock
         self._emit = emit
+        self._last_try = asyncio.Lock()
         self._ring = compose("message", layers, self._road_to_outcome, Outcome)
+
+    def room_for(self, accepted: Accepted) -> AbstractAsyncContextManager[None]:
+        """Entered before `handle`. Messages on their last try go one after the other.
+
+        Whatever ran when the process died is a suspect; were two on their last try to run side by side, the one that
+        kills would take the other with it.
+        """
+        on_last_try = accepted.attempts > 0 and accepted.attempts + 1 >= self._settings.max_attempts
+        return self._last_try if on_last_try else nullcontext()
 
     async def handle(self, accepted: Accepted) -> Outcome:
         """See one accepted message through to its one recorded outcome. Only cancellation (a stop) gets out."""

@@ -15,6 +15,7 @@ class PipelineSettings:
     enable_ack: bool = True
     """Show a reaction and a typing sign while working, where the channel can."""
     command_prefix: Annotated[str, Meta(min_length=1, max_length=8)] = "/"
+    """What a command begins with, as in `/help`."""
     require_mention: bool = True
     """In groups and channels, answer only when we are mentioned."""
     max_attempts: Annotated[int, Meta(ge=1)] = 3

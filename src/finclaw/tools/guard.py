@@ -1,5 +1,7 @@
 """The last look at a tool's text before the model and the store get it."""
 
+from finclaw.kernel.text import whole_characters
+
 NO_RESULT = "[No result returned]"
 TRUNCATED = "\n[truncated]"
 
@@ -10,19 +12,7 @@ def guard_result(text: str | None, limit: int = 100_000) -> str:
     """Text that can be stored and sent, at most `limit` characters long. Guarding it again changes nothing."""
     if text is None:
         return NO_RESULT[:limit]
-    clean = _whole_characters(text.translate(_CONTROL))
+    clean = whole_characters(text.translate(_CONTROL))
     if len(clean) <= limit:
         return clean
     return (clean[: max(0, limit - len(TRUNCATED))] + TRUNCATED)[:limit]
-
-
-def _whole_characters(text: str) -> str:
-    """Halves of surrogate pairs, which JSON can smuggle in, joined to the character they mean or replaced by '�'.
-
-    UTF-8 has no halves: a lone one would break the commit, and a cut between two would make lone ones.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text

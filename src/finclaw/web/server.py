@@ -57,14 +57,22 @@ class WebServer:
 
 @asynccontextmanager
 async def serve_web(
-    gateway: Gateway, settings: WebSettings, token: Secret, *, sock: socket.socket | None = None
+    gateway: Gateway,
+    settings: WebSettings,
+    token: Secret,
+    *,
+    live: LiveStream | None = None,
+    sock: socket.socket | None = None,
 ) -> AsyncGenerator[WebServer]:
-    """Serve until the block ends; then take nothing new, let waiting clients go, and finish what is being answered."""
+    """Serve until the block ends; then take nothing new, let waiting clients go, and finish what is being answered.
+
+    A `live` stream that has observed the gateway from its start knows the messages it took up, too.
+    """
     sock = sock or listen(settings)
     server = WebServer(*sock.getsockname()[:2])
-    doors = Doors(gateway, settings, token)
+    doors = Doors(gateway, settings, token, live or LiveStream())
     runner = web.AppRunner(_application(server, doors), access_log=None, shutdown_timeout=5.0)
-    stop_observing = gateway.observe(doors.live.observe)
+    stop_observing = gateway.observe(doors.live.observe) if live is None else _nothing
     try:
         await runner.setup()
         await web.SockSite(runner, sock).start()
@@ -76,16 +84,20 @@ async def serve_web(
         sock.close()
 
 
+def _nothing() -> None:
+    """Whoever brought the stream ends its observing."""
+
+
 class Doors:
     """What the routes share: who guards them, what is streamed, and the sign that the server ends."""
 
-    def __init__(self, gateway: Gateway, settings: WebSettings, token: Secret) -> None:
+    def __init__(self, gateway: Gateway, settings: WebSettings, token: Secret, live: LiveStream) -> None:
         self.gateway = gateway
         self.token = token
         self.settings = settings
         self.stopping = asyncio.Event()
         self.keeper = Doorkeeper(token, _owner(settings), Throttle(SystemClock().monotonic))
-        self.live = LiveStream()
+        self.live = live
         self.api = Api(gateway, settings, self.stopping)
         self.streams = EventStreams(self.live, self.stopping)
         self.sockets = LiveSockets(gateway, self.live, self.keeper, self.stopping, settings.max_body)

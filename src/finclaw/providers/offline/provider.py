@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
 
 import msgspec
 
@@ -18,22 +16,13 @@ from finclaw.kernel.chunk import (
     Usage,
     UsageReport,
 )
+from finclaw.kernel.language import Language, language_of
 from finclaw.kernel.message import Message, Text, ToolCall, ToolResult
-from finclaw.providers.offline.answer import INTRODUCTION, NO_MARKET, UNFINISHED, answer
-from finclaw.providers.offline.question import Question, read_question
-
-QUOTE = "market__quote"
-"""The only tool it ever calls, whatever a message says."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """The last thing a person said, and what the tools have found about it since."""
-
-    question: Question
-    message_id: str
-    calls: tuple[ToolCall, ...]
-    results: tuple[ToolResult, ...]
+from finclaw.providers.offline.answer import answer, split_calls
+from finclaw.providers.offline.dialogue import Dialogue, read_dialogue
+from finclaw.providers.offline.plan import plan
+from finclaw.providers.offline.question import read_question
+from finclaw.providers.offline.sayings import SAYINGS
 
 
 class OfflineProvider:
@@ -57,33 +46,23 @@ class OfflineProvider:
 
 def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     """What to say, or which tools to call first. The same request always gets the same decision."""
-    exchange = _latest(request.messages)
-    question = exchange.question
-    if exchange.results:
-        asked = {call.id: str(call.args.get("symbol", "")) for call in exchange.calls}
-        return answer(question.language, exchange.results, asked)
-    if not question.names:
-        return INTRODUCTION[question.language]
-    if any(tool.name == QUOTE for tool in request.tools):
-        return tuple(_quote_call(exchange.message_id, name) for name in question.names)
-    return (NO_MARKET if request.tools else UNFINISHED)[question.language]
+    dialogue = read_dialogue(request.messages)
+    question = read_question(dialogue.now.text, _spoken(dialogue))
+    steps = plan(question, dialogue)
+    offered = {tool.name for tool in request.tools}
+    wanted = split_calls(dialogue.now) if dialogue.now.results else tuple(step.call for step in steps if step.call)
+    calls = tuple({call.id: call for call in wanted if call.name in offered}.values())
+    if calls:
+        return calls
+    if wanted and not dialogue.now.results:
+        return SAYINGS["no_tool" if request.tools else "unfinished"][question.language]
+    return answer(question.language, steps, dialogue.now)
 
 
-def _latest(messages: Sequence[Message]) -> Exchange:
-    calls: list[ToolCall] = []
-    results: list[ToolResult] = []
-    for message in reversed(messages):
-        if message.role == "user" and message.text:
-            return Exchange(read_question(message.text), message.id, tuple(calls), tuple(results))
-        calls[:0] = message.tool_calls
-        results[:0] = message.tool_results
-    return Exchange(read_question(""), "", tuple(calls), tuple(results))
-
-
-def _quote_call(message_id: str, name: str) -> ToolCall:
-    """Its id is made from the message and the name, so that a repeated request repeats it and nothing else does."""
-    digest = blake2b(f"{message_id}\n{name}".encode(), digest_size=8).hexdigest()
-    return ToolCall(f"call_{digest}", QUOTE, {"symbol": name})
+def _spoken(dialogue: Dialogue) -> Language:
+    """A message of tickers and figures alone is in the language of the one before it."""
+    has_words = re.search("[a-zㄱ-ㆎ가-힣]", dialogue.now.text)
+    return language_of(dialogue.now.text if has_words else dialogue.offered.text)
 
 
 # ── chunks ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,6 @@
 """Rows to nouns and back. Ids carry the database's name, so that those of two databases never meet."""
 
 import hashlib
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
@@ -11,9 +10,9 @@ from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.scope import Outcome
+from finclaw.kernel.text import whole_characters
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_HALF: Final = re.compile("[\ud800-\udfff]")
 _encoder: Final = msgspec.json.Encoder()
 
 read_inbound: Final = msgspec.json.Decoder(Inbound).decode
@@ -46,18 +45,13 @@ def write(noun: object) -> str:
 def _mended(value: Any) -> Any:
     match value:
         case str():
-            return mended(value)
+            return whole_characters(value)
         case dict():
             return {_mended(key): _mended(each) for key, each in cast("dict[Any, Any]", value).items()}
         case list() | tuple():
             return [_mended(each) for each in cast("list[Any]", value)]
         case _:
             return value
-
-
-def mended(text: str) -> str:
-    """The same text with every half of a character replaced."""
-    return text if text.isascii() else _HALF.sub("\ufffd", text)
 
 
 def read_messages(rows: list[str]) -> tuple[Message, ...]:

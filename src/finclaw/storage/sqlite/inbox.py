@@ -136,15 +136,13 @@ def counts(db: apsw.Connection) -> Counts:
         "SELECT count(*) FILTER (WHERE state = 'received'), count(*) FILTER (WHERE state != 'received') "
         "FROM inbound WHERE outcome IS NULL"
     ).fetchall()[0]
-    ended, dead = db.execute(
-        "SELECT count(*), count(*) FILTER (WHERE outcome ->> 'kind' IN ('failed', 'expired', 'dropped')) "
-        "FROM inbound WHERE outcome IS NOT NULL"
-    ).fetchall()[0]
+    dead = db.execute("SELECT count(*) FROM inbound WHERE outcome ->> 'kind' IN ('failed', 'expired', 'dropped')").get
+    messages = int(db.execute("SELECT count(*) FROM inbound").get)
     return Counts(
         sessions=int(db.execute("SELECT count(*) FROM session").get),
         waiting=int(waiting),
         running=int(running),
-        ended=int(ended),
+        ended=messages - int(waiting) - int(running),
         units_pending=int(db.execute("SELECT count(*) FROM unit WHERE state IN ('planned', 'sending', 'unknown')").get),
         dead_letters=int(dead),
         units_dead=int(db.execute("SELECT count(*) FROM unit WHERE state = 'dead'").get),

@@ -34,6 +34,7 @@ MIGRATIONS: Final = (
         ended_at INTEGER
     ) STRICT;
     CREATE INDEX inbound_open ON inbound (session, ticket) WHERE outcome IS NULL;
+    CREATE INDEX inbound_dead ON inbound (id) WHERE outcome ->> 'kind' IN ('failed', 'expired', 'dropped');
 
     CREATE TABLE turn (
         id INTEGER PRIMARY KEY REFERENCES inbound,  -- a turn is known by the message that began it

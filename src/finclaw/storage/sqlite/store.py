@@ -15,8 +15,9 @@ from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, Claim, Counts, Finish, InboundRecord, TurnRecord, Unit
 from finclaw.kernel.scope import Outcome
+from finclaw.kernel.text import whole_characters
 from finclaw.storage.sqlite import conversation, inbox, outbox
-from finclaw.storage.sqlite.codec import Ids, mended
+from finclaw.storage.sqlite.codec import Ids
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
 from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Work, Writer
 
@@ -143,7 +144,7 @@ class SqliteStore:
                 channel=accepted.inbound.channel,
                 account=accepted.inbound.account,
                 conversation=accepted.inbound.conversation,
-                outbound=replace(outbound, text=mended(outbound.text)),
+                outbound=replace(outbound, text=whole_characters(outbound.text)),
                 planned_at=now,
             )
             for seq, outbound in enumerate(outbounds)

@@ -1,0 +1,141 @@
+"""From the rounds of a run to the figures: medians of ours and of the reference, their ratio, and the goals."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from benchmarks.peers import OURS, REFERENCE
+
+Rounds = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
+"""Peer, then kind of measure (speed, memory, cold), then one result a round."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """`of` says what is bounded: our value itself, or its ratio to the reference."""
+
+    bound: float
+    of: Literal["ratio", "value"] = "ratio"
+    at_least: bool = False
+
+    def met(self, value: float | None, ratio: float | None) -> bool | None:
+        judged = ratio if self.of == "ratio" else value
+        if judged is None:
+            return None
+        return judged >= self.bound if self.at_least else judged <= self.bound
+
+    def __str__(self) -> str:
+        sign = "≥" if self.at_least else "≤"
+        return f"{sign} {self.bound:g}{'×' if self.of == 'ratio' else ''}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where a figure comes from: `kind` of measure, `path` into its result, and what it should be."""
+
+    figure: str
+    unit: str
+    kind: str
+    path: str
+    goal: Goal | None
+    meaning: str
+
+
+PLANS = (
+    Plan("cpu_plain", "ms", "speed", "plain_8.cpu_ms", Goal(0.45), "CPU of a plain turn, 8 in flight"),
+    Plan("cpu_plain_alone", "ms", "speed", "plain_1.cpu_ms", Goal(0.6), "CPU of a plain turn, alone"),
+    Plan("cpu_tool", "ms", "speed", "tool_8.cpu_ms", Goal(0.5), "CPU of a turn with one tool call, 8 in flight"),
+    Plan("cpu_tool_alone", "ms", "speed", "tool_1.cpu_ms", None, "CPU of a turn with one tool call, alone"),
+    Plan("cpu_first_token", "ms", "speed", "first_8.cpu_ms", Goal(0.6), "CPU before the first text, 8 in flight"),
+    Plan("cpu_first_token_alone", "ms", "speed", "first_1.cpu_ms", Goal(0.8), "CPU before the first text, alone"),
+    Plan("cpu_64", "ms", "speed", "plain_64.cpu_ms", None, "CPU of a plain turn, 64 in flight"),
+    Plan("cpu_64_paced", "ms", "speed", "paced_64.cpu_ms", Goal(0.5), "the same, 10 ms between chunks"),
+    Plan(
+        "us_per_history_message",
+        "µs",
+        "speed",
+        "history",
+        Goal(0.5, "value"),
+        "CPU a message of history, 10 to 5,000 messages",
+    ),
+    Plan(
+        "us_per_history_message_evicted",
+        "µs",
+        "speed",
+        "evicted",
+        Goal(2, "value"),
+        "the same, the conversation read from disk",
+    ),
+    Plan("kb_written", "kB", "speed", "plain_64.written_kb", Goal(20, "value"), "written to disk a turn, 64 in flight"),
+    Plan("kb_written_alone", "kB", "speed", "plain_1.written_kb", Goal(100, "value"), "written to disk a turn, alone"),
+    Plan("kb_written_at_10", "kB", "speed", "history_10.written_kb", None, "the same after 10 messages"),
+    Plan("kb_written_at_5000", "kB", "speed", "history_5000.written_kb", None, "the same after 5,000 messages"),
+    Plan("cold_cpu", "ms", "cold", "cpu_ms", Goal(600, "value"), "CPU from nothing to the first answer"),
+    Plan("rss", "MB", "cold", "rss_mb", Goal(60, "value"), "memory after it"),
+    Plan("kb_idle_session", "kB", "memory", "kb_idle_session", Goal(4, "value"), "memory a conversation, idle"),
+    Plan("kb_in_flight", "kB", "memory", "kb_in_flight", Goal(40, "value"), "memory a turn waiting for its model"),
+    Plan("files_a_session", "", "memory", "files_a_session", Goal(0.01, "value"), "open files a conversation"),
+    Plan(
+        "durable_turns_per_s",
+        "/s",
+        "speed",
+        "plain_64.turns_per_s",
+        Goal(200, "value", at_least=True),
+        "turns a second, 64 in flight (the reference keeps nothing)",
+    ),
+)
+
+
+def value_of(plan: Plan, rounds: Rounds, peer: str) -> float | None:
+    results = rounds.get(peer, {}).get(plan.kind, ())
+    values = [value for result in results if (value := read_value(result, plan.path)) is not None]
+    return statistics.median(values) if values else None
+
+
+def read_value(result: Mapping[str, Any], path: str) -> float | None:
+    """The number at a path like `plain_8.cpu_ms`; `history` and `evicted` are slopes between two lengths."""
+    if path in ("history", "evicted"):
+        long, short = read_value(result, f"{path}_5000.cpu_ms"), read_value(result, f"{path}_10.cpu_ms")
+        return None if long is None or short is None else (long - short) / 4990 * 1e3
+    found: Any = result
+    for part in path.split("."):
+        if part not in found:
+            return None
+        found = found[part]
+    return float(found)
+
+
+def figures(rounds: Rounds) -> list[dict[str, Any]]:
+    """What `latest.json` holds."""
+    rows: list[dict[str, Any]] = []
+    for plan in PLANS:
+        ours, reference = value_of(plan, rounds, OURS), value_of(plan, rounds, REFERENCE)
+        ratio = ours / reference if ours is not None and reference else None
+        rows.append(
+            {
+                "figure": plan.figure,
+                "ours": _round(ours),
+                "reference": _round(reference),
+                "ratio": _round(ratio),
+                "unit": plan.unit,
+            }
+        )
+    return rows
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def verdict(plan: Plan, row: Mapping[str, Any]) -> str:
+    if plan.goal is None:
+        return ""
+    met = plan.goal.met(row["ours"], row["ratio"])
+    return "missing" if met is None else "yes" if met else "no"
+
+
+def shown(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

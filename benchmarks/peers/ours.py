@@ -1,0 +1,100 @@
+"""FinClaw: the whole gateway as it is built for a real start, its state on the disk, every commit synced."""
+
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from benchmarks.peers.peer import ANSWER, DESCRIPTION, MODEL, QUESTION, QUOTE, First, Peer, data_directory, mock_url
+from finclaw import Inbound, Settings, ToolOutput, ToolScope, build, tool
+from finclaw.agent.settings import AgentSettings
+from finclaw.kernel.event import Event, TextStreamed
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.message import Append, Message, Source, Text
+from finclaw.kernel.secret import Secret
+from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.routing.session_key import session_key
+from finclaw.storage.sqlite import conversation as sqlite
+from finclaw.storage.sqlite.database import open_database
+
+AGENT = AgentSettings(model=f"anthropic/{MODEL}")
+
+
+class Arguments(Struct, frozen=True):
+    symbol: str
+
+
+@tool("get_quote", DESCRIPTION)
+async def get_quote(args: Arguments, scope: ToolScope) -> ToolOutput:
+    return ToolOutput(QUOTE)
+
+
+class QuoteExtension:
+    """The tool that every peer has."""
+
+    name = "bench"
+
+    def register(self, api: ExtensionApi) -> None:
+        api.tools.register(get_quote)
+
+
+class Finclaw(Peer):
+    async def setup(self) -> None:
+        self.waiting: dict[str, First] = {}
+        self.settings = Settings(state=data_directory() / "state", agent=AGENT)
+        self.house = AsyncExitStack()
+        provider = AnthropicProvider(mock_url(), Secret("x"))
+        self.app = await self.house.enter_async_context(
+            build(self.settings, provider=provider, extensions=[QuoteExtension()])
+        )
+        self.app.events.observe(self.observe)
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, TextStreamed) and (first := self.waiting.pop(event.session, None)) is not None:
+            first()
+
+    async def turn(self, conversation: str, text: str, first: First) -> str:
+        inbound = Inbound(text=text, conversation=conversation)
+        self.waiting[session_key(AGENT.name, inbound)] = first
+        outcome = await self.app.handle(inbound)
+        if outcome.kind != "answered":
+            raise RuntimeError(f"{outcome.kind}: {outcome.reason}")
+        return outcome.reply or ""
+
+    async def settle(self) -> None:
+        await self.app.idle()
+
+    async def evict(self) -> None:
+        """A new start on the same state: every conversation is on disk only."""
+        await self.close()
+        await self.setup()
+
+    async def close(self) -> None:
+        await self.house.aclose()
+
+    async def seed(self, conversation: str, messages: int) -> None:
+        """Written into the database as folded turns leave it, through a connection of its own."""
+        key = session_key(AGENT.name, Inbound(text="", conversation=conversation))
+        db = open_database(self.settings.state / "finclaw.db")
+        try:
+            with db:
+                db.execute("INSERT INTO session (key, version, created_at) VALUES (?, 1, 0)", (key,))
+                sqlite.fold(db, db.last_insert_rowid(), [Append(_message(each)) for each in range(messages)])
+        finally:
+            db.close()
+
+
+def _message(number: int) -> Message:
+    mine = number % 2 == 0
+    text = (QUESTION if mine else ANSWER) % (number // 2)
+    metadata = (
+        {} if mine else {"usage": {"input": 100, "output": 200, "cache_read": 0, "cache_write": 0}, "stop": "end"}
+    )
+    return Message(
+        id=f"{number:032x}",
+        role="user" if mine else "assistant",
+        blocks=(Text(text),),
+        source=Source("user", "local") if mine else Source("assistant", "0"),
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        metadata=metadata,
+    )

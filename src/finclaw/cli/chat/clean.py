@@ -1,0 +1,27 @@
+"""What may reach the terminal. A reply is a stranger's text: it must not move the cursor or repaint anything."""
+
+import re
+from typing import Final
+
+_SEQUENCES: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, erasing
+    r"|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC: titles, links, clipboards
+    r"|\x1b[ -/]*[0-~]"  # two or three characters: charsets, resets
+    r"|\x9b[0-?]*[ -/]*[@-~]"  # CSI again, as one C1 character
+)
+_BREAKS: Final = re.compile("\r\n|[\u0085\u2028\u2029]")
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1, but for tab and newline
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # marks that turn the direction, so that 100 could read 001
+)
+
+
+def clean(text: str) -> str:
+    """The text as it may be shown: newline and tab are the only controls left."""
+    return _HIDDEN.sub("", _SEQUENCES.sub("", _BREAKS.sub("\n", text)))
+
+
+def one_line(text: str, limit: int = 40) -> str:
+    """A short form for a line of ours: cleaned, without line breaks, cut at the limit."""
+    flat = " ".join(clean(text).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"

@@ -1,0 +1,80 @@
+"""What the chat hears, from whichever side: the link's news and the person's Ctrl-C, in one row."""
+
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from msgspec import Struct
+
+from finclaw.web.view import MessageView
+
+
+class Taken(Struct, frozen=True):
+    """The message is on the gateway's disk. `duplicate`: it had been before, so its events may have passed."""
+
+    message_id: str
+    inbound_id: str
+    duplicate: bool = False
+
+
+class Refused(Struct, frozen=True):
+    """The gateway did not take the message. `final`: sending it again will not help, so it is not."""
+
+    message_id: str
+    reason: str
+    final: bool
+
+
+class News(Struct, frozen=True):
+    """An event of the live stream."""
+
+    type: str
+    data: dict[str, Any]
+
+
+class Seen(Struct, frozen=True):
+    """A message looked up by its id, or the conversation's latest; None if there is none."""
+
+    view: MessageView | None
+
+
+class Connected(Struct, frozen=True):
+    pass
+
+
+class Lost(Struct, frozen=True):
+    """The gateway does not answer. `reason` says more where there is more to say."""
+
+    reason: str = ""
+
+
+class Interrupted(Struct, frozen=True):
+    """Ctrl-C while an answer was awaited."""
+
+
+Item = Taken | Refused | News | Seen | Connected | Lost | Interrupted
+
+
+class Feed:
+    """Filled from any thread and from signal handlers (`SimpleQueue.put` may interrupt itself); read by one."""
+
+    def __init__(self) -> None:
+        self._items: SimpleQueue[Item] = SimpleQueue()
+        self.on_news: Callable[[], None] | None = None
+        """Called, in the filling thread, after each item; an editor uses it to show news above its prompt."""
+
+    def put(self, item: Item) -> None:
+        self._items.put(item)
+        if (tell := self.on_news) is not None:
+            tell()
+
+    @property
+    def empty(self) -> bool:
+        return self._items.empty()
+
+    def get(self, seconds: float) -> Item | None:
+        """The next item; None if there is none within the seconds."""
+        try:
+            return self._items.get(timeout=seconds) if seconds > 0 else self._items.get_nowait()
+        except Empty:
+            return None

@@ -1,0 +1,98 @@
+"""A link to a gateway of our own: the house is built in this process, in a thread that belongs to its event loop.
+
+The other thread is the terminal's. The answer goes on being made while the person edits the next line.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any
+
+from finclaw.app import App, build
+from finclaw.channels.mailbox import MailboxChannel
+from finclaw.cli.chat.feed import Connected, Feed, News, Refused, Seen, Taken
+from finclaw.cli.chat.link import latest
+from finclaw.config.schema import Settings
+from finclaw.errors import FinclawError, SessionError, StoreFailed
+from finclaw.web.live import LiveStream
+from finclaw.web.principal import CHANNEL, OWNER, MessageBody, inbound
+from finclaw.web.view import message_view
+
+_AGAIN = 2.0
+
+
+class HereLink:
+    url: str | None = None
+
+    def __init__(self, settings: Settings, conversation: str, feed: Feed) -> None:
+        """Returns when the gateway has started; raises what kept it from starting."""
+        self.market: str = settings.market
+        self._settings = settings
+        self._conversation = conversation
+        self._feed = feed
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._app: Future[App] = Future()
+        self._thread = threading.Thread(target=self._run, name="chat gateway", daemon=True)
+        self._thread.start()
+        self._app.result()
+
+    def say(self, body: MessageBody) -> None:
+        self._start(self._say(body))
+
+    def look(self, inbound_id: str | None) -> None:
+        self._start(self._look(inbound_id))
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def _start(self, errand: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(errand, self._loop)
+
+    # ── in the gateway's thread ─────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            try:
+                runner.run(self._serve())
+            except BaseException as error:  # noqa: BLE001  whoever waits for the start must hear what became of it
+                if not self._app.done():
+                    self._app.set_exception(error)
+
+    async def _serve(self) -> None:
+        # The owner's own mailbox, as if it came by the API: the conversation is the same with and without a gateway.
+        async with build(self._settings, channels=(MailboxChannel(CHANNEL),)) as app:
+            live = LiveStream()
+            stop_observing = app.observe(live.observe)
+            following = asyncio.create_task(self._follow(live))
+            self._feed.put(Connected())
+            self._app.set_result(app)
+            await self._stop.wait()
+            stop_observing()
+            following.cancel()
+
+    async def _follow(self, live: LiveStream) -> None:
+        async for event in live.follow(OWNER.name, self._conversation, None):
+            self._feed.put(News(event.type, event.data))
+
+    async def _say(self, body: MessageBody) -> None:
+        while True:
+            try:
+                accepted = await self._app.result().accept(inbound(OWNER, body))
+                return self._feed.put(Taken(body.message_id, accepted.id, accepted.duplicate))
+            except StoreFailed as error:
+                self._feed.put(Refused(body.message_id, str(error), final=False))
+                await asyncio.sleep(_AGAIN)
+            except FinclawError as error:
+                return self._feed.put(Refused(body.message_id, str(error), final=True))
+
+    async def _look(self, inbound_id: str | None) -> None:
+        app = self._app.result()
+        try:
+            inbound_id = inbound_id or latest(await app.turns(500), self._settings, self._conversation)
+            record = await app.wait(inbound_id, 0) if inbound_id else None
+        except SessionError:
+            record = None
+        self._feed.put(Seen(message_view(record) if record else None))

@@ -1,0 +1,88 @@
+"""The way from the chat to a gateway: the one that runs, else one of our own in this process."""
+
+import time
+from collections.abc import Iterable
+from typing import Protocol
+
+from finclaw.cli.address import read_address
+from finclaw.cli.chat.feed import Feed
+from finclaw.config.schema import Settings
+from finclaw.errors import FinclawError, StateBusy
+from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.record import TurnRecord
+from finclaw.routing.session_key import session_key
+from finclaw.web.principal import OWNER, MessageBody, inbound
+
+PATIENCE = 3.0
+"""Seconds to wait for a state that is busy: most likely a gateway is starting, or a `finclaw ask` is at it."""
+
+
+class Link(Protocol):
+    """Nothing here waits: what comes of it is put into the feed."""
+
+    url: str | None
+    """Where the gateway is; None if it is this process."""
+    market: str
+
+    def say(self, body: MessageBody) -> None:
+        """Send until it is taken or refused for good, always under the same message id; in the order of calls."""
+        ...
+
+    def look(self, inbound_id: str | None) -> None:
+        """Look up one message, or (None) the latest of the conversation that was answered."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the gateway. One in this process is stopped, which may take seconds while it answers."""
+        ...
+
+
+def connect(settings: Settings, conversation: str, market: str | None, feed: Feed) -> Link:
+    """Raises FinclawError: the markets differ, the state is held by somebody who does not answer, …"""
+    clock = SystemClock()
+    give_up = clock.monotonic() + PATIENCE
+    while True:
+        link = _running(settings, conversation, market, feed)
+        if link is not None:
+            return link
+        try:
+            return _own(settings, conversation, feed)
+        except StateBusy as error:
+            if clock.monotonic() > give_up:
+                raise _held(settings) from error
+            time.sleep(0.1)
+
+
+def latest(turns: Iterable[TurnRecord], settings: Settings, conversation: str) -> str | None:
+    """The message that was answered last in the conversation, by its id."""
+    body = MessageBody(message_id="0", text="", conversation=conversation)
+    key = session_key(settings.agent.name, inbound(OWNER, body))
+    ours = [turn for turn in turns if turn.session == key]
+    return max(ours, key=lambda turn: turn.started_at).inbound_id if ours else None
+
+
+def _running(settings: Settings, conversation: str, market: str | None, feed: Feed) -> Link | None:
+    if read_address(settings.state) is None:
+        return None
+    from finclaw.cli.chat.remote import RemoteLink, find_client  # noqa: PLC0415  an HTTP client, if anybody listens
+
+    client = find_client(settings.state)
+    if client is None:
+        return None
+    running = client.status().market
+    if market is not None and running != market:
+        raise FinclawError(f"the gateway at {client.address.url} uses the {running} market; leave out --{market}")
+    return RemoteLink(settings, conversation, feed, client.address.url, running)
+
+
+def _own(settings: Settings, conversation: str, feed: Feed) -> Link:
+    from finclaw.cli.chat.here import HereLink  # noqa: PLC0415  the whole house; not needed to talk to a running one
+
+    return HereLink(settings, conversation, feed)
+
+
+def _held(settings: Settings) -> StateBusy:
+    return StateBusy(
+        f"another finclaw (a chat?) holds {settings.state}, and no gateway answers there; close it, "
+        "or run `finclaw serve` in its place: then several chats can share it"
+    )

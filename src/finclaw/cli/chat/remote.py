@@ -1,0 +1,189 @@
+"""A link to the running gateway: its live stream comes in by one thread, messages go out by another.
+
+Server-sent events and plain requests, with nothing but the standard library: a chat has to start fast. The stream is
+resumed behind the last event seen, and before every request the gateway proves itself again, because the port of one
+that died may be a stranger's by now.
+"""
+
+import http.client
+import socket
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from finclaw.cli.chat.feed import Connected, Feed, Lost, News, Refused, Seen, Taken
+from finclaw.cli.chat.link import latest
+from finclaw.cli.client import GatewayClient, find_gateway
+from finclaw.config.schema import Settings
+from finclaw.errors import ChannelError, ConfigError, FinclawError
+from finclaw.web.principal import MessageBody
+from finclaw.web.token import read_token
+from finclaw.web.view import AcceptedView, MessageView, TurnsView
+
+SILENCE = 45.0
+"""Seconds without a word, not even a keep-alive, after which the stream is given up."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_NOWHERE = "0"
+"""A place no gateway knows. It is answered with a reset, which tells us a place to go on from."""
+_AGAIN = (408, 425, 429)
+
+
+class GatewayRefused(ChannelError):
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.final = 400 <= status < 500 and status not in _AGAIN
+
+
+class ChatClient(GatewayClient):
+    """A gateway that has proved itself, and what a chat asks of it."""
+
+    def post(self, body: MessageBody) -> AcceptedView:
+        return self._call("POST", "/api/v1/messages", AcceptedView, msgspec.json.encode(body))
+
+    def message(self, inbound_id: str) -> MessageView:
+        return self._call("GET", f"/api/v1/messages/{inbound_id}", MessageView)
+
+    def turns(self) -> TurnsView:
+        return self._call("GET", "/api/v1/turns?limit=500", TurnsView)
+
+    @contextmanager
+    def stream(self, conversation: str, after: str) -> Generator[tuple[Iterable[bytes], Callable[[], None]]]:
+        """The lines of the live stream, and a way to end it from another thread."""
+        connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=SILENCE)
+        try:
+            path = "/api/v1/stream?" + urlencode({"conversation": conversation, "after": after})
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self._token.reveal()}"})
+            response = connection.getresponse()
+            if response.status != 200:
+                raise self._refusal(response.status, response.read())
+            yield response, lambda: _hang_up(connection)
+        finally:
+            connection.close()
+
+    def _refusal(self, status: int, content: bytes) -> FinclawError:
+        return GatewayRefused(str(super()._refusal(status, content)), status)
+
+
+def find_client(state: Path) -> ChatClient | None:
+    """Raises ConfigError when our token cannot be used."""
+    found = find_gateway(state)
+    token = None if found is None else read_token(state)
+    return None if found is None or token is None else ChatClient(found.address, token)
+
+
+class RemoteLink:
+    def __init__(self, settings: Settings, conversation: str, feed: Feed, url: str, market: str) -> None:
+        self.url: str | None = url
+        self.market = market
+        self._settings = settings
+        self._conversation = conversation
+        self._feed = feed
+        self._errands: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._begun = threading.Event()
+        self._closed = threading.Event()
+        self._hang_up: Callable[[], None] = _nothing
+        for work in (self._follow, self._run_errands):
+            threading.Thread(target=work, name=f"chat {work.__name__}", daemon=True).start()
+
+    def say(self, body: MessageBody) -> None:
+        self._errands.put(lambda: self._deliver(body))
+
+    def look(self, inbound_id: str | None) -> None:
+        self._errands.put(lambda: self._look_up(inbound_id))
+
+    def close(self) -> None:
+        self._closed.set()
+        self._begun.set()
+        self._errands.put(_nothing)
+        self._hang_up()
+
+    # ── in ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _follow(self) -> None:
+        after, pause = _NOWHERE, _FIRST_PAUSE
+        while not self._closed.is_set():
+            reason = ""
+            try:
+                client = find_client(self._settings.state)
+                if client is not None:
+                    with client.stream(self._conversation, after) as (lines, self._hang_up):
+                        self._feed.put(Connected())
+                        pause = _FIRST_PAUSE
+                        for place, news in events(lines):
+                            if after == _NOWHERE:
+                                self._begun.set()  # the first reset is where we come in, not news
+                            else:
+                                self._feed.put(news)
+                            after = place
+            except ConfigError as error:
+                reason = str(error)
+            except (OSError, http.client.HTTPException, msgspec.DecodeError, ValueError, AttributeError, ChannelError):
+                pass  # http.client has many ways to say that the line broke, more so when it is hung up on
+            self._feed.put(Lost(reason))
+            self._closed.wait(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run_errands(self) -> None:
+        self._begun.wait()  # a message that went out earlier could be answered before we listen
+        while not self._closed.is_set():
+            self._errands.get()()
+
+    def _deliver(self, body: MessageBody) -> None:
+        pause = _FIRST_PAUSE
+        while not self._closed.is_set():
+            try:
+                client = find_client(self._settings.state)
+                if client is not None:
+                    taken = client.post(body)
+                    return self._feed.put(Taken(body.message_id, taken.inbound_id, taken.duplicate))
+            except GatewayRefused as error:
+                self._feed.put(Refused(body.message_id, str(error), error.final))
+                if error.final:
+                    return None
+            except (ChannelError, ConfigError):
+                pass  # the follower says that the gateway is away; whether it took the message, sending again will tell
+            self._closed.wait(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+        return None
+
+    def _look_up(self, inbound_id: str | None) -> None:
+        view: MessageView | None = None
+        with suppress(ChannelError, ConfigError):  # whoever waits for it asks again
+            client = find_client(self._settings.state)
+            if client is not None:
+                inbound_id = inbound_id or latest(client.turns().items, self._settings, self._conversation)
+                view = client.message(inbound_id) if inbound_id else None
+        self._feed.put(Seen(view))
+
+
+def events(lines: Iterable[bytes]) -> Generator[tuple[str, News]]:
+    """Each event of a stream of server-sent events, with its id."""
+    fields: dict[bytes, bytes] = {}
+    for line in lines:
+        name, _, value = line.rstrip(b"\r\n").partition(b": ")
+        if name:
+            fields[name] = value
+        elif b"data" in fields:
+            data: dict[str, Any] = msgspec.json.decode(fields[b"data"], type=dict[str, Any])
+            yield fields.get(b"id", b"0").decode(), News(fields.get(b"event", b"").decode(), data)
+            fields = {}
+        else:
+            fields = {}
+
+
+def _hang_up(connection: http.client.HTTPConnection) -> None:
+    """Closing alone would leave a reader in another thread waiting."""
+    with suppress(OSError, AttributeError):  # the line may have broken already, and its socket be gone
+        connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,97 @@
+"""Draws on the terminal. The cursor always stands behind the answer so far; what is in progress stands below it.
+
+The status below is one line that never wraps, so erasing everything behind the cursor erases it. A preview that turns
+out differently is erased as a whole if it is still on the screen, and else marked as written anew.
+"""
+
+import os
+import shutil
+from typing import TextIO
+
+from finclaw.cli.chat.clean import clean
+from finclaw.cli.chat.width import cut, rows_down, wrap
+
+_TAB = " " * 4
+_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
+_ERASE_BEHIND = "\x1b[J"
+_ROOM_BELOW = "\x1bD\x1b[A"  # scrolls if the cursor is on the last row, and keeps its column
+_REMEMBER, _RETURN = "\x1b7", "\x1b8"
+
+
+class Screen:
+    def __init__(self, out: TextIO, environ: dict[str, str] | None = None) -> None:
+        environ = dict(os.environ) if environ is None else environ
+        self._out = out
+        self._moves = out.isatty() and environ.get("TERM", "dumb") != "dumb"
+        self._dims = self._moves and not environ.get("NO_COLOR")
+        self._shown = ""
+        self._status = ""
+
+    def line(self, text: str) -> None:
+        """A line of our own, between answers."""
+        self.status("")
+        if self._shown:
+            self._end_answer()
+        self._write(self._dim(self._fit(text)) + "\n")
+
+    def status(self, text: str) -> None:
+        """What is going on, until something else is drawn."""
+        if not self._moves or text == self._status:
+            return
+        self._write(_ERASE_BEHIND)
+        self._status = text
+        if text:
+            shown = self._dim(cut(" ".join(clean(text).split()), self._columns - 1))
+            if self._shown:
+                self._write(f"{_ROOM_BELOW}{_REMEMBER}\n{shown}{_RETURN}")
+            else:
+                self._write(f"{shown}\r")
+
+    def answer(self, text: str, rewritten: str) -> None:
+        """Make the answer so far read like this. `rewritten` marks a new version below one that cannot be erased."""
+        text = self._fit(text)
+        if text == self._shown:
+            return
+        self.status("")
+        if not text.startswith(self._shown):
+            self._take_back(rewritten)
+        self._write(text[len(self._shown) :])
+        self._shown = text
+
+    def end_answer(self) -> None:
+        self.status("")
+        self._end_answer()
+
+    def _end_answer(self) -> None:
+        if self._shown and not self._shown.endswith("\n"):
+            self._write("\n")
+        self._shown = ""
+
+    def _take_back(self, rewritten: str) -> None:
+        up = rows_down(self._shown, self._columns)
+        if self._moves and up < self._rows:
+            self._write("\r" + (f"\x1b[{up}A" if up else "") + _ERASE_BEHIND)
+            self._shown = ""
+        else:
+            self.line(rewritten)
+
+    def _fit(self, text: str) -> str:
+        if not self._moves:
+            return clean(text)
+        # Not into the last column: there terminals wait to wrap, and what is erased "behind" takes a character along.
+        return wrap(clean(text).replace("\t", _TAB), self._columns - 1)
+
+    def _dim(self, text: str) -> str:
+        return f"{_DIM}{text}{_PLAIN}" if self._dims and text else text
+
+    @property
+    def _columns(self) -> int:
+        return max(10, shutil.get_terminal_size().columns)
+
+    @property
+    def _rows(self) -> int:
+        return max(2, shutil.get_terminal_size().lines)
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()

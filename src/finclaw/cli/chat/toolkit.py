@@ -1,0 +1,73 @@
+"""The line editor on prompt_toolkit. It is an optional package, so it is loaded by name and met without its types."""
+
+import contextvars
+import importlib
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from finclaw.cli.chat.editor import PROMPT
+from finclaw.cli.chat.feed import Feed
+from finclaw.cli.chat.history import History
+
+
+class ToolkitEditor:
+    def __init__(self, history: History, feed: Feed, show_news: Callable[[], None]) -> None:
+        self.left = ""
+        self._history = history
+        self._feed = feed
+        self._show_news = show_news
+        self._toolkit: Any = importlib.import_module("prompt_toolkit")
+        self._recall: Any = importlib.import_module("prompt_toolkit.history").InMemoryHistory()
+        for line in history.lines:
+            self._recall.append_string(line)
+        self._session: Any = self._toolkit.PromptSession(
+            history=self._recall,
+            key_bindings=self._keys(),
+            multiline=True,
+            prompt_continuation=" " * len(PROMPT),
+            reserve_space_for_menu=0,
+            enable_suspend=True,
+        )
+
+    def read(self) -> str:
+        try:
+            return str(self._session.prompt(PROMPT, pre_run=self._listen))
+        except KeyboardInterrupt:
+            self.left = str(self._session.default_buffer.text)
+            raise
+        finally:
+            self._feed.on_news = None
+
+    def remember(self, text: str) -> None:
+        # The session keeps what was typed by itself; here it only has to outlive the chat.
+        self._history.add(text)
+
+    def _listen(self) -> None:
+        """While the prompt stands, news is shown above it, by the thread that draws the prompt."""
+        loop: AbstractEventLoop = self._session.app.loop
+        here = contextvars.copy_context()
+        show = partial(self._toolkit.application.run_in_terminal, self._show_news)
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(show, context=here.copy())
+
+        self._feed.on_news = tell
+        if not self._feed.empty:  # came while nobody listened
+            tell()
+
+    def _keys(self) -> Any:
+        """Enter sends; Alt-Enter begins a new line, and so does a line break in pasted text."""
+        keys: Any = importlib.import_module("prompt_toolkit.key_binding").KeyBindings()
+        keys.add("enter")(_send)
+        keys.add("escape", "enter")(_new_line)
+        return keys
+
+
+def _send(event: Any) -> None:
+    event.current_buffer.validate_and_handle()
+
+
+def _new_line(event: Any) -> None:
+    event.current_buffer.insert_text("\n")

@@ -1,0 +1,105 @@
+"""What the chat itself says, in English and in Korean. It speaks the language of the person's last line."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    waiting: str
+    looking_up: str
+    away: str
+    not_taken_yet: str
+    back_anew: str
+    answer_to: str
+    let_go: str
+    let_go_untaken: str
+    once_more: str
+    no_last: str
+    still_open: str
+    ended_as: str
+    refused: str
+    source: str
+    too_long: str
+    not_text: str
+    never_taken: str
+    finishing: str
+    rewritten: str
+
+
+ENGLISH: Final = Words(
+    waiting="…",
+    looking_up="… looking up {tool}",
+    away="the gateway does not answer, trying again; `finclaw serve` starts it",
+    not_taken_yet="the gateway could not take the message ({reason}); trying again",
+    back_anew="(the gateway started anew; the answer is being made again)",
+    answer_to="Answer to “{question}”:",
+    let_go="Not waiting any longer. The answer is still being made and will be kept: it is shown with your next "
+    "message, or type /last. Ctrl-C again leaves.",
+    let_go_untaken="Not waiting any longer. The gateway has not taken this message yet; it is sent as long as this "
+    "chat is open. Ctrl-C again leaves.",
+    once_more="Ctrl-C again, Ctrl-D or /quit leaves.",
+    no_last="There is no answer in this conversation yet.",
+    still_open="That message is still being answered; type /last again in a moment.",
+    ended_as="(the message ended as {outcome}{reason})",
+    refused="Not sent: {reason}",
+    source="source: {source}, as of {as_of}",
+    too_long="Not sent: a message may have {limit} bytes.",
+    not_text="Not sent: that was not UTF-8 text; check your terminal's character encoding.",
+    never_taken="Never taken by the gateway, so nobody will answer it: “{question}”",
+    finishing="(an answer is still being made: giving it a moment; Ctrl-C leaves now, and the next start takes it up)",
+    rewritten="(written anew:)",
+)
+
+KOREAN: Final = Words(
+    waiting="…",
+    looking_up="… {tool} 조회 중",
+    away="게이트웨이가 응답하지 않아 다시 연결하는 중 (`finclaw serve`로 시작)",
+    not_taken_yet="게이트웨이가 메시지를 받지 못했습니다({reason}). 다시 보내는 중",
+    back_anew="(게이트웨이가 다시 시작되어 답변을 새로 만들고 있습니다)",
+    answer_to="“{question}”에 대한 답변:",
+    let_go="더 기다리지 않습니다. 답변은 계속 작성되어 저장되며, 다음 메시지와 함께 또는 /last로 볼 수 있습니다. "
+    "Ctrl-C를 한 번 더 누르면 끝냅니다.",
+    let_go_untaken="더 기다리지 않습니다. 게이트웨이가 이 메시지를 아직 받지 못했으며, 대화창이 열려 있는 동안 계속 "
+    "보냅니다. Ctrl-C를 한 번 더 누르면 끝냅니다.",
+    once_more="끝내려면 Ctrl-C를 한 번 더 누르거나 Ctrl-D 또는 /quit을 입력하세요.",
+    no_last="이 대화에는 아직 답변이 없습니다.",
+    still_open="아직 답변을 작성하고 있습니다. 잠시 후 /last를 다시 입력해 주세요.",
+    ended_as="(메시지 처리 결과: {outcome}{reason})",
+    refused="보내지 못했습니다: {reason}",
+    source="출처: {source}, {as_of} 기준",
+    too_long="보내지 못했습니다: 메시지는 {limit}바이트까지 보낼 수 있습니다.",
+    not_text="보내지 못했습니다: UTF-8 텍스트가 아닙니다. 터미널의 문자 인코딩을 확인해 주세요.",
+    never_taken="게이트웨이가 받지 못해 답변되지 않을 메시지: “{question}”",
+    finishing="(답변을 작성하고 있어 잠시 기다립니다. Ctrl-C를 누르면 바로 끝내고 다음 시작 때 이어집니다)",
+    rewritten="(다시 작성됨:)",
+)
+
+_HANGUL: Final = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
+
+
+def has_hangul(text: str) -> bool:
+    return _HANGUL.search(text) is not None
+
+
+def words_for(text: str) -> Words:
+    return KOREAN if has_hangul(text) else ENGLISH
+
+
+def words_at_start(language: str) -> Words:
+    """By the environment's language, before anything was typed."""
+    return KOREAN if language.startswith("ko") else ENGLISH
+
+
+def greeting(market: str, url: str | None) -> tuple[str, ...]:
+    """Four lines, none wider than 80 columns."""
+    where = f"through the gateway at {url}" if url else "on its own: no `finclaw serve` is running"
+    return (
+        f"FinClaw chat, {where}",
+        "DEMO market: every price is made up. / 데모 시장: 모든 시세는 가상입니다."
+        if market == "demo"
+        else f"Market / 시장: {market}",
+        "Try / 예:  What is AAPL trading at?  ·  삼성전자 현재 주가 알려줘",
+        "/help commands/명령 · /last last answer/지난 답변 · /quit or Ctrl-D leave/끝",
+    )

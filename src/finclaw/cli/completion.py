@@ -1,0 +1,143 @@
+"""`finclaw completion`: a script for your shell, made from the commands themselves, so that it cannot forget one.
+
+The script holds all the words; pressing Tab starts no Python.
+"""
+
+import re
+from argparse import Action, Namespace
+from collections.abc import Iterator
+
+from finclaw.cli.parser import build_parser
+from finclaw.cli.usage import Parser
+
+_HOW = {
+    "bash": 'add this line to ~/.bashrc:  eval "$(finclaw completion bash)"',
+    "zsh": 'add this line to ~/.zshrc, after compinit:  eval "$(finclaw completion zsh)"',
+    "fish": "run:  finclaw completion fish > ~/.config/fish/completions/finclaw.fish",
+}
+
+
+def run(args: Namespace) -> int:
+    print(script(args.shell))
+    return 0
+
+
+def script(shell: str) -> str:
+    write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]
+    return "\n".join((f"# Completes finclaw in {shell}; {_HOW[shell]}", *write(build_parser())))
+
+
+def _values(option: Action) -> str:
+    """What follows an option: nothing, `dir`, `file`, some words, or `any`."""
+    if option.nargs == 0:
+        return ""
+    if option.choices:
+        return " ".join(map(str, option.choices))
+    return {"DIR": "dir", "FILE": "file"}.get(str(option.metavar), "any")
+
+
+def _names(parser: Parser) -> str:
+    return " ".join(name for option in parser.options for name in option.option_strings)
+
+
+def _all(parser: Parser) -> Iterator[Action]:
+    """Every option of every command that takes a value, once."""
+    seen: set[str] = set()
+    for command in parser.commands.values():
+        for option in command.options:
+            if _values(option) and option.option_strings[0] not in seen:
+                seen.add(option.option_strings[0])
+                yield option
+
+
+# ── bash ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _bash(parser: Parser) -> Iterator[str]:
+    complete = {"dir": "compgen -d --", "file": "compgen -f --", "any": "compgen -W '' --"}
+    yield "_finclaw() {"
+    yield "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= words= each IFS=$' \\n'"
+    # bash cuts --state=DIR in three
+    yield "  [[ $word == = ]] && word=''"
+    yield "  [[ $before == = ]] && before=${COMP_WORDS[COMP_CWORD-2]}"
+    yield '  for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do [[ $each != -* ]] && command=$each && break; done'
+    yield "  case $before in"
+    for option in _all(parser):
+        how = complete.get(_values(option), f"compgen -W '{_values(option)}' --")
+        yield f"    {'|'.join(option.option_strings)}) IFS=$'\\n'; COMPREPLY=($({how} \"$word\")); return;;"
+    yield "  esac"
+    yield "  case $command in"
+    yield f"    '') words='{' '.join(parser.commands)} {_names(parser)}';;"
+    for name, command in parser.commands.items():
+        yield f"    {name}) words='{' '.join((*command.words, _names(command)))}';;"
+    yield "  esac"
+    yield '  COMPREPLY=($(compgen -W "$words" -- "$word"))'
+    yield "}"
+    yield "complete -o filenames -F _finclaw finclaw"
+
+
+# ── zsh ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _zsh(parser: Parser) -> Iterator[str]:
+    yield "_finclaw() {"
+    yield "  local -a commands=("
+    yield from (f"    {_quoted(f'{name}:{_about(command)}')}" for name, command in parser.commands.items())
+    yield "  )"
+    yield "  if (( CURRENT == 2 )); then"
+    yield f"    _describe command commands; compadd -- {_names(parser)}; return"
+    yield "  fi"
+    yield "  local command=$words[2]; shift words; (( CURRENT-- ))"
+    yield "  case $command in"
+    for name, command in parser.commands.items():
+        specs = [spec for option in command.options for spec in _zsh_option(option)]
+        if command.words:
+            specs.append(_quoted(f"1:choice:({' '.join(command.words)})"))
+        yield f"    {name}) _arguments {' '.join(specs)};;"
+    yield "  esac"
+    yield "}"
+    yield "compdef _finclaw finclaw"
+
+
+def _zsh_option(option: Action) -> Iterator[str]:
+    about = re.sub(r"([\[\]:])", r"\\\1", option.help or "")
+    after = {"": "", "dir": ":DIR:_files -/", "file": ":FILE:_files", "any": f":{option.metavar}: "}
+    values = _values(option)
+    for name in option.option_strings:
+        yield _quoted(f"{name}[{about}]{after.get(values, f':value:({values})')}")
+
+
+# ── fish ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fish(parser: Parser) -> Iterator[str]:
+    first = "test (count (commandline -opc)) -eq 1"
+    yield "complete -c finclaw -f"
+    for name, command in parser.commands.items():
+        yield f"complete -c finclaw -n '{first}' -a {name} -d {_fish_quoted(_about(command))}"
+    yield from (_fish_option(first, option) for option in parser.options)
+    for name, command in parser.commands.items():
+        here = f'test (commandline -opc)[2] = "{name}" 2>/dev/null'
+        yield from (_fish_option(here, option) for option in command.options)
+        if command.words:
+            yield f"complete -c finclaw -n '{here}' -a '{' '.join(command.words)}'"
+
+
+def _fish_option(when: str, option: Action) -> str:
+    names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.option_strings)
+    values = _values(option)
+    how = {"": "", "dir": " -xa '(__fish_complete_directories)'", "file": " -rF", "any": " -x"}
+    takes, about = how.get(values, f" -xa '{values}'"), _fish_quoted(option.help or "")
+    return f"complete -c finclaw -n '{when}' {names}{takes} -d {about}"
+
+
+def _about(command: Parser) -> str:
+    return (command.description or "").removesuffix(".")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _fish_quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

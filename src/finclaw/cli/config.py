@@ -1,0 +1,96 @@
+"""`finclaw config`: is what was set valid, and what does it come to?"""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from finclaw.config.describe import DEFAULT, Effective, effective
+from finclaw.config.fill import BadSettings
+from finclaw.config.load import HOME, Gathered, gather
+from finclaw.errors import ConfigError
+
+
+def run(args: Namespace) -> int:
+    return _check(args) if args.what == "check" else _show(args)
+
+
+def problems(args: Namespace) -> tuple[str, ...]:
+    """Everything that is wrong with the settings. It changes nothing."""
+    try:
+        _gather(args).settings()
+    except BadSettings as error:
+        return error.problems
+    except ConfigError as error:
+        return (str(error),)
+    return ()
+
+
+def _gather(args: Namespace) -> Gathered:
+    return gather(state=args.state, config=args.config, environ=os.environ)
+
+
+def _check(args: Namespace) -> int:
+    found = problems(args)
+    if args.json:
+        print(msgspec.json.encode({"valid": not found, "problems": found}).decode())
+    elif found:
+        print("\n".join(found))
+    else:
+        print(_praise(_gather(args).file))
+    return 1 if found else 0
+
+
+def _praise(file: Path) -> str:
+    if file.exists():
+        return f"{file} is valid"
+    return f"there is no {file}, and none is needed; `finclaw init` writes one with every setting explained"
+
+
+def _show(args: Namespace) -> int:
+    gathered = _gather(args)
+    shown = tuple(effective(gathered.settings(), gathered.tree, {"state": _origin_of_state(args)}))
+    print(_as_json(shown) if args.json else _in_words(shown))
+    return 0
+
+
+def _origin_of_state(args: Namespace) -> str:
+    if args.state is not None:
+        return "the command line"
+    return HOME if os.environ.get(HOME) else DEFAULT
+
+
+def _as_json(shown: Iterable[Effective]) -> str:
+    rows = {
+        each.setting.key: {
+            "value": _plain(each.value),
+            "origin": each.origin,
+            "default": _plain(each.setting.default),
+            "takes": each.setting.takes,
+            "doc": each.setting.doc,
+        }
+        for each in shown
+    }
+    return msgspec.json.encode(rows).decode()
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value
+
+
+def _in_words(shown: tuple[Effective, ...]) -> str:
+    values = [f"{each.setting.key} = {_value(each.value)}" for each in shown]
+    width = min(max(map(len, values)), 44)
+    dim, plain = ("\x1b[2m", "\x1b[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
+    lines: list[str] = []
+    for each, value in zip(shown, values, strict=True):
+        lines.append(f"{value:<{width}}  {each.origin}")
+        lines.append(f"{dim}    {each.setting.doc}{plain}")
+    return "\n".join(lines)
+
+
+def _value(value: object) -> str:
+    return str(value) if isinstance(value, Path) else msgspec.json.encode(value).decode()

@@ -1,0 +1,75 @@
+"""`finclaw doctor`: look at everything an operator could have wrong, and say what to do. It changes nothing.
+
+It takes no lock, wakes no message and makes no directory, so it may be run at any time, beside a gateway or before
+there is anything at all.
+"""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+
+import msgspec
+
+from finclaw.cli import doctor_disk, doctor_gateway, doctor_machine, doctor_state
+from finclaw.cli.config import problems
+from finclaw.cli.doctor_database import check_database
+from finclaw.cli.finding import Finding, bad, ok
+from finclaw.cli.options import settings_from
+from finclaw.config.load import state_directory
+from finclaw.config.schema import Settings
+from finclaw.errors import ConfigError
+
+_COLOURS = {"ok": "32", "warn": "33", "bad": "31"}
+
+
+def run(args: Namespace) -> int:
+    findings: list[Finding] = []
+    for finding in _look(args):
+        findings.append(finding)
+        if not args.json:
+            print(_line(finding), flush=True)  # some of it takes a moment; nobody should stare at nothing
+    healthy = all(finding.level != "bad" for finding in findings)
+    print(msgspec.json.encode({"healthy": healthy, "findings": findings}).decode() if args.json else _sum(findings))
+    return 0 if healthy else 1
+
+
+def _look(args: Namespace) -> Iterator[Finding]:
+    yield from doctor_machine.checks()
+    yield from _settings(args)
+    try:
+        state = state_directory(args.state, os.environ)
+    except ConfigError as error:
+        yield bad("state", str(error))
+        return
+    yield from doctor_state.checks(state)
+    yield from doctor_disk.checks(state)
+    yield check_database(state)
+    yield from doctor_gateway.checks(state, _valid(args))
+
+
+def _settings(args: Namespace) -> Iterator[Finding]:
+    found = problems(args)
+    yield from (bad("settings", problem) for problem in found)
+    if not found:
+        yield ok("settings", f"valid; market {settings_from(args).market}")
+
+
+def _valid(args: Namespace) -> Settings | None:
+    return None if problems(args) else settings_from(args)
+
+
+def _line(finding: Finding) -> str:
+    level = f"{finding.level:<5}"
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        level = f"\x1b[{_COLOURS[finding.level]}m{level}\x1b[0m"
+    return f"{level} {finding.check:<12} {finding.line}"
+
+
+def _sum(findings: list[Finding]) -> str:
+    count = {level: sum(finding.level == level for finding in findings) for level in ("ok", "warn", "bad")}
+    if count["bad"]:
+        return f"{count['bad']} bad, {count['warn']} to think about, {count['ok']} ok: begin with the first bad one"
+    if count["warn"]:
+        return f"nothing is bad; {count['warn']} to think about, {count['ok']} ok"
+    return f"all {count['ok']} ok"

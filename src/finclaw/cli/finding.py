@@ -1,0 +1,30 @@
+"""What the doctor found in one place: how bad it is, and what to do."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Level = Literal["ok", "warn", "bad"]
+
+
+class Finding(Struct, frozen=True):
+    check: str
+    level: Level
+    says: str
+    advice: str = ""
+
+    @property
+    def line(self) -> str:
+        return f"{self.says}; {self.advice}" if self.advice else self.says
+
+
+def ok(check: str, says: str) -> Finding:
+    return Finding(check, "ok", says)
+
+
+def warn(check: str, says: str, advice: str = "") -> Finding:
+    return Finding(check, "warn", says, advice)
+
+
+def bad(check: str, says: str, advice: str = "") -> Finding:
+    return Finding(check, "bad", says, advice)

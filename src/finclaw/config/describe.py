@@ -1,0 +1,94 @@
+"""What every setting is, in the words of the schema itself: its value, where that came from, and its docstring.
+
+A docstring under a field is nothing that Python keeps, so it is read from the source: words in one place only.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any, get_args, get_type_hints
+
+from finclaw.config.given import Tree
+from finclaw.config.words import expected
+from finclaw.kernel.secret import Secret
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    path: tuple[str, ...]
+    default: object
+    doc: str
+    takes: str
+    """What may be written there, in words."""
+    is_secret: bool
+
+    @property
+    def key(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    setting: Described
+    value: object
+    """What counts; of a secret only whether there is one."""
+    origin: str
+
+
+def describe(schema: type, above: tuple[str, ...] = ()) -> Iterator[Described]:
+    """Every single setting of a schema, in the order in which it is written down there."""
+    kinds = get_type_hints(schema, include_extras=True)
+    for field in fields(schema):
+        kind: Any = kinds[field.name]
+        if is_dataclass(kind):
+            yield from describe(kind, (*above, field.name))  # pyright: ignore[reportArgumentType]
+        else:
+            default = None if field.default is MISSING else field.default
+            doc = docs(schema).get(field.name, "")
+            is_secret = kind is Secret or Secret in get_args(kind)
+            yield Described((*above, field.name), default, doc, expected(kind), is_secret)
+
+
+def effective(settings: object, tree: Tree, fixed: Mapping[str, str]) -> Iterator[Effective]:
+    """Every setting as it counts. `fixed` tells the origin of what is not the tree's business."""
+    for setting in describe(type(settings)):
+        value: Any = settings
+        for name in setting.path:
+            value = getattr(value, name)
+        if setting.is_secret:
+            value = "not set" if value is None else "set, not shown"
+        yield Effective(setting, value, fixed.get(setting.key) or _origin(tree, setting.path))
+
+
+@cache
+def docs(schema: type) -> Mapping[str, str]:
+    """The docstring under each field, on one line. Empty where the source was not installed with the program."""
+    try:
+        source = textwrap.dedent(inspect.getsource(schema))
+    except OSError:
+        return {}
+    body = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)).body
+    found: dict[str, str] = {}
+    for field, below in pairwise(body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = " ".join(text.split())
+            case _:
+                pass
+    return found
+
+
+def _origin(tree: Tree, path: tuple[str, ...]) -> str:
+    for name in path[:-1]:
+        below = tree.get(name)
+        if below is None or below.section is None:
+            return DEFAULT
+        tree = below.section
+    given = tree.get(path[-1])
+    return given.where if given is not None else DEFAULT

@@ -1,0 +1,163 @@
+"""Price alerts: set, listed, removed. They live in this process only, and every answer about them says so."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, structs
+
+from finclaw.errors import ToolError
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market import Market, Quote
+from finclaw.finance.quote import SymbolName
+from finclaw.finance.resolve import resolve
+from finclaw.finance.telling import USER, identity, minute, price_fact, record
+from finclaw.finance.tick import tick_size
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.port import Tool, ToolOutput, ToolScope
+from finclaw.tools.define import tool
+
+MOST = 20
+
+Side = Literal["above", "below"]
+
+_NOTE = (
+    "Alerts are kept only until the gateway stops, and nobody is messaged by them yet: their state is told when the "
+    "user asks for the list. Say so."
+)
+_ADD = f"Sets a price alert in the instrument's own currency. {_NOTE} Repeat back exactly what was set."
+_LIST = f"The person's price alerts, with the current price and whether each is reached. {_NOTE}"
+_REMOVE = "Removes the person's price alerts on one instrument, at one price if given, or all of them."
+
+Threshold = Annotated[str, Meta(description="Plain digits: 80000, 250.50", pattern=r"^\d{1,12}(\.\d{1,8})?$")]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    instrument: Instrument
+    side: Side
+    price: Decimal
+    since: datetime
+
+    def reached(self, price: Decimal) -> bool:
+        return price >= self.price if self.side == "above" else price <= self.price
+
+
+class WrongCurrency(ToolError):
+    """The threshold was given in another currency than the instrument trades in. Suggestion: that one."""
+
+
+class ImpossiblePrice(ToolError):
+    """Between two steps of its exchange, or nothing at all: it would never be reached."""
+
+
+class TooManyAlerts(ToolError):
+    pass
+
+
+class AddArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    symbol: SymbolName
+    price: Threshold
+    currency: Annotated[str | None, Meta(description="As the user said it, so that a mix-up is noticed.")] = None
+    side: Annotated[Side | None, Meta(description="Leave it out to mean: from where the price is now.")] = None
+
+
+class ListArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class RemoveArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    symbol: SymbolName | None = None
+    price: Threshold | None = None
+    all: bool = False
+
+
+class Alerts:
+    """Everybody's alerts. Those of one person in one conversation are theirs alone."""
+
+    def __init__(self, market: Market) -> None:
+        self._market = market
+        self._kept: dict[tuple[str, str], tuple[Alert, ...]] = {}
+
+    def tools(self) -> tuple[Tool, ...]:
+        add = tool("alert__add", _ADD, group="finance", parallel_safe=False)(self._add)
+        show = tool("alert__list", _LIST, group="finance")(self._list)
+        remove = tool("alert__remove", _REMOVE, group="finance", parallel_safe=False)(self._remove)
+        return (add, show, remove)
+
+    async def _add(self, args: AddArguments, scope: ToolScope) -> ToolOutput:
+        instrument = resolve(self._market, args.symbol)
+        quote = await self._market.quote(instrument.symbol)
+        price = _threshold(instrument, args)
+        side = args.side or ("above" if price > quote.price else "below")
+        alert = Alert(instrument, side, price, self._market.now())
+        mine = self._mine(scope)
+        # A call that is run again after a crash, or a wish told twice, leaves one alert.
+        if not any(replace(each, since=alert.since) == alert for each in mine):
+            if len(mine) >= MOST:
+                raise TooManyAlerts(f"There are {MOST} alerts already. Ask the user which one to remove.")
+            self._kept[_whose(scope)] = (*mine, alert)
+        return _told("set", [(alert, quote)])
+
+    async def _list(self, args: ListArguments, scope: ToolScope) -> ToolOutput:
+        return _told("kept", [(each, await self._market.quote(each.instrument.symbol)) for each in self._mine(scope)])
+
+    async def _remove(self, args: RemoveArguments, scope: ToolScope) -> ToolOutput:
+        if args.symbol is None and not args.all:
+            raise ToolError("Say which alert: an instrument, or all. Ask the user.")
+        instrument = resolve(self._market, args.symbol) if args.symbol else None
+        price = Decimal(args.price) if args.price else None
+        mine = self._mine(scope)
+        gone = [
+            each
+            for each in mine
+            if (instrument is None or each.instrument == instrument) and (price is None or each.price == price)
+        ]
+        self._kept[_whose(scope)] = tuple(each for each in mine if each not in gone)
+        return _told("removed", [(each, await self._market.quote(each.instrument.symbol)) for each in gone])
+
+    def _mine(self, scope: ToolScope) -> tuple[Alert, ...]:
+        return self._kept.get(_whose(scope), ())
+
+
+def _threshold(instrument: Instrument, args: AddArguments) -> Decimal:
+    price, currency = Decimal(args.price), instrument.currency
+    if args.currency not in (None, currency):
+        raise WrongCurrency(
+            f"{instrument.symbol} trades in {currency}. Ask for a price in {currency}.", suggestion=currency
+        )
+    if price <= 0 or price % tick_size(instrument.exchange, price, instrument.kind):
+        raise ImpossiblePrice(f"{price} is no price that {instrument.symbol} can have. Ask the user for another.")
+    return price
+
+
+def _whose(scope: ToolScope) -> tuple[str, str]:
+    return scope.session, scope.sender.id
+
+
+def _told(what: str, alerts: list[tuple[Alert, Quote]]) -> ToolOutput:
+    texts = [record({"alerts": what, "note": "kept until the gateway stops"}) if alerts else f"alerts: {what}, none"]
+    facts: list[Fact] = []
+    for place, (alert, quote) in enumerate(alerts):
+        instrument = alert.instrument
+        reached = alert.reached(quote.price)
+        texts.append(
+            record(
+                {
+                    **identity(instrument),
+                    "alert": f"{alert.side} {alert.price}",
+                    "side": alert.side,
+                    "reached": "yes" if reached else "no",
+                    "price": quote.price,
+                    "as_of": minute(quote.as_of),
+                    "source": quote.source,
+                }
+            )
+        )
+        # Two alerts on one instrument are two subjects, or their thresholds would be one fact with two values.
+        subject = f"{instrument.symbol}#{place}"
+        threshold = price_fact(instrument, "threshold", alert.price, alert.since, USER)
+        price = price_fact(instrument, "price", quote.price, quote.as_of, quote.source)
+        facts += [structs.replace(threshold, subject=subject), structs.replace(price, subject=subject)]
+    return ToolOutput("\n\n".join(texts), tuple(facts))

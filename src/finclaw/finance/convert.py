@@ -1,0 +1,114 @@
+"""Money in another currency, and the tool that tells it. The rates used are told with the result."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from finclaw.errors import ToolError
+from finclaw.finance.market import Market, Quote
+from finclaw.finance.telling import USER, minute, money, record
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.port import Tool, ToolOutput, ToolScope
+from finclaw.tools.define import tool
+
+CurrencyCode = Literal["USD", "KRW", "EUR", "JPY", "GBP", "BTC", "ETH", "SOL", "XRP"]
+
+_COINS = ("BTC", "ETH", "SOL", "XRP")
+_PER_DOLLAR = ("KRW", "JPY")
+"""Rates that are quoted as so many for one dollar; the others are dollars for one."""
+
+_DESCRIPTION = (
+    "Converts an amount of money into another currency (USD, KRW, EUR, JPY, GBP, BTC, ETH, SOL, XRP). Gives the result "
+    "and every rate it used. Never convert by yourself."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One rate on the way, and whether it is multiplied with or divided by."""
+
+    quote: Quote
+    times: bool
+
+
+class SameCurrency(ToolError):
+    pass
+
+
+Amount = Annotated[
+    str, Meta(description="Plain digits, as the user gave it: 100, 2500.50", pattern=r"^\d{1,18}(\.\d{1,8})?$")
+]
+
+
+class ConvertArguments(Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    amount: Amount
+    from_: CurrencyCode
+    to: CurrencyCode
+
+
+def convert_tool(market: Market) -> Tool:
+    @tool("fx__convert", _DESCRIPTION, group="finance")
+    async def fx_convert(args: ConvertArguments, scope: ToolScope) -> ToolOutput:
+        amount = Decimal(args.amount)
+        if args.from_ == args.to:
+            raise SameCurrency(f"Both sides are {args.to}: nothing to convert. Ask the user for the other currency.")
+        value, legs = await convert(market, amount, args.from_, args.to)
+        result = coins(value) if args.to in _COINS else money(value, args.to)
+        as_of = max(leg.quote.as_of for leg in legs)
+        text = record(
+            {
+                "amount": f"{amount} {args.from_}",
+                "result": f"{result} {args.to}",
+                **{f"rate {leg.quote.instrument.symbol}": leg.quote.price for leg in legs},
+                "as_of": minute(as_of),
+                "source": market.source,
+            }
+        )
+        subject = f"{args.from_}/{args.to}"
+        given = Fact(subject=subject, field="amount", value=amount, currency=args.from_, as_of=as_of, source=USER)
+        told = Fact(subject=subject, field="result", value=result, currency=args.to, as_of=as_of, source=market.source)
+        return ToolOutput(text, (given, told, *rate_facts(legs)))
+
+    return fx_convert
+
+
+async def convert(market: Market, amount: Decimal, source: str, target: str) -> tuple[Decimal, tuple[Leg, ...]]:
+    """The amount in the other currency, not rounded, by way of the dollar, with the rates in their order."""
+    legs = (*await _dollars_for(market, source), *(_reversed(leg) for leg in await _dollars_for(market, target)))
+    for leg in legs:
+        amount = amount * leg.quote.price if leg.times else amount / leg.quote.price
+    return amount, legs
+
+
+def rate_facts(legs: tuple[Leg, ...]) -> tuple[Fact, ...]:
+    return tuple(
+        Fact(
+            subject=leg.quote.instrument.symbol,
+            field="rate",
+            value=leg.quote.price,
+            currency=leg.quote.instrument.currency,
+            as_of=leg.quote.as_of,
+            source=leg.quote.source,
+        )
+        for leg in legs
+    )
+
+
+def coins(value: Decimal) -> Decimal:
+    return value.quantize(Decimal("0.00000001"))
+
+
+async def _dollars_for(market: Market, currency: str) -> tuple[Leg, ...]:
+    if currency == "USD":
+        return ()
+    if currency in _COINS:
+        return (Leg(await market.quote(f"{currency}-USD"), times=True),)
+    if currency in _PER_DOLLAR:
+        return (Leg(await market.quote(f"USD/{currency}"), times=False),)
+    return (Leg(await market.quote(f"{currency}/USD"), times=True),)
+
+
+def _reversed(leg: Leg) -> Leg:
+    return Leg(leg.quote, not leg.times)

@@ -1,0 +1,62 @@
+"""From a person's word to the one instrument that is meant, or a refusal that names the candidates.
+
+The class of the refusal tells what is wrong. Its `suggestion` is for code to read: on the first line what was asked, on
+each further line a candidate. The message says the same for the model. A name that is not certain is never priced.
+"""
+
+from collections.abc import Iterable
+
+from finclaw.errors import ToolError
+from finclaw.finance.instrument import Ambiguous, Instrument, Unknown
+from finclaw.finance.market import Market
+
+
+class AmbiguousName(ToolError):
+    """Several instruments go by that name. A candidate is `symbol | name | Korean name`."""
+
+
+class UnknownName(ToolError):
+    """Nothing goes by that name. Candidates, if any, look alike; they are written as above."""
+
+
+class SeveralNames(ToolError):
+    """One name was wanted and several were given. The candidates are the single names."""
+
+
+def resolve(market: Market, query: str) -> Instrument:
+    """The one instrument that is meant. Raises AmbiguousName, UnknownName or SeveralNames."""
+    match market.instruments.find(query):
+        case Instrument() as found:
+            return found
+        case Ambiguous(candidates):
+            raise AmbiguousName(
+                f'"{_asked(query)}" may mean {_listed(candidates)}. Ask the user which one is meant.',
+                suggestion=_lines(query, map(_candidate, candidates)),
+            )
+        case Unknown(near):
+            raise _unknown(query, market.instruments.split(query), near)
+
+
+def _unknown(query: str, names: tuple[str, ...], near: tuple[Instrument, ...]) -> ToolError:
+    if len(names) > 1:
+        message = f'"{_asked(query)}" are several: {", ".join(names)}. Call once for each.'
+        return SeveralNames(message, suggestion=_lines(query, names))
+    advice = f"Did you mean {_listed(near)}? Ask the user." if near else "Ask the user for its symbol or full name."
+    message = f'No instrument is called "{_asked(query)}". {advice}'
+    return UnknownName(message, suggestion=_lines(query, map(_candidate, near)))
+
+
+def _asked(query: str) -> str:
+    return query.strip().replace('"', "'")
+
+
+def _listed(candidates: Iterable[Instrument]) -> str:
+    return " or ".join(f'"{each.title}" [{each.symbol}]' for each in candidates)
+
+
+def _candidate(instrument: Instrument) -> str:
+    return f"{instrument.symbol} | {instrument.name_en} | {instrument.name_ko}"
+
+
+def _lines(query: str, candidates: Iterable[str]) -> str:
+    return "\n".join((" ".join(query.split()), *candidates))

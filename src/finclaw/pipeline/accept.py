@@ -1,0 +1,30 @@
+"""Before the road: a message in the form in which it can be kept."""
+
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.text import whole_characters as whole
+
+
+def storable(inbound: Inbound) -> Inbound:
+    """The same message with its time in UTC and halves of broken characters replaced, which UTF-8 cannot hold."""
+    sender = inbound.sender
+    return replace(
+        inbound,
+        text=whole(inbound.text),
+        account=whole(inbound.account),
+        conversation=whole(inbound.conversation),
+        message_id=whole(inbound.message_id),
+        sender=replace(sender, id=whole(sender.id), name=whole(sender.name)),
+        thread=None if inbound.thread is None else whole(inbound.thread),
+        reply_to=None if inbound.reply_to is None else whole(inbound.reply_to),
+        attachments=tuple(replace(each, id=whole(each.id), name=whole(each.name)) for each in inbound.attachments),
+        sent_at=None if inbound.sent_at is None else _utc(inbound.sent_at),
+    )
+
+
+def _utc(moment: datetime) -> datetime:
+    """A time without a zone is taken for UTC: platforms that leave it out mean that."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,171 @@
+"""What a message leaves out because it was said before: "and MSFT?", "그럼 원화로는?", "last month?", "the first"."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from finclaw.kernel.message import ToolCall
+from finclaw.providers.offline.clause import Clause
+from finclaw.providers.offline.dialogue import Candidate, Dialogue, Exchange, candidates_of
+from finclaw.providers.offline.intent import ABOUT_INSTRUMENTS, Intent
+from finclaw.providers.offline.money_words import Amount, currency_of
+
+_INTENT_OF: dict[str, Intent] = {
+    "market__quote": "price",
+    "market__history": "change",
+    "market__compare": "compare",
+    "market__hours": "hours",
+    "market__calendar": "calendar",
+    "fx__convert": "convert",
+    "portfolio__show": "portfolio",
+}
+
+
+def chosen(clause: Clause, dialogue: Dialogue) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """The calls of the exchange before, with the offer that was taken up put in place of the name that failed."""
+    if clause.intent not in (None, "price", "about"):
+        return ()
+    again: list[tuple[str, dict[str, Any]]] = []
+    for call in dialogue.offered.calls:
+        asked, candidates = candidates_of(dialogue.offered.result_of(call))
+        taken = _pick(clause, candidates)
+        if taken is not None:
+            again.append((call.name, _with_name(call, asked, taken.symbol)))
+    return tuple(again)
+
+
+def completed(clause: Clause, dialogue: Dialogue, said: Clause | None) -> Clause:
+    """The clause with what it leaves out, from the clause before it in the message or from the exchange before."""
+    if clause.intent is None:
+        clause = _with_intent(clause, dialogue.before, said)
+    if clause.intent in ABOUT_INSTRUMENTS and not clause.names:
+        names = said.names if said and said.names else dialogue.before.symbols
+        clause = replace(clause, names=names)
+    if clause.intent == "compare" and len(clause.names) == 1:
+        known = said.names if said and said.names else dialogue.before.symbols
+        clause = replace(clause, names=tuple(dict.fromkeys((*known, *clause.names))))
+    if clause.intent == "hours" and not clause.names and dialogue.before.symbols and _points_back(clause):
+        clause = replace(clause, names=dialogue.before.symbols[:1])
+    return clause
+
+
+def _with_intent(clause: Clause, before: Exchange, said: Clause | None) -> Clause:
+    """A clause that only names something wants what was wanted last."""
+    if said is not None and said.intent in ("price", "change", "hours", "compare"):
+        if clause.names or clause.period or clause.currency:
+            return replace(clause, intent=said.intent, period=clause.period or said.period)
+        return clause
+    last = next((call for call in reversed(before.calls) if call.name in _INTENT_OF), None)
+    if last is None:
+        return replace(clause, intent=_by_itself(clause))
+    return _repeated(clause, last, before)
+
+
+def _repeated(clause: Clause, last: ToolCall, before: Exchange) -> Clause:
+    """The last question with one thing in it changed. The first edit that makes sense is meant."""
+    for edit in (_other_money, _other_total, _other_period, _other_currency, _other_names):
+        edited = edit(clause, last, before)
+        if edited is not None:
+            return edited
+    return clause
+
+
+def _other_money(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
+    """After a conversion: another amount, or into another currency."""
+    wanted = clause.currency or _currency_named(clause)
+    if last.name != "fx__convert" or not (wanted or clause.amounts):
+        return None
+    source, target = str(last.args.get("from")), wanted or str(last.args.get("to"))
+    amounts = clause.amounts or (Amount(Decimal(str(last.args.get("amount", "0"))), source),)
+    given = tuple(replace(each, currency=each.currency or source) for each in amounts)
+    return replace(clause, intent="convert", names=(), amounts=given, currency=target)
+
+
+def _other_total(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
+    return replace(clause, intent="portfolio") if last.name == "portfolio__show" and clause.currency else None
+
+
+def _other_period(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
+    if not clause.period:
+        return None
+    intent: Intent = "compare" if last.name == "market__compare" else "change"
+    return replace(clause, intent=intent, names=clause.names or before.symbols)
+
+
+def _other_currency(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
+    if not clause.currency:
+        return None
+    return replace(clause, intent="price", names=clause.names or before.symbols)
+
+
+def _other_names(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
+    if not clause.names:
+        return None
+    period, currency = last.args.get("period"), last.args.get("in_currency")
+    match _INTENT_OF[last.name]:
+        case "compare":
+            names = tuple(dict.fromkeys((*before.symbols, *clause.names)))
+            return replace(clause, intent="compare", names=names, period=str(period))
+        case "change":
+            return replace(clause, intent="change", period=str(period))
+        case "hours" | "calendar" as intent:
+            return replace(clause, intent=intent)
+        case _:
+            in_quote = last.name == "market__quote" and currency
+            return replace(clause, intent="price", currency=str(currency) if in_quote else None)
+
+
+def _by_itself(clause: Clause) -> Intent | None:
+    if clause.names:
+        return "change" if clause.period else "price"
+    return None
+
+
+def _currency_named(clause: Clause) -> str | None:
+    return next((code for name in clause.names if (code := currency_of(name))), None)
+
+
+def _points_back(clause: Clause) -> bool:
+    words = set(clause.text.casefold().replace("?", " ").split())
+    return bool(words & {"it", "its", "that", "there", "거기", "거기는", "그거", "그건", "그", "거긴"})
+
+
+# ── offers taken up ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _pick(clause: Clause, candidates: tuple[Candidate, ...]) -> Candidate | None:
+    """By place, by yes when there is one, or by a part of the name that only one of them has."""
+    if clause.place is not None:
+        return candidates[clause.place] if clause.place < len(candidates) else None
+    if clause.reply == "yes":
+        return candidates[0] if len(candidates) == 1 else None
+    for name in clause.names:
+        fitting = [each for each in candidates if _fits(name, each)]
+        exact = [each for each in fitting if _plain(name) in map(_plain, (each.symbol, each.name_en, each.name_ko))]
+        if len(exact or fitting) == 1:
+            return (exact or fitting)[0]
+    return None
+
+
+def _fits(name: str, candidate: Candidate) -> bool:
+    wanted = _plain(name)
+    return any(wanted in _plain(word) or _plain(word) in wanted for word in _words(candidate)) and len(wanted) > 1
+
+
+def _words(candidate: Candidate) -> Iterable[str]:
+    return candidate.symbol, candidate.name_en, candidate.name_ko
+
+
+def _plain(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def _with_name(call: ToolCall, asked: str, symbol: str) -> dict[str, Any]:
+    args = dict(call.args)
+    for key in ("symbol", "market"):
+        if key in args:
+            args[key] = symbol
+    if "symbols" in args:
+        args["symbols"] = [symbol if " ".join(str(each).split()) == asked else each for each in args["symbols"]]
+    return args

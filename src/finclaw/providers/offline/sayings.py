@@ -1,0 +1,145 @@
+"""What it says without looking anything up. No figure is in here: there is no fact it could come from."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from finclaw.kernel.language import Language
+
+Saying = Literal[
+    "help",
+    "greeting",
+    "thanks",
+    "bye",
+    "ok",
+    "unknown",
+    "too_long",
+    "too_many",
+    "advice",
+    "trade",
+    "real",
+    "which_one",
+    "which_two",
+    "how_much",
+    "periods",
+    "alert_how",
+    "alert_which",
+    "no_tool",
+    "unfinished",
+]
+
+_CAN_EN = (
+    "I can tell prices, changes and comparisons, market hours and holidays, convert currencies, show a sample "
+    "portfolio and keep price alerts. Ask, for example:\n"
+    "• What is AAPL trading at?\n"
+    "• How did Samsung Electronics do this month?\n"
+    "• Compare Tesla and NVIDIA\n"
+    "• Is the New York market open?\n"
+    "• How much is the euro?\n"
+    "• Alert me when Bitcoin falls below a price you name"
+)
+_CAN_KO = (
+    "시세, 등락, 종목 비교, 장 시간과 휴장일, 환율 계산, 예시 포트폴리오, 가격 알림을 도와드릴 수 있습니다. "
+    "예를 들어 이렇게 물어봐 주세요.\n"
+    "• 삼성전자 현재 주가 알려줘\n"
+    "• 애플 이번 달에 얼마나 올랐어?\n"
+    "• 테슬라랑 엔비디아 비교해줘\n"
+    "• 미국장 언제 열려?\n"
+    "• 백만 원은 몇 달러야?\n"
+    "• 비트코인이 원하는 가격 아래로 내려가면 알려줘"
+)
+
+SAYINGS: Mapping[Saying, Mapping[Language, str]] = {
+    "help": {
+        "en": (
+            f"I am FinClaw's offline assistant: there is no language model behind me. {_CAN_EN}\n\n"
+            "To talk freely, set `model` under `agent` in your FinClaw configuration to a real model "
+            "(`provider/model`), give that provider's key, and restart."
+        ),
+        "ko": (
+            f"저는 FinClaw의 오프라인 도우미이며, 언어 모델 없이 동작합니다. {_CAN_KO}\n\n"
+            "자유롭게 대화하려면 FinClaw 설정의 `agent` 아래 `model`에 실제 모델(`provider/model`)을 적고 "
+            "해당 제공자의 키를 넣은 뒤 다시 시작해 주세요."
+        ),
+    },
+    "greeting": {
+        "en": f"Hello! I am FinClaw's offline assistant. {_CAN_EN}",
+        "ko": f"안녕하세요! FinClaw의 오프라인 도우미입니다. {_CAN_KO}",
+    },
+    "thanks": {
+        "en": "You are welcome. Ask me for another price whenever you like.",
+        "ko": "천만에요. 다른 시세가 궁금하시면 언제든지 물어봐 주세요.",
+    },
+    "bye": {"en": "Goodbye!", "ko": "안녕히 가세요!"},
+    "ok": {
+        "en": "All right. Tell me a symbol or a name when you want to look something up.",
+        "ko": "알겠습니다. 조회할 종목이 있으면 코드나 이름을 알려 주세요.",
+    },
+    "unknown": {
+        "en": f"Sorry, I did not understand that: I am an offline assistant without a language model. {_CAN_EN}",
+        "ko": f"죄송합니다. 이해하지 못했습니다. 저는 언어 모델 없이 동작하는 오프라인 도우미입니다. {_CAN_KO}",
+    },
+    "too_long": {
+        "en": "That text is too long for me: I am an offline assistant and only understand short questions.",
+        "ko": "글이 너무 길어 이해하지 못했습니다. 오프라인 도우미는 짧은 질문만 이해할 수 있습니다.",
+    },
+    "too_many": {
+        "en": "Those are too many at once. Please ask about a few of them.",
+        "ko": "한 번에 너무 많습니다. 몇 가지만 골라서 물어봐 주세요.",
+    },
+    "advice": {
+        "en": (
+            "I do not give investment advice, recommendations or forecasts; that decision is yours. I can tell you "
+            "the price of an instrument, how it moved, or how it compares with another."
+        ),
+        "ko": (
+            "투자 조언이나 추천, 전망은 드리지 않습니다. 판단은 본인의 몫입니다. "
+            "대신 현재 시세와 등락, 다른 종목과의 비교는 알려 드릴 수 있습니다."
+        ),
+    },
+    "trade": {
+        "en": "I cannot trade or move money: I only look things up. I can tell you the price instead.",
+        "ko": "저는 매매나 송금을 할 수 없고 조회만 할 수 있습니다. 대신 시세는 알려 드릴 수 있습니다.",
+    },
+    "real": {
+        "en": (
+            "Every figure I give names its source and its time. What comes from the demo market is simulated and not a "
+            "real quote: the names are real, the prices are made up."
+        ),
+        "ko": (
+            "제가 드리는 모든 수치에는 출처와 기준 시각이 함께 표시됩니다. "
+            "출처가 데모 시장이면 실제 시세가 아니라 모의 가격입니다. 종목 이름은 실제이지만 가격은 지어낸 값입니다."
+        ),
+    },
+    "which_one": {
+        "en": "Which one do you mean? Please give me a symbol or a name, such as AAPL or Samsung Electronics.",
+        "ko": "어떤 종목을 말씀하시나요? AAPL이나 삼성전자처럼 종목 코드나 이름을 알려 주세요.",
+    },
+    "which_two": {
+        "en": "Which ones shall I compare? Please name two or more, such as Apple and Tesla.",
+        "ko": "어떤 종목을 비교할까요? 애플과 테슬라처럼 둘 이상 알려 주세요.",
+    },
+    "how_much": {
+        "en": "Which amount shall I convert, and into what? For example: a hundred dollars, written in digits, in won.",
+        "ko": "얼마를 어떤 통화로 바꿀까요? 금액과 통화를 함께 알려 주세요. 예: 백만 원을 달러로.",
+    },
+    "periods": {
+        "en": "I can look at the last day, week, month, quarter or year, or at this year so far. Which shall it be?",
+        "ko": "하루, 일주일, 한 달, 한 분기, 한 해, 또는 올해를 볼 수 있습니다. 어느 기간으로 볼까요?",
+    },
+    "alert_how": {
+        "en": "Please tell me the instrument and the price, as in “alert me when Apple rises above …”.",
+        "ko": "종목과 가격을 함께 알려 주세요. 예: “애플이 …달러 넘으면 알려줘”.",
+    },
+    "alert_which": {
+        "en": "Which alert shall I remove? Name the instrument, or say “remove all alerts”.",
+        "ko": "어떤 알림을 지울까요? 종목을 알려 주시거나 “알림 모두 삭제”라고 말씀해 주세요.",
+    },
+    "no_tool": {
+        "en": "I cannot look that up here: the tool for it is not available to me. I will not guess a figure.",
+        "ko": "여기에서는 조회할 도구를 쓸 수 없습니다. 수치를 추측해서 말씀드리지는 않겠습니다.",
+    },
+    "unfinished": {
+        "en": "I could not finish looking that up. Please ask again.",
+        "ko": "조회를 마치지 못했습니다. 다시 한번 물어봐 주세요.",
+    },
+}

@@ -1,0 +1,179 @@
+"""Prices, changes and comparisons in words. Every figure is a fact's value or time, spelled and never computed."""
+
+from collections.abc import Mapping
+
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.language import Language
+from finclaw.kernel.message import ToolResult
+from finclaw.providers.offline.clause import Clause
+from finclaw.providers.offline.wording import (
+    Record,
+    amount,
+    arrow,
+    by_symbol,
+    day,
+    large_amount,
+    percent,
+    plain,
+    seen_at,
+    source,
+    title,
+    zone,
+)
+
+Facts = Mapping[str, Fact]
+
+_PERIODS: Mapping[str, Mapping[Language, str]] = {
+    "day": {"en": "in the latest session", "ko": "최근 거래일"},
+    "yesterday": {"en": "in the session before today", "ko": "전 거래일"},
+    "week": {"en": "over the past week", "ko": "최근 일주일"},
+    "month": {"en": "over the past month", "ko": "최근 한 달"},
+    "quarter": {"en": "over the past quarter", "ko": "최근 한 분기"},
+    "year": {"en": "over the past year", "ko": "최근 한 해"},
+    "year_to_date": {"en": "this year so far", "ko": "올해"},
+}
+_CURRENCY_KO = {"KRW": "원화", "USD": "달러", "EUR": "유로", "JPY": "엔화", "GBP": "파운드"}
+
+
+def tell_quote(language: Language, result: ToolResult, clause: Clause) -> str:
+    facts = {fact.field: fact for fact in result.facts}
+    price = facts["price"]
+    record = by_symbol(result.content).get(price.subject, {})
+    sentences = [_price_ko(facts, record) if language == "ko" else _price_en(facts, record)]
+    sentences += [_converted(language, result.facts)] if "price_in" in facts else []
+    sentences += [_volume(language, facts["volume"])] if clause.volume and "volume" in facts else []
+    sentences.append(_note(language, price, record))
+    return " ".join(sentences)
+
+
+def tell_history(language: Language, result: ToolResult, clause: Clause) -> str:
+    facts = {fact.field: fact for fact in result.facts}
+    start, end = facts["start"], facts["end"]
+    record = by_symbol(result.content).get(start.subject, {})
+    name = title(language, record, start.subject)
+    period = _PERIODS.get(record.get("period", ""), {"en": "over that time", "ko": "해당 기간"})[language]
+    change, where = facts["period_change"], zone(record.get("zone", "UTC"))
+    dates = day(start.as_of, where), day(end.as_of, where)
+    if language == "ko":
+        moved = f"{name} {period}: {amount('ko', start)}({dates[0]}) → {amount('ko', end)}({dates[1]}), "
+        moved += f"{_moved_ko(change)} ({percent(facts['period_change_percent'])})."
+    else:
+        moved = f"{name} {_moved_en(change, facts['period_change_percent'])} {period}, "
+        moved += f"from {amount('en', start)} ({dates[0]}) to {amount('en', end)} ({dates[1]})."
+    return " ".join((moved, _extremes(language, facts), _note(language, end, record)))
+
+
+def tell_comparison(language: Language, result: ToolResult, clause: Clause) -> str:
+    known = by_symbol(result.content)
+    rows = [_row(language, symbol, known[symbol], result.facts) for symbol in known]
+    period = next(iter(known.values())).get("period", "")
+    ends = [fact for fact in result.facts if fact.field == "end"]
+    latest = max(ends, key=lambda fact: fact.as_of)
+    words = _PERIODS.get(period, {"en": "over that time", "ko": "해당 기간"})[language]
+    mixed = len({fact.currency for fact in ends}) > 1
+    if language == "ko":
+        head = f"{words} 등락을 높은 순으로 비교했습니다."
+        head += " 통화가 서로 달라 환율 변동은 반영하지 않았습니다." if mixed else ""
+    else:
+        head = f"Changes {words}, best first."
+        head += " They are in different currencies and not adjusted for exchange rates." if mixed else ""
+    return "\n".join((head, *rows, _note(language, latest, {"zone": "UTC"})))
+
+
+def _row(language: Language, symbol: str, record: Record, facts: tuple[Fact, ...]) -> str:
+    mine = {fact.field: fact for fact in facts if fact.subject == symbol}
+    start, end, share = mine["start"], mine["end"], mine["period_change_percent"]
+    where = zone(record.get("zone", "UTC"))
+    dates = day(start.as_of, where), day(end.as_of, where)
+    arrowed = f"{arrow(share.value)} " if language == "ko" else ""
+    return (
+        f"• {title(language, record, symbol)}: {arrowed}{percent(share)}, "
+        f"{amount(language, start)} ({dates[0]}) → {amount(language, end)} ({dates[1]})"
+    )
+
+
+# ── pieces ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _price_en(facts: Facts, record: Record) -> str:
+    price = facts["price"]
+    is_at = "closed at" if record.get("market", "").startswith("closed") else "is at"
+    return f"{title('en', record, price.subject)} {is_at} {amount('en', price)}{_change_en(facts)}."
+
+
+def _price_ko(facts: Facts, record: Record) -> str:
+    price = facts["price"]
+    what = "종가는" if record.get("market", "").startswith("closed") else "현재가는"
+    name = title("ko", record, price.subject)
+    return f"{name} {what} {amount('ko', price)}입니다.{_change_ko(facts)}"
+
+
+def _change_en(facts: Facts) -> str:
+    if not {"change", "change_percent", "previous_close"} <= facts.keys():
+        return ""
+    change, close = facts["change"], amount("en", facts["previous_close"])
+    if not change.value:
+        return f", unchanged from its previous close of {close}"
+    direction = "up" if change.value > 0 else "down"
+    return (
+        f", {direction} {amount('en', change)} ({percent(facts['change_percent'])}) from its previous close of {close}"
+    )
+
+
+def _change_ko(facts: Facts) -> str:
+    if not {"change", "change_percent", "previous_close"} <= facts.keys():
+        return ""
+    change, close = facts["change"], amount("ko", facts["previous_close"])
+    if not change.value:
+        return f" 직전 종가 {close}에서 변동이 없습니다."
+    return f" 직전 종가 {close} 대비 {_moved_ko(change)} ({percent(facts['change_percent'])})."
+
+
+def _moved_ko(change: Fact) -> str:
+    return f"{arrow(change.value)} {amount('ko', change)}" if change.value else arrow(change.value)
+
+
+def _moved_en(change: Fact, share: Fact) -> str:
+    if not change.value:
+        return "did not change"
+    return f"{'gained' if change.value > 0 else 'lost'} {amount('en', change)} ({percent(share)})"
+
+
+def _extremes(language: Language, facts: Facts) -> str:
+    """The prices really reached, where that is known; else the highest and lowest close."""
+    if "high" in facts:
+        high, low = facts["high"], facts["low"]
+        words = {"en": "High {}, low {}.", "ko": "고가 {}, 저가 {}."}
+    else:
+        high, low = facts["highest_close"], facts["lowest_close"]
+        words = {"en": "Highest close {}, lowest close {}.", "ko": "종가 기준 최고 {}, 최저 {}."}
+    return words[language].format(amount(language, high), amount(language, low))
+
+
+def _converted(language: Language, facts: tuple[Fact, ...]) -> str:
+    price = next(fact for fact in facts if fact.field == "price_in")
+    rates = ", ".join(f"{fact.subject} {plain_rate(fact)}" for fact in facts if fact.field == "rate")
+    if language == "ko":
+        currency = _CURRENCY_KO.get(price.currency or "", price.currency)
+        return f"{currency} 기준 {large_amount('ko', price)}입니다(적용 환율 {rates})."
+    return f"That is {amount('en', price)} (rate used: {rates})."
+
+
+def plain_rate(fact: Fact) -> str:
+    return f"{fact.value:,f}"
+
+
+def _volume(language: Language, volume: Fact) -> str:
+    return f"거래량은 {plain(volume.value)}입니다." if language == "ko" else f"Volume is {plain(volume.value)}."
+
+
+def _note(language: Language, price: Fact, record: Record) -> str:
+    """As of when, in which state of the market, from where."""
+    seen, closed = seen_at(language, price, record), record.get("market", "").startswith("closed")
+    if language == "ko":
+        state = ", 장 마감" if closed else ""
+        stale = " 최신 가격이 아닐 수 있습니다." if price.stale else ""
+        return f"({seen} 기준{state}, 출처: {source('ko', price.source)}){stale}"
+    state = ", market closed" if closed else ""
+    stale = " This price may be out of date." if price.stale else ""
+    return f"(As of {seen}{state}, source: {price.source}){stale}"

@@ -1,0 +1,137 @@
+"""Figures, times and names spelled for the reader, in their language. Nothing is computed here, only rounded."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, tzinfo
+from decimal import ROUND_HALF_EVEN, Decimal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.language import Language
+
+_SIGNS = {"KRW": "₩", "USD": "$", "EUR": "€", "JPY": "¥", "GBP": "£"}
+_UNITS_KO = {"KRW": "원", "USD": "달러", "EUR": "유로", "JPY": "엔", "GBP": "파운드"}
+_SOURCES_KO = {"demo market": "데모 시장", "user": "사용자"}
+_LARGE_WON = 10_000_000
+"""From here on Koreans count in 만 and 억 and not in digits."""
+_HOME = {"ko": "Asia/Seoul", "en": "UTC"}
+
+Record = Mapping[str, str]
+
+
+def records(content: str) -> list[Record]:
+    """A tool's text as it was written: `key: value` lines, a blank line between records."""
+    blocks = (block.splitlines() for block in content.split("\n\n"))
+    return [dict(line.split(": ", 1) for line in lines if ": " in line) for lines in blocks]
+
+
+def by_symbol(content: str) -> dict[str, Record]:
+    return {each["symbol"]: each for each in records(content) if "symbol" in each}
+
+
+def title(language: Language, record: Record, symbol: str) -> str:
+    name = record.get("name_ko" if language == "ko" else "name")
+    if not name or name == symbol:
+        return symbol
+    return f"{name}({symbol})" if language == "ko" else f"{name} ({symbol})"
+
+
+# ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def amount(language: Language, fact: Fact) -> str:
+    """Without its sign, which the words or arrows beside it tell."""
+    digits, currency = f"{abs(fact.value):,f}", fact.currency
+    if currency is None:
+        points = {"ko": "포인트", "en": " points"}[language] if fact.unit == "points" else ""
+        return f"{digits}{points}"
+    if language == "ko":
+        return f"{digits}{_UNITS_KO.get(currency, ' ' + currency)}"
+    sign = _SIGNS.get(currency)
+    return f"{sign}{digits}" if sign else f"{digits} {currency}"
+
+
+def large_amount(language: Language, fact: Fact) -> str:
+    """The same, and for a Korean reader of many won the round figure they think in: 약 1,936만 원."""
+    exact = amount(language, fact)
+    if language != "ko" or fact.currency != "KRW" or abs(fact.value) < _LARGE_WON:
+        return exact
+    return f"{exact}(약 {won_in_words(abs(fact.value))})"
+
+
+def won_in_words(value: Decimal) -> str:
+    """Rounded to ten thousand: 1조 2,345억 6,789만 원."""
+    left = int((value / 10_000).to_integral_value(ROUND_HALF_EVEN))
+    parts: list[str] = []
+    for size, unit in ((10**8, "조"), (10**4, "억"), (1, "만")):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count:,}{unit}")
+    return " ".join(parts or ["0만"]) + " 원"
+
+
+def percent(fact: Fact) -> str:
+    return f"{fact.value:+,f}%"
+
+
+def arrow(value: Decimal) -> str:
+    return "▲" if value > 0 else "▼" if value < 0 else "보합"
+
+
+def plain(value: Decimal) -> str:
+    """Digits without needless zeros, for the number of shares: 50, 0.05."""
+    return f"{value.normalize():,f}"
+
+
+# ── times ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def home(language: Language) -> tzinfo:
+    """Where the reader is, as far as the language tells."""
+    return zone(_HOME[language])
+
+
+def zone(name: str) -> tzinfo:
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except ZoneInfoNotFoundError:
+        return UTC  # a machine without the database still tells a true time
+
+
+def seen_at(language: Language, fact: Fact, record: Record) -> str:
+    """For a Korean in Seoul's time; otherwise in the time of the place where it trades."""
+    if language == "ko":
+        return clock(fact.as_of, home("ko"))
+    around_the_clock = record.get("kind") in ("rate", "coin")
+    return clock(fact.as_of, UTC if around_the_clock else zone(record.get("zone", "UTC")))
+
+
+def clock(moment: datetime, where: tzinfo) -> str:
+    return moment.astimezone(where).strftime("%Y-%m-%d %H:%M %Z")
+
+
+def day(moment: datetime, where: tzinfo) -> str:
+    return moment.astimezone(where).strftime("%Y-%m-%d")
+
+
+def moment_of(fact: Fact) -> datetime:
+    return datetime.fromtimestamp(int(fact.value), UTC)
+
+
+def source(language: Language, name: str) -> str:
+    return _SOURCES_KO.get(name, name) if language == "ko" else name
+
+
+# ── Korean particles ────────────────────────────────────────────────────────────────────────────────────────
+
+_SPOKEN_WITH_END = frozenset("013678LMNRlmnr")
+"""Digits and letters whose Korean reading ends in a consonant: 영, 일, 삼, 육, 칠, 팔, 엘, 엠, 엔, 알."""
+
+
+def particle(word: str, pair: str) -> str:
+    """The word with the particle that fits: particle("애플", "은/는") is 애플은."""
+    with_end, without = pair.split("/")
+    letters = re.sub(r"\([^)]*\)$|[^\w]+$", "", word)
+    last = letters[-1:] or word[-1:]
+    ends = (ord(last) - 0xAC00) % 28 > 0 if "가" <= last <= "힣" else last in _SPOKEN_WITH_END
+    return word + (with_end if ends else without)

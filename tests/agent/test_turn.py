@@ -1,0 +1,77 @@
+"""The loop: what counts as a step, and what the result tells."""
+
+import pytest
+from msgspec import Struct
+from tests.agent.bench import Bench
+
+from finclaw.agent.running import RunningTurn
+from finclaw.agent.settings import AgentSettings
+from finclaw.kernel.chunk import Usage
+from finclaw.kernel.event import ExecutionCompleted, ExecutionStarted, StepStarted, TextStreamed
+from finclaw.kernel.message import Append, Message, Source, Text
+from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
+from finclaw.testing import call, reply, say
+from finclaw.testing.clock import EPOCH
+from finclaw.tools.define import tool
+
+
+@tool("look", "Looks.")
+async def look(args: Struct, scope: ToolScope) -> ToolOutput:
+    return ToolOutput("seen")
+
+
+@pytest.mark.spec("DX-21", "P-37")
+def test_the_result_counts_every_step() -> None:
+    bench = Bench(tools=[look])
+    result = bench.run(reply(call("look"), usage=Usage(5, 1)), reply("done", usage=Usage(7, 2)))
+    assert (result.status, result.text, result.steps, result.usage) == ("completed", "done", 2, Usage(12, 3))
+    assert [use.name for use in result.tools] == ["look"]
+
+
+def test_what_a_layer_adds_is_no_step() -> None:
+    async def remind(ctx: TurnContext) -> TurnResult:
+        note = Message("n", "assistant", (Text("as I said"),), Source("extension", name="memory"), EPOCH)
+        ctx.emit_message_event(Append(note))
+        return await ctx.next()
+
+    bench = Bench(tools=[look], turn=[remind], settings=AgentSettings(max_steps=1))
+    result = bench.run(reply(call("look")), "closing")
+    assert (result.status, result.steps) == ("max_steps", 2)
+    assert bench.provider is not None
+    assert [bool(request.tools) for request in bench.provider.requests] == [True, False]
+    assert [each.text for each in bench.provider.requests[0].messages] == ["go", "as I said"]
+
+
+def test_observers_hear_the_turn_from_beginning_to_end() -> None:
+    bench = Bench(tools=[look])
+    bench.run(reply(call("look")), reply(say("done", chunks=2)))
+    heard = [each for each in bench.events if not each.name.startswith("tool:")]
+    assert [type(each) for each in heard] == [
+        ExecutionStarted,
+        StepStarted,
+        StepStarted,
+        TextStreamed,
+        TextStreamed,
+        ExecutionCompleted,
+    ]
+    last = heard[-1]
+    assert isinstance(last, ExecutionCompleted)
+    assert (last.status, last.steps) == ("completed", 2)
+
+
+def test_a_step_layer_may_filter_tools_for_its_step_only() -> None:
+    async def first_without(ctx: StepContext) -> StepResult:
+        if ctx.index == 0:
+            ctx.tool_catalog = ()
+        return await ctx.next()
+
+    bench = Bench(tools=[look], step=[first_without])
+    bench.run(reply(call("look")), "done")
+    assert bench.provider is not None
+    assert [len(request.tools) for request in bench.provider.requests] == [0, 1]
+
+
+def test_a_context_that_the_agent_did_not_make_cannot_be_run() -> None:
+    with pytest.raises(TypeError, match="did not make"):
+        RunningTurn.of("a turn")  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,109 @@
+"""The figures of a run: what `latest.json` promises to whoever reads it."""
+
+import xml.etree.ElementTree as xml
+from typing import Any
+
+import pytest
+from benchmarks.figures import PLANS, Goal, figures, read_value, shown, verdict
+from benchmarks.page import page, plot
+from benchmarks.peers import OURS, PEERS, QUICK, REFERENCE
+
+PROMISED = {
+    "cpu_plain",
+    "cpu_plain_alone",
+    "cpu_tool",
+    "cpu_tool_alone",
+    "cpu_first_token",
+    "cpu_first_token_alone",
+    "cpu_64_paced",
+    "us_per_history_message",
+    "us_per_history_message_evicted",
+    "kb_written",
+    "kb_written_alone",
+    "cold_cpu",
+    "rss",
+    "kb_idle_session",
+    "kb_in_flight",
+    "durable_turns_per_s",
+}
+
+
+def rounds(scale: float) -> dict[str, list[dict[str, Any]]]:
+    turn = {"cpu_ms": 2 * scale, "turns_per_s": 100.0, "written_kb": 10.0}
+    speed: dict[str, Any] = {
+        f"{kind}_{at_once}": turn for kind in ("plain", "tool", "first", "paced") for at_once in (1, 8, 64)
+    }
+    speed |= {f"{kind}_10": turn for kind in ("history", "evicted")}
+    speed |= {f"{kind}_5000": {**turn, "cpu_ms": 2 * scale + 4.99} for kind in ("history", "evicted")}
+    return {
+        "speed": [speed, speed, speed],
+        "cold": [{"cpu_ms": 200.0, "rss_mb": 40.0}],
+        "memory": [{"kb_idle_session": 3.0, "kb_in_flight": 30.0, "files_a_session": 0.0}],
+    }
+
+
+RUN = {OURS: rounds(1), REFERENCE: rounds(4)}
+
+
+def test_every_promised_figure_is_there_with_its_five_fields() -> None:
+    rows = figures(RUN)
+    assert {row["figure"] for row in rows} >= PROMISED
+    assert all(set(row) == {"figure", "ours", "reference", "ratio", "unit"} for row in rows)
+
+
+def test_a_figure_is_ours_beside_the_reference() -> None:
+    by_name = {row["figure"]: row for row in figures(RUN)}
+    assert by_name["cpu_plain"] == {"figure": "cpu_plain", "ours": 2.0, "reference": 8.0, "ratio": 0.25, "unit": "ms"}
+    assert by_name["us_per_history_message"]["ours"] == pytest.approx(1.0)
+
+
+def test_the_middle_of_the_rounds_counts() -> None:
+    speed = [{"plain_8": {"cpu_ms": value}} for value in (9.0, 1.0, 2.0)]
+    assert next(row["ours"] for row in figures({OURS: {"speed": speed}}) if row["figure"] == "cpu_plain") == 2.0
+
+
+def test_what_was_not_measured_is_said_and_not_made_up() -> None:
+    rows = figures({OURS: rounds(1)})
+    assert all(row["reference"] is None and row["ratio"] is None for row in rows)
+    judged = dict(zip((plan.figure for plan in PLANS), map(verdict, PLANS, rows), strict=True))
+    assert judged["cpu_plain"] == "missing"
+    assert judged["rss"] == "yes"
+    assert read_value({}, "plain_8.cpu_ms") is None
+    assert shown(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("goal", "value", "ratio", "met"),
+    [
+        (Goal(0.5), 9, 0.5, True),
+        (Goal(0.5), 0, 0.6, False),
+        (Goal(20, "value"), 20, None, True),
+        (Goal(20, "value"), 21, 0.1, False),
+        (Goal(200, "value", at_least=True), 199, 9, False),
+        (Goal(0.5), 1, None, None),
+    ],
+)
+def test_goals(goal: Goal, value: float, ratio: float | None, met: bool | None) -> None:
+    assert goal.met(value, ratio) is met
+
+
+def test_the_page_tells_the_machine_the_disk_and_who_is_missing() -> None:
+    about = {
+        "machine": "2 cores of something",
+        "loop": "asyncio",
+        "at": "2026-11-15",
+        "load": [0.5, 1.5],
+        "syncs_per_s": [9000, 9100],
+    }
+    text = page({"about": about, "rounds": RUN, "missing": {"nanobot": "no such package"}}, figures(RUN))
+    for told in ("2 cores of something", "9,000", "9,100", "nanobot as shipped", "no such package", "0.25×"):
+        assert told in text
+
+
+def test_the_plot_is_a_picture_with_a_bar_for_each() -> None:
+    picture = xml.fromstring(plot(RUN))
+    assert len(picture.findall("{http://www.w3.org/2000/svg}rect")) == len(RUN)
+
+
+def test_quick_has_us_and_the_reference() -> None:
+    assert {OURS, REFERENCE} <= set(QUICK) <= set(PEERS)

@@ -1,0 +1,31 @@
+"""A turn is taken up where it was: what is in its log is neither paid again nor run again."""
+
+from pathlib import Path
+
+import pytest
+from tests.chaos.harness import Run
+
+pytestmark = pytest.mark.chaos
+
+ASK, LOOK = "model 3", "tool 3"
+
+
+@pytest.mark.parametrize(
+    ("point", "before", "after"),
+    [
+        ("claim:after_commit", [], [ASK, LOOK, ASK]),
+        ("tools:before_commit", [ASK], [ASK, LOOK, ASK]),
+        ("tools:started", [ASK], [LOOK, ASK]),
+        ("tools:ended", [ASK, LOOK], [LOOK, ASK]),
+        ("results:after_commit", [ASK, LOOK], [ASK]),
+        ("finish:after_commit", [ASK, LOOK, ASK], []),
+    ],
+)
+async def test_taken_up_where_it_was(tmp_path: Path, point: str, before: list[str], after: list[str]) -> None:
+    async with Run(tmp_path) as run:
+        run.written = 2  # the next is the third, which asks a tool first
+        run.write("c")
+        await run.die_at(point)
+        found = await run.drain()
+        assert found.clean, str(found)
+        assert run.worked() == before + after

@@ -1,0 +1,166 @@
+"""`finclaw chat` at a terminal of its own: keys go in, and what appears is waited for."""
+
+import asyncio
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from fcntl import ioctl
+from pathlib import Path
+
+from tests.cli.terminal import clean_environment
+
+from finclaw.app import App, build
+from finclaw.channels.mailbox import MailboxChannel
+from finclaw.cli.address import announced
+from finclaw.config.schema import Settings
+from finclaw.kernel.port import Gateway, Provider
+from finclaw.web.principal import CHANNEL
+from finclaw.web.server import listen, serve_web
+from finclaw.web.settings import WebSettings
+from finclaw.web.token import obtain_token
+
+ENTER, BACKSPACE, CTRL_C, CTRL_D, UP, LEFT = "\r", "\x7f", "\x03", "\x04", "\x1b[A", "\x1b[D"
+PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
+
+_START = """
+import fcntl, runpy, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+if {without_toolkit}:
+    sys.modules["prompt_toolkit"] = None
+sys.argv[0] = "finclaw"
+runpy.run_module("finclaw", run_name="__main__")
+"""
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[78D=>]|\x1b\][^\x07]*\x07|[\x00\x07\x01\x02]")
+
+
+class Terminal:
+    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+        self.process = process
+        self._master = master
+        self.raw = b""
+        self._read_to = 0
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    async def expect(self, text: str, within: float = 20.0) -> str:
+        """Everything up to and including this text, which has to appear behind what was expected last."""
+        return await asyncio.to_thread(self._expect, text, within)
+
+    async def interrupt(self, shows: str) -> None:
+        """Ctrl-C at a prompt, until it shows.
+
+        The interpreter's readline looks for signals only when its wait is interrupted. One that comes in the instant
+        between drawing the prompt and waiting is noticed with the next, and then both count as one; a hand is never
+        that fast, but this one is.
+        """
+        self.type(CTRL_C)
+        try:
+            await self.expect(shows, within=4.0)
+        except AssertionError:
+            self.type(CTRL_C)
+            await self.expect(shows)
+
+    async def leave(self) -> int:
+        """Ctrl-C at a prompt that was warned, with the same second try."""
+        self.type(CTRL_C)
+        try:
+            return await self.ended(within=4.0)
+        except subprocess.TimeoutExpired:
+            self.type(CTRL_C)
+            return await self.ended()
+
+    async def prompt(self) -> None:
+        await self.expect("\n>")
+
+    async def ended(self, within: float = 20.0) -> int:
+        """The exit code."""
+        return await asyncio.to_thread(self._ended, within)
+
+    @property
+    def text(self) -> str:
+        """All that was written, without what only moves or paints."""
+        return _SEQUENCE.sub("", self.raw.decode(errors="ignore"))
+
+    def _expect(self, text: str, within: float) -> str:
+        deadline = time.monotonic() + within
+        while (found := self.text.find(text, self._read_to)) < 0:
+            if not self._more(deadline - time.monotonic()):
+                raise AssertionError(f"{text!r} did not appear in {self.text[self._read_to :]!r}")
+        begin, self._read_to = self._read_to, found + len(text)
+        return self.text[begin : self._read_to]
+
+    def _ended(self, within: float) -> int:
+        deadline = time.monotonic() + within
+        while self._more(deadline - time.monotonic()):
+            pass
+        return self.process.wait(max(0.1, deadline - time.monotonic()))
+
+    def _more(self, seconds: float) -> bool:
+        """False at the deadline, and when the other end is closed."""
+        if seconds <= 0 or not select.select([self._master], [], [], seconds)[0]:
+            return False
+        try:
+            some = os.read(self._master, 65_536)
+        except OSError:  # how Linux says that nobody holds the other end any more
+            return False
+        self.raw += some
+        return bool(some)
+
+
+@contextmanager
+def chatting(state: Path, *args: str, toolkit: bool = False, columns: int = 80, **environ: str) -> Generator[Terminal]:
+    master, slave = pty.openpty()
+    ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    place = {"TERM": "xterm", "LC_ALL": "C.UTF-8", "PROMPT_TOOLKIT_NO_CPR": "1", "INPUTRC": "/dev/null"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", _START.format(without_toolkit=not toolkit), "chat", "--state", str(state), *args],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        env={name: value for name, value in clean_environment().items() if name not in ("NO_COLOR", "COLUMNS")}
+        | place
+        | environ,
+    )
+    os.close(slave)
+    try:
+        yield Terminal(process, master)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        os.close(master)
+
+
+@asynccontextmanager
+async def reachable(state: Path, gateway: Gateway) -> AsyncGenerator[None]:
+    """Inside, a chat finds this gateway."""
+    token, _ = obtain_token(state)
+    settings = WebSettings(port=0)
+    sock = listen(settings)
+    async with serve_web(gateway, settings, token, sock=sock) as server:
+        try:
+            with announced(state, server.url):
+                yield
+        finally:
+            # A chat may be connecting right now. Whoever was let in has to be known to the server before it says
+            # goodbye to all it knows, else that connection outlives the event loop.
+            asyncio.get_running_loop().remove_reader(sock.fileno())
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def house(state: Path, provider: Provider) -> AsyncGenerator[App]:
+    async with build(Settings(state=state), channels=(MailboxChannel(CHANNEL),), provider=provider) as app:
+        yield app

@@ -1,0 +1,88 @@
+"""`finclaw config`: every problem, every setting, where it came from, and never a secret."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cli.terminal import finclaw
+
+from finclaw.config.describe import describe, effective
+from finclaw.config.given import Given, put
+from finclaw.config.schema import Settings
+from finclaw.kernel.secret import Secret
+
+
+def test_what_is_valid_is_said(tmp_path: Path) -> None:
+    ended = finclaw("config", "check", "--state", tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    assert "none is needed" in ended.out
+    (tmp_path / "finclaw.yaml").write_text("web: {port: 1}\n")
+    assert finclaw("config", "check", "--state", tmp_path).out == f"{tmp_path}/finclaw.yaml is valid\n"
+    assert json.loads(finclaw("config", "check", "--json", "--state", tmp_path).out)["valid"]
+
+
+def test_every_problem_has_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("web:\n  prot: 1\n  port: x\nlog: {level: loud}\n")
+    ended = finclaw("config", "check", "--config", file, "--state", tmp_path, FINCLAW_WEB__PROT="1")
+    assert ended.code == 1
+    assert [line.partition(":")[0].removeprefix(f"{tmp_path}/") for line in ended.out.splitlines()] == [
+        "the environment variable FINCLAW_WEB__PROT sets nothing; did you mean FINCLAW_WEB__PORT?",
+        "other.yaml line 2",
+        "other.yaml line 3",
+        "other.yaml line 4",
+    ]
+    told = json.loads(finclaw("config", "check", "--json", "--config", file, "--state", tmp_path).out)
+    assert (told["valid"], len(told["problems"])) == (False, 3)
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    ended = finclaw("config", "check", "--config", tmp_path / "none.yaml", "--state", tmp_path)
+    assert ended.code == 1
+    assert "finclaw init" in ended.out
+
+
+def test_every_setting_with_its_origin(tmp_path: Path) -> None:
+    (tmp_path / "finclaw.yaml").write_text("web:\n  port: 9000\n  max_body: 2000\n")
+    environ = {"FINCLAW_WEB__PORT": "9001", "FINCLAW_HOME": str(tmp_path)}
+    shown = json.loads(finclaw("config", "show", "--json", cwd=None, **environ).out)
+    assert shown["web.port"]["value"] == 9001
+    assert shown["web.port"]["default"] == 8787
+    assert shown["web.port"]["origin"] == "FINCLAW_WEB__PORT"
+    assert shown["web.max_body"]["origin"] == f"{tmp_path}/finclaw.yaml line 3"
+    assert shown["log.level"]["origin"] == "default"
+    assert shown["state"] == shown["state"] | {"value": str(tmp_path), "origin": "FINCLAW_HOME"}
+    assert [*shown] == [each.key for each in describe(Settings)]
+    words = finclaw("config", "show", "--state", tmp_path).out
+    assert words.splitlines()[0].split() == ["state", "=", str(tmp_path), "the", "command", "line"]
+    assert "0 takes any free port" in words
+
+
+def test_every_setting_is_explained() -> None:
+    assert [each.key for each in describe(Settings) if not each.doc] == []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Keys:
+    """As a provider will have them."""
+
+    api_key: Secret | None = None
+    """What the provider gave you."""
+    other: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WithSecret:
+    keys: _Keys = _Keys()
+
+
+def test_a_secret_is_never_shown() -> None:
+    tree: dict[str, Given] = {}
+    put(tree, ("keys", "api_key"), Given("env:KEY", "finclaw.yaml line 2"))
+    shown = list(effective(_WithSecret(keys=_Keys(api_key=Secret("hush"))), tree, {}))
+    assert [(each.value, each.origin) for each in shown] == [
+        ("set, not shown", "finclaw.yaml line 2"),
+        ("not set", "default"),
+    ]
+    assert shown[0].setting.doc == "What the provider gave you."
+    assert "hush" not in repr(shown)

@@ -1,0 +1,85 @@
+"""`finclaw init`: everything is made once, nothing is ever replaced, and what it writes is what it says."""
+
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.terminal import clean_environment, finclaw
+
+from finclaw.cli.init import example
+from finclaw.config.load import load_settings
+from finclaw.config.schema import Settings
+
+
+def test_everything_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    state = tmp_path / "new" / "state"
+    ended = finclaw("init", "--state", state)
+    assert (ended.code, ended.err) == (0, "")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (state, *state.iterdir())}
+    assert modes == {"state": 0o700, "finclaw.yaml": 0o600, "token": 0o600}
+    assert [line.split()[0] for line in ended.out.splitlines()[:3]] == ["made"] * 3
+    assert ended.out.splitlines()[3:] == [
+        f"start it:  finclaw serve --state {state}",
+        f'then ask:  finclaw ask "What is AAPL trading at?" --state {state}',
+    ]
+    assert (state / "token").read_text().strip() not in ended.out
+    assert finclaw("config", "check", "--state", state).code == 0
+
+
+def test_again_changes_nothing(tmp_path: Path) -> None:
+    finclaw("init", "--state", tmp_path)
+    (tmp_path / "finclaw.yaml").write_text("market: demo\n")
+    token = (tmp_path / "token").read_text()
+    ended = finclaw("init", "--state", tmp_path)
+    assert ended.code == 0
+    assert [line.split()[0] for line in ended.out.splitlines()[:3]] == ["kept"] * 3
+    assert (tmp_path / "finclaw.yaml").read_text() == "market: demo\n"
+    assert (tmp_path / "token").read_text() == token
+
+
+def test_a_directory_for_everybody_stays_one_and_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    assert f"chmod 700 {tmp_path}" in finclaw("init", "--state", tmp_path).out
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_elsewhere_by_the_environment_and_with_another_file(tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    ended = finclaw("init", "--config", file, FINCLAW_HOME=str(tmp_path / "s"))
+    assert ended.code == 0
+    assert file.read_text() == example()
+    assert f"--config {file}" in ended.out
+
+
+def test_the_defaults_in_the_file_are_the_defaults(tmp_path: Path) -> None:
+    text = re.sub(r"^( *)#(\w+: )", r"\1\2", example(), flags=re.MULTILINE)
+    (tmp_path / "finclaw.yaml").write_text(text)
+    assert load_settings(state=tmp_path, environ={}) == Settings(state=tmp_path)
+    assert text.count("\n") == example().count("\n")
+    (tmp_path / "finclaw.yaml").write_text(example())
+    assert load_settings(state=tmp_path, environ={}) == Settings(state=tmp_path)
+
+
+def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "--state DIR" in finclaw("init", "--state", tmp_path / "file").line()
+    assert "--state DIR" in finclaw("init", "--state", tmp_path / "file" / "x").line()
+    assert "--config FILE" in finclaw("init", "--state", tmp_path, "--config", tmp_path / "no" / "x.yaml").line()
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "finclaw", "init", "--state", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=clean_environment(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000)),
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert os.listdir(tmp_path) == []

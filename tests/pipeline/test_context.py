@@ -1,0 +1,68 @@
+"""Stages 5 and 6 built with fakes: what they need is handed to them, and that is all they need."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from finclaw.kernel.envelope import Capabilities, Inbound, Sender
+from finclaw.kernel.event import EventStream
+from finclaw.kernel.record import Accepted
+from finclaw.kernel.scope import Ids
+from finclaw.pipeline.context import Contexts
+from finclaw.pipeline.dispatch import Dispatch
+from finclaw.pipeline.journal import Deadline, Journal
+from finclaw.pipeline.normalize import normalize
+from finclaw.pipeline.walk import Walk
+from finclaw.sessions.conversation import RecentConversations
+from finclaw.sessions.lane import Lanes
+from finclaw.storage.sqlite.store import open_store
+from finclaw.testing import FakeClock, MemoryChannel
+from finclaw.testing.clock import EPOCH
+
+
+def accepted(inbound: Inbound) -> Accepted:
+    return Accepted(id="m-1", session="s", ticket=1, inbound=inbound, accepted_at=EPOCH)
+
+
+@pytest.mark.spec("P-33", "M-13", "M-11")
+def test_the_context_stage_needs_its_arguments_only() -> None:
+    channel = MemoryChannel(FakeClock(), capabilities=Capabilities(max_length=99, embeds=True))
+    contexts = Contexts("analyst", {"memory": channel})
+    known = Inbound(text="hi", channel="memory", sender=Sender("ada"))
+    context = contexts.build(accepted(known), normalize(known), known.sender)
+    assert (context.agent, context.session_key, context.inbound_id) == ("analyst", "s", "m-1")
+    assert context.capabilities == Capabilities(max_length=99, embeds=True)
+    unknown = Inbound(text="hi", channel="gone")
+    assert contexts.build(accepted(unknown), normalize(unknown), unknown.sender).capabilities == Capabilities()
+
+
+@pytest.mark.spec("P-33", "P-31", "M-28", "M-29")
+def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    async def main() -> None:
+        store = open_store(tmp_path / "x.db", clock, threaded=False)
+        lanes = Lanes()
+        dispatch = Dispatch(store, lanes, RecentConversations(), clock)
+        inbound = Inbound(text="hi")
+        mine = await store.accept(inbound, "s", lambda each: lanes.expect(each.session, each.ticket))
+        ids = Ids(session="s", inbound_id=mine.id, turn_id="")
+        walk = Walk(
+            ids=ids,
+            emit=EventStream().emit,
+            inbound=inbound,
+            accepted=mine,
+            journal=Journal(clock, EventStream().emit, ids),
+            deadline=Deadline(10),
+            patience=Deadline(20),
+            leave=lambda: lanes.leave("s", mine.ticket),
+        )
+        context = Contexts("main", {}).build(mine, normalize(inbound), inbound.sender)
+        turn = await dispatch.admit(walk, context, Decimal(0))
+        assert (turn.context.is_new_session, turn.context.session_started_at) == (True, EPOCH)
+        assert turn.log is walk.log
+        assert walk.ids["turn_id"] == turn.log.claim.turn_id
+        await store.close()
+
+    clock.run(main())

@@ -1,0 +1,402 @@
+"""The provider against a server on this machine that speaks the real event stream."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from finclaw.agent.stream import collect
+from finclaw.errors import (
+    AuthFailed,
+    BadRequest,
+    ContextTooLong,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    StreamCut,
+)
+from finclaw.kernel.chunk import (
+    Chunk,
+    Done,
+    Model,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+    ToolInputDelta,
+    ToolUseEnd,
+    ToolUseStart,
+    Usage,
+    UsageReport,
+)
+from finclaw.kernel.message import Message, Source, Text, ToolCall
+from finclaw.kernel.secret import Secret
+from finclaw.providers.anthropic import AnthropicProvider
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+ASKED = ModelRequest(
+    model=Model("anthropic", "claude"),
+    system="Be brief.",
+    messages=(Message("1", "user", (Text("삼성전자?"),), Source("user"), datetime(2026, 1, 1, tzinfo=UTC)),),
+)
+
+
+# ── the server ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields}, ensure_ascii=False)}\n\n".encode()
+
+
+def begin(**usage: int) -> bytes:
+    return event("message_start", message={"id": "msg", "usage": {"input_tokens": 9, "output_tokens": 1, **usage}})
+
+
+def block(index: int, **fields: Any) -> bytes:
+    return event("content_block_start", index=index, content_block=fields)
+
+
+def delta(index: int, **fields: Any) -> bytes:
+    return event("content_block_delta", index=index, delta=fields)
+
+
+def say(text: str, index: int = 0) -> bytes:
+    return delta(index, type="text_delta", text=text)
+
+
+def stop(index: int = 0) -> bytes:
+    return event("content_block_stop", index=index)
+
+
+def end(reason: str = "end_turn", **usage: int) -> bytes:
+    told = event("message_delta", delta={"stop_reason": reason}, usage={"output_tokens": 20, **usage})
+    return told + event("message_stop")
+
+
+HELLO = [begin(), block(0, type="text", text=""), say("삼성전자는 "), say("71,000원 🙂"), stop(), end()]
+HELLO_CHUNKS = [
+    UsageReport(Usage(input=9, output=1)),
+    TextDelta("삼성전자는 "),
+    TextDelta("71,000원 🙂"),
+    UsageReport(Usage(input=9, output=20)),
+    Done("end"),
+]
+
+
+def streams(pieces: Sequence[bytes], *, cut: bool = False, hold: asyncio.Event | None = None) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+            await asyncio.sleep(0)
+        if hold is not None:
+            await hold.wait()
+        if cut and request.transport is not None:
+            request.transport.close()
+        return response
+
+    return answer
+
+
+def refuses(status: int, body: str, **headers: str) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, text=body, headers=headers)
+
+    return answer
+
+
+@asynccontextmanager
+async def provider(answer: Answer) -> AsyncGenerator[AnthropicProvider]:
+    app = web.Application(client_max_size=100_000_000)
+    app.router.add_post("/v1/messages", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    client = AnthropicProvider(f"http://{host}:{port}/", Secret("key-1"))
+    try:
+        yield client
+    finally:
+        await client.close()
+        await runner.cleanup()
+
+
+async def chunks(answer: Answer, asked: ModelRequest = ASKED) -> list[Chunk]:
+    async with provider(answer) as client:
+        return [chunk async for chunk in client.stream(asked)]
+
+
+# ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_answer_in_text() -> None:
+    assert await chunks(streams(HELLO)) == HELLO_CHUNKS
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
+async def test_reads_may_end_anywhere_even_inside_a_character(size: int) -> None:
+    stream = b"".join(HELLO)
+    pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
+    assert await chunks(streams(pieces)) == HELLO_CHUNKS
+
+
+async def test_other_line_ends_comments_pings_and_strangers_change_nothing() -> None:
+    noise = [b": keep-alive\n\n", event("ping"), event("something_new", delta={"type": "text_delta", "text": "no"})]
+    strange = [block(7, type="server_tool_use", id="s"), delta(7, type="citations_delta", citation={}), stop(7)]
+    stream = b"".join([*noise, *HELLO[:3], *noise, *strange, *HELLO[3:]]).replace(b"\n", b"\r\n")
+    assert await chunks(streams([stream])) == HELLO_CHUNKS
+
+
+async def test_data_on_many_lines() -> None:
+    first = json.dumps({"type": "message_stop"}, indent=1).replace("\n", "\ndata: ")
+    assert await chunks(streams([f"event: message_stop\ndata: {first}\n\n".encode()])) == [Done("end")]
+
+
+async def test_calls_that_come_interleaved_are_kept_apart() -> None:
+    pieces = [
+        begin(),
+        block(0, type="thinking", thinking=""),
+        delta(0, type="thinking_delta", thinking="two prices"),
+        delta(0, type="signature_delta", signature="s"),
+        block(1, type="tool_use", id="c1", name="quote", input={}),
+        block(2, type="tool_use", id="c2", name="quote", input={}),
+        delta(2, type="input_json_delta", partial_json='{"symbol":'),
+        delta(1, type="input_json_delta", partial_json='{"symbol":"AA'),
+        delta(2, type="input_json_delta", partial_json='"MSFT"}'),
+        stop(2),
+        delta(1, type="input_json_delta", partial_json='PL"}'),
+        stop(0),
+        stop(1),
+        end("tool_use"),
+    ]
+    got = await chunks(streams(pieces))
+    assert got[1:-2] == [
+        ThinkingDelta("two prices", 0),
+        ToolUseStart("c1", "quote", 1),
+        ToolUseStart("c2", "quote", 2),
+        ToolInputDelta('{"symbol":', 2),
+        ToolInputDelta('{"symbol":"AA', 1),
+        ToolInputDelta('"MSFT"}', 2),
+        ToolUseEnd(2),
+        ToolInputDelta('PL"}', 1),
+        ToolUseEnd(1),
+    ]
+    async with provider(streams(pieces)) as client:
+        answer = await collect(client.stream(ASKED), lambda text: None)
+    assert [each.args for each in answer.blocks if isinstance(each, ToolCall)] == [
+        {"symbol": "AAPL"},
+        {"symbol": "MSFT"},
+    ]
+    assert answer.stop == "tool_use"
+
+
+async def test_a_block_may_begin_with_its_text() -> None:
+    pieces = [block(0, type="text", text="a"), block(1, type="thinking", thinking="b"), end()]
+    assert (await chunks(streams(pieces)))[:2] == [TextDelta("a"), ThinkingDelta("b", 1)]
+
+
+async def test_usage_counts_the_cache_apart_and_keeps_what_is_not_told_again() -> None:
+    pieces = [begin(cache_read_input_tokens=70, cache_creation_input_tokens=5), end(input_tokens=8)]
+    got = await chunks(streams(pieces))
+    assert got[-2] == UsageReport(Usage(input=8, output=20, cache_read=70, cache_write=5))
+
+
+@pytest.mark.parametrize(
+    ("told", "meant"),
+    [
+        ("end_turn", "end"),
+        ("tool_use", "tool_use"),
+        ("max_tokens", "max_tokens"),
+        ("model_context_window_exceeded", "max_tokens"),
+        ("stop_sequence", "stop_sequence"),
+        ("refusal", "refusal"),
+        ("a reason of next year", "end"),
+    ],
+)
+async def test_why_it_stopped(told: str, meant: str) -> None:
+    assert (await chunks(streams([end(told)])))[-1] == Done(meant)  # pyright: ignore[reportArgumentType]
+
+
+async def test_nothing_counts_after_the_end() -> None:
+    assert (await chunks(streams([*HELLO, say("late"), end()]))) == HELLO_CHUNKS
+
+
+# ── what goes out ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_request_and_its_headers() -> None:
+    seen: list[tuple[Any, Any]] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        seen.append((request.headers, await request.json()))
+        return await streams(HELLO)(request)
+
+    await chunks(answer)
+    [(headers, body)] = seen
+    assert headers["x-api-key"] == "key-1"
+    assert headers["anthropic-version"] == "2023-06-01"
+    assert headers["content-type"] == "application/json"
+    assert body["messages"] == [{"role": "user", "content": "삼성전자?"}]
+    assert body["stream"] is True
+
+
+async def test_a_request_of_megabytes_arrives_whole() -> None:
+    sizes: list[int] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        sizes.append(len((await request.json())["messages"][0]["content"]))
+        return await streams(HELLO)(request)
+
+    long = Message("2", "user", (Text("x" * 5_000_000),), Source("user"), datetime(2026, 1, 1, tzinfo=UTC))
+    asked = ModelRequest(model=ASKED.model, system="", messages=(long,))
+    assert await chunks(answer, asked) == HELLO_CHUNKS
+    assert sizes == [5_000_000]
+
+
+async def test_a_connection_is_used_again() -> None:
+    ports: set[int] = set()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        ports.add(request.transport.get_extra_info("peername")[1])
+        return await streams(HELLO)(request)
+
+    async with provider(answer) as client:
+        for _ in range(5):
+            assert [chunk async for chunk in client.stream(ASKED)] == HELLO_CHUNKS
+            client.evict()
+    assert len(ports) == 1
+
+
+async def test_a_server_that_does_not_hang_up_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    from finclaw.providers.anthropic import line
+
+    monkeypatch.setattr(line, "LAST_BYTES_SECONDS", 0.05)
+    hold = asyncio.Event()
+    async with provider(streams(HELLO, hold=hold)) as client:
+        assert [chunk async for chunk in client.stream(ASKED)] == HELLO_CHUNKS
+        hold.set()
+
+
+# ── what goes wrong ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def complaint(kind: str) -> str:
+    return json.dumps(
+        {"type": "error", "error": {"type": kind, "message": "prompt is too long, rate limit, overloaded"}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (400, complaint("invalid_request_error"), BadRequest),
+        (401, complaint("authentication_error"), AuthFailed),
+        (402, complaint("billing_error"), AuthFailed),
+        (403, complaint("permission_error"), AuthFailed),
+        (404, complaint("not_found_error"), BadRequest),
+        (413, complaint("request_too_large"), ContextTooLong),
+        (429, complaint("rate_limit_error"), RateLimited),
+        (500, complaint("api_error"), Overloaded),
+        (504, complaint("timeout_error"), Overloaded),
+        (529, complaint("overloaded_error"), Overloaded),
+        (200 + 99, complaint("rate_limit_error"), RateLimited),
+        (401, "<html>who are you</html>", AuthFailed),
+        (429, "", RateLimited),
+        (503, "\ud55c", Overloaded),
+        (418, "{}", BadRequest),
+        (307, "", BadRequest),
+    ],
+)
+async def test_a_refusal_is_told_by_status_and_type(status: int, body: str, error: type[ProviderError]) -> None:
+    with pytest.raises(error) as told:
+        await chunks(refuses(status, body))
+    assert type(told.value) is error
+    assert str(status) in str(told.value)
+    assert "key-1" not in str(told.value)
+
+
+@pytest.mark.parametrize(("told", "meant"), [("7", 7.0), ("0.5", 0.5), ("Wed, 21 Oct 2026 07:28:00 GMT", None)])
+async def test_how_long_to_wait(told: str, meant: float | None) -> None:
+    with pytest.raises(RateLimited) as error:
+        await chunks(refuses(429, complaint("rate_limit_error"), **{"retry-after": told}))
+    assert error.value.retry_after == meant
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [("overloaded_error", Overloaded), ("rate_limit_error", RateLimited), ("news", Overloaded)]
+)
+async def test_an_error_inside_the_stream(kind: str, error: type[ProviderError]) -> None:
+    async with provider(streams([*HELLO[:3], event("error", error={"type": kind, "message": "x"})])) as client:
+        stream = client.stream(ASKED)
+        got = [await anext(stream), await anext(stream)]
+        with pytest.raises(error):
+            await anext(stream)
+    assert got == HELLO_CHUNKS[:2]
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["ended", "cut"])
+@pytest.mark.parametrize("length", [0, 1, 3, 5])
+async def test_a_stream_without_its_end_is_cut(length: int, cut: bool) -> None:
+    with pytest.raises(StreamCut):
+        await chunks(streams(HELLO[:length], cut=cut))
+
+
+@pytest.mark.parametrize(
+    "nonsense", [b"data: {\n\n", b"data: [1]\n\n", b'data: {"type":"\xff"}\n\n', b'data: {"type":"x","index":"y"}\n\n']
+)
+async def test_an_event_that_cannot_be_read_cuts_the_stream(nonsense: bytes) -> None:
+    with pytest.raises(StreamCut):
+        await chunks(streams([*HELLO[:3], nonsense, *HELLO[3:]]))
+
+
+async def test_nobody_there() -> None:
+    async with provider(streams(HELLO)) as client:
+        pass
+    dead = AnthropicProvider("http://127.0.0.1:1", Secret("key-1"))
+    with pytest.raises(Overloaded):
+        await anext(aiter(dead.stream(ASKED)))
+    await dead.close()
+    await client.close()  # closing twice is no harm
+
+
+async def test_a_stream_that_is_left_closes_its_connection() -> None:
+    hold, left = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        try:
+            return await streams(HELLO[:3], hold=hold)(request)
+        finally:
+            left.set()
+
+    async with provider(answer) as client:
+        asked = asyncio.create_task(collect(client.stream(ASKED), lambda text: None))
+        await asyncio.sleep(0.05)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        hold.set()
+        await asyncio.wait_for(left.wait(), 2)
+
+
+async def test_aiohttp_is_imported_with_the_first_question_only() -> None:
+    code = (
+        "import sys; from finclaw.kernel.secret import Secret; "
+        "from finclaw.providers.anthropic import AnthropicProvider; "
+        "AnthropicProvider('http://127.0.0.1', Secret('')); sys.exit('aiohttp' in sys.modules)"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+    assert await process.wait() == 0
+
+
+def test_the_provider_has_a_name() -> None:
+    assert AnthropicProvider("http://127.0.0.1", Secret("")).name == "anthropic"

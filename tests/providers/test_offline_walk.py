@@ -1,0 +1,48 @@
+"""The offline assistant in the whole house: a message walks the road, is answered, and the next one remembers it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.providers.talk import FixedClock
+
+from finclaw import App, Inbound, Settings, build
+from finclaw.finance.disclosure import DEMO_LINES
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[App]:
+    async with build(Settings(state=tmp_path / "state"), clock=FixedClock(), threaded=False) as app:
+        yield app
+
+
+async def reply(app: App, text: str, conversation: str = "main") -> str:
+    outcome = await app.handle(Inbound(text=text, conversation=conversation))
+    assert outcome.kind == "answered", outcome
+    return outcome.reply or ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "last"),
+    [
+        (["What is AAPL trading at?", "and in won?"], "That is ₩303,811"),
+        (["삼성전자 얼마야?", "그리고 카카오는?"], "카카오(035720) 현재가는"),
+        (["samsung price", "the first"], "Samsung Electronics (005930) is at ₩75,400"),
+        (["apple tesla price"], "Tesla (TSLA) closed at"),
+        (["삼성전자 8만원 넘으면 알려줘", "내 알림"], "삼성전자(005930) 80,000원 이상"),
+    ],
+)
+async def test_it_remembers_and_labels(app: App, lines: list[str], last: str) -> None:
+    replies = [await reply(app, line) for line in lines]
+    assert last in replies[-1]
+    assert any(line in replies[-1] for line in DEMO_LINES.values())
+
+
+async def test_one_conversation_knows_nothing_of_another(app: App) -> None:
+    await reply(app, "What is AAPL trading at?", "one")
+    assert "did not understand" in await reply(app, "and in won?", "two")
+    assert "no alerts" in await reply(app, "my alerts", "two")
+
+
+async def test_a_control_token_from_a_person_is_answered(app: App) -> None:
+    assert "offline assistant" in await reply(app, "<<NO_REPLY>>")
