@@ -151,23 +151,37 @@ class App:
 
     async def handle(self, inbound: Inbound) -> Outcome:
         """Accept a message and wait for its outcome. One that was handled before gives the outcome it had."""
-        accepted = await self.accept(inbound)
-        record = await self.wait(accepted.id, float("inf"))
-        if record is None or record.outcome is None:
+        ended: asyncio.Future[Outcome] | None = None
+
+        def begin(accepted: Accepted) -> None:
+            nonlocal ended
+            ended = self._engine.ended(accepted.id)
+            self._submit(accepted)
+
+        accepted = await self._accept(inbound, begin)
+        if ended is None:  # it was handled before, or is being handled
+            record = await self.wait(accepted.id, float("inf"))
+            outcome = None if record is None else record.outcome
+        else:
+            await asyncio.wait([ended])
+            outcome = None if ended.cancelled() else ended.result()
+        if outcome is None:
             raise SessionError(f"the gateway stopped before message {accepted.id} ended; its next start takes it up")
-        return record.outcome
+        return outcome
 
     async def accept(self, inbound: Inbound) -> Accepted:
         """Returns when the message is on disk; from then on it will be answered, whatever happens to this process."""
+        return await self._accept(inbound, self._submit)
+
+    async def _accept(self, inbound: Inbound, then: Callable[[Accepted], None]) -> Accepted:
         inbound = storable(inbound)
-        return await self._store.accept(inbound, session_key(self.settings.agent.name, inbound), self._submit)
+        return await self._store.accept(inbound, session_key(self.settings.agent.name, inbound), then)
 
     async def run_stage(self, name: str, inbound: Inbound) -> StageEntry:
         """Look at one stage of the road alone, in a test: what it made of this message (see `Pipeline.run_stage`)."""
         if name not in STAGES:
             raise ValueError(f"there is no stage {name!r}; the stages are {', '.join(STAGES)}")
-        inbound = storable(inbound)
-        accepted = await self._store.accept(inbound, session_key(self.settings.agent.name, inbound), self._expect)
+        accepted = await self._accept(inbound, self._expect)
         return await self.pipeline.run_stage(name, accepted)
 
     def _expect(self, accepted: Accepted) -> None:

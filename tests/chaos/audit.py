@@ -12,7 +12,8 @@ from tests.chaos.child import words
 from finclaw.delivery.outbox import MAX_DOUBTS
 from finclaw.delivery.visible import RESENT_MARK
 from finclaw.kernel.message import Message
-from finclaw.storage.sqlite.codec import Ids, read_inbound, read_messages, read_outcome
+from finclaw.storage.sqlite.codec import UNITS, Ids, read_inbound, read_messages, read_outcome
+from finclaw.storage.sqlite.outbox import delivery
 from finclaw.testing import HistoryEvent, InboundRow, ReplySeen, Rows, TurnRow, UnitRow, Verdict, judge
 
 
@@ -179,7 +180,7 @@ def unsettled(database: Path) -> int:
     try:
         return int(
             db.execute(
-                "SELECT (SELECT count(*) FROM inbound WHERE outcome IS NULL) + "
+                "SELECT (SELECT count(*) FROM inbound WHERE kind IS NULL) + "
                 "(SELECT count(*) FROM unit WHERE state IN ('planned', 'sending', 'unknown'))"
             ).get
         )
@@ -189,10 +190,10 @@ def unsettled(database: Path) -> int:
 
 def _entries(db: apsw.Connection, ids: Ids) -> Iterator[Entry]:
     rows = db.execute(
-        "SELECT inbound.id, key, ticket, body, outcome, state, attempts, delivery FROM inbound "
-        "LEFT JOIN session ON session.id = session"
-    )
-    for number, key, ticket, body, outcome, state, attempts, delivery in rows:
+        "SELECT inbound.id, key, ticket, inbound.body, outcome.body, state, attempts FROM inbound "
+        "LEFT JOIN session ON session.id = session LEFT JOIN outcome ON outcome.id = inbound.id"
+    ).fetchall()
+    for number, key, ticket, body, outcome, state, attempts in rows:
         inbound = read_inbound(str(body))
         row = InboundRow(
             id=ids.inbound(int(number)),
@@ -202,17 +203,18 @@ def _entries(db: apsw.Connection, ids: Ids) -> Iterator[Entry]:
             outcome=None if outcome is None else read_outcome(str(outcome)).kind,
             again_for=inbound.again_for,
         )
-        yield Entry(row, inbound.text, str(state), int(attempts), str(delivery))
+        yield Entry(row, inbound.text, str(state), int(attempts), delivery(db, int(number)))
 
 
 def _units(db: apsw.Connection, ids: Ids) -> Iterator[UnitRow]:
-    rows = db.execute("SELECT inbound, seq, state, doubts, body ->> 'turn_id' FROM unit")
-    for inbound, seq, state, doubts, turn_id in rows:
+    rows = db.execute("SELECT id, state, doubts, body ->> 'turn_id' FROM unit JOIN unit_body USING (id)")
+    for number, state, doubts, turn_id in rows:
+        inbound, seq = divmod(int(number), UNITS)
         yield UnitRow(
-            id=ids.unit(int(inbound), int(seq)),
-            inbound_id=ids.inbound(int(inbound)),
+            id=ids.unit(inbound, seq),
+            inbound_id=ids.inbound(inbound),
             turn_id=None if turn_id is None else str(turn_id),
-            seq=int(seq),
+            seq=seq,
             state=str(state),
             doubts=int(doubts),
         )
@@ -220,9 +222,7 @@ def _units(db: apsw.Connection, ids: Ids) -> Iterator[UnitRow]:
 
 def _transcripts(db: apsw.Connection) -> dict[str, tuple[Message, ...]]:
     bodies: defaultdict[str, list[str]] = defaultdict(list)
-    rows = db.execute(
-        "SELECT key, body FROM message JOIN session ON session.id = message.session ORDER BY message.session, seq"
-    )
+    rows = db.execute("SELECT key, body FROM message JOIN session ON session.id = message.id >> 32 ORDER BY message.id")
     for key, body in rows:
         bodies[str(key)].append(str(body))
     return {key: read_messages(texts) for key, texts in bodies.items()}

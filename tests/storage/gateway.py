@@ -124,11 +124,10 @@ class House:
             db.close()
 
     def units(self) -> list[str]:
-        return [str(state) for (state,) in self.rows("SELECT state FROM unit ORDER BY inbound, seq")]
+        return [str(state) for (state,) in self.rows("SELECT state FROM unit ORDER BY id")]
 
     def outcomes(self) -> list[str | None]:
-        found = self.rows("SELECT outcome FROM inbound ORDER BY id")
-        return [None if body is None else json.decode(body)["kind"] for (body,) in found]
+        return [None if kind is None else str(kind) for (kind,) in self.rows("SELECT kind FROM inbound ORDER BY id")]
 
     def links(self) -> list[str | None]:
         """For each message, the one that it asks for again."""

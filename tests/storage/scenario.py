@@ -16,6 +16,7 @@ from tests.ports.nouns import answer, begin, ending, nobody, nothing, tool_answe
 
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.record import Accepted, Claim
+from finclaw.storage.sqlite.codec import events_of, units_of
 from finclaw.storage.sqlite.database import Synchronous, close_quietly, open_database
 from finclaw.storage.sqlite.store import SqliteStore, open_store
 from finclaw.testing import FakeClock
@@ -24,7 +25,7 @@ T = TypeVar("T")
 State = dict[str, tuple[tuple[Any, ...], ...]]
 """Every row of every table: two of them are equal only if the databases say the same."""
 
-TABLES: Final = ("session", "inbound", "turn", "event", "message", "unit")
+TABLES: Final = ("session", "inbound", "outcome", "turn", "event", "message", "unit", "unit_body")
 CHECKPOINT_PAGES: Final = 24
 """So small that the scenario meets checkpoints and a log that starts anew."""
 
@@ -87,10 +88,11 @@ def _row(state: State, table: str, /, **wanted: Any) -> bool:
 
 
 _COLUMNS: Final = {
-    "inbound": ("id", "name", "digest", "session", "ticket", "body", "accepted_at", "state", "attempts", "delivery"),
+    "inbound": ("id", "name", "digest", "session", "ticket", "body", "accepted_at", "state", "attempts", "kind"),
     "turn": ("id", "session", "epoch", "status"),
-    "event": ("turn", "seq"),
-    "unit": ("inbound", "seq", "state"),
+    "event": ("id", "body"),
+    "unit": ("id", "state"),
+    "outcome": ("id", "body"),
 }
 
 
@@ -142,9 +144,9 @@ class Life:
         first, second = finish.units
         first = replace(first, state="sent", platform_id="p")
         await self.attempt(lambda: self.store.settle(first, replace(second, state="sending")))
-        self._promise("receipt", lambda state: _row(state, "unit", inbound=row, seq=0, state="sent"))
+        self._promise("receipt", lambda state: _row(state, "unit", id=units_of(row)[0], state="sent"))
         await self.attempt(lambda: self.store.settle(replace(second, state="sent", platform_id="q"), lazy=True))
-        self._promise("delivered", lambda state: _row(state, "inbound", id=row, delivery="delivered"))
+        self._promise("delivered", lambda state: _row(state, "unit", id=units_of(row)[0] + 1, state="sent"))
 
     def _promise(self, what: str, holds: Callable[[State], bool]) -> None:
         promise = Promise(what, holds)
@@ -154,12 +156,14 @@ class Life:
 
 def _has(state: State, turn: int, seq: int) -> bool:
     """The event is in the log, or already folded with all that belongs to it."""
-    return _row(state, "event", turn=turn, seq=seq) or _folded(state, turn)
+    return _row(state, "event", id=events_of(turn)[0] + seq) or _folded(state, turn)
 
 
 def _folded(state: State, turn: int) -> bool:
-    done = _row(state, "turn", id=turn, status="completed") and not _row(state, "event", turn=turn)
-    return done and sum(row[0] == turn for row in state["unit"]) == 2
+    (first, last), units = events_of(turn), units_of(turn)
+    logged = any(first <= row[0] <= last for row in state["event"])
+    done = _row(state, "turn", id=turn, status="completed") and _row(state, "outcome", id=turn) and not logged
+    return done and sum(units[0] <= row[0] <= units[1] for row in state["unit_body"]) == 2
 
 
 async def at_once(commit: Callable[[], Awaitable[T]]) -> T:

@@ -169,9 +169,9 @@ class Patient:
 def contents(state: State) -> list[Any]:
     """What people would see of it: the order of rows between sessions may differ after a refusal."""
     sessions = {row[0]: row[1] for row in state["session"]}
-    messages = sorted((sessions[row[0]], row[1], row[2], row[3]) for row in state["message"])
+    messages = sorted((sessions[row[0] >> 32], row[0] & 0xFFFFFFFF, row[1], row[2]) for row in state["message"])
     inbound = sorted((sessions[row[3]], row[4], row[5], row[7], row[9]) for row in state["inbound"])
-    return [messages, inbound, sorted(row[2] for row in state["unit"]), state["event"]]
+    return [messages, inbound, sorted(row[1] for row in state["unit"]), state["event"]]
 
 
 async def one_refusal(where: Path, n: int, error: DiskError, recording: Recording) -> bool:

@@ -1,6 +1,6 @@
 """What a channel gives us, what we give it, and the proof that it took it."""
 
-import uuid
+import os
 from datetime import datetime
 from typing import Literal
 
@@ -13,7 +13,7 @@ OutboundKind = Literal["reply", "notice", "confirmation"]
 
 
 def new_id() -> str:
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 class Sender(Struct, frozen=True):

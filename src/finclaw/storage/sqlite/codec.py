@@ -82,6 +82,26 @@ def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
+# Owner and sequence in one row number: neighbours on disk, found without an index.
+
+UNITS: Final = 1 << 10
+_EVENTS: Final = 1 << 16
+_MESSAGES: Final = 1 << 32
+
+
+def units_of(inbound: int) -> tuple[int, int]:
+    """The first and the last row number of a message's units."""
+    return inbound * UNITS, inbound * UNITS + UNITS - 1
+
+
+def events_of(turn: int) -> tuple[int, int]:
+    return turn * _EVENTS, turn * _EVENTS + _EVENTS - 1
+
+
+def messages_of(session: int) -> tuple[int, int]:
+    return session * _MESSAGES, session * _MESSAGES + _MESSAGES - 1
+
+
 class Ids:
     """Public ids: `m-` a message, `t-` its turn, `u-` a unit of its answer."""
 

@@ -15,7 +15,9 @@ from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import inbox
 from finclaw.storage.sqlite.codec import (
     Ids,
+    events_of,
     from_micros,
+    messages_of,
     read_event,
     read_message,
     read_messages,
@@ -37,7 +39,7 @@ def claim(
     """Begin the turn, or take up the one that a crash left: then the log so far comes back with the claim."""
     row = inbox.must_row(ids, accepted.id)
     attempt, owner = db.execute(
-        "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND outcome IS NULL "
+        "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND kind IS NULL "
         "RETURNING attempts, session",
         (row,),
     ).fetchone() or _already_ended(accepted.id)
@@ -72,12 +74,13 @@ def _already_ended(inbound_id: str) -> tuple[int, int]:
 
 
 def _log(db: apsw.Connection, turn: int) -> apsw.Cursor:
-    return db.execute("SELECT body FROM event WHERE turn = ? ORDER BY seq", (turn,))
+    return db.execute("SELECT body FROM event WHERE id BETWEEN ? AND ? ORDER BY id", events_of(turn))
 
 
 def _append(db: apsw.Connection, turn: int, seq: int, events: Sequence[TurnEvent]) -> None:
-    rows = ((turn, seq + place, write(event)) for place, event in enumerate(events))
-    db.executemany("INSERT INTO event (turn, seq, body) VALUES (?, ?, ?)", rows)
+    first, _ = events_of(turn)
+    rows = ((first + seq + place, write(event)) for place, event in enumerate(events))
+    db.executemany("INSERT INTO event (id, body) VALUES (?, ?)", rows)
 
 
 def record(db: apsw.Connection, ids: Ids, claim: Claim, seq: int, events: Sequence[TurnEvent]) -> None:
@@ -111,7 +114,7 @@ def end(
     if not inbox.end(db, ids, inbound_id, outcome, units, now):
         return False
     row = inbox.must_row(ids, inbound_id)
-    db.execute("DELETE FROM event WHERE turn = ?", (row,))
+    db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(row))
     db.execute("UPDATE turn SET status = 'aborted', ended_at = ?, reserved = '0' WHERE id = ?", (to_micros(now), row))
     return True
 
@@ -124,7 +127,7 @@ def finish(db: apsw.Connection, ids: Ids, finish: Finish, now: datetime) -> bool
         return False
     log = [read_event(str(body)) for (body,) in _log(db, row)]
     fold(db, session, [*log, *finish.events])
-    db.execute("DELETE FROM event WHERE turn = ?", (row,))
+    db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(row))
     db.execute("UPDATE session SET version = version + 1 WHERE id = ?", (session,))
     result = finish.outcome
     db.execute(
@@ -144,13 +147,9 @@ def fold(db: apsw.Connection, session: int, events: Sequence[TurnEvent]) -> None
             case Replace(target, message):
                 _update(db, session, target, message)
             case Remove(target):
-                db.execute("DELETE FROM message WHERE session = ? AND id = ?", (session, target))
+                _remove(db, session, target)
             case Truncate(keep_last):
-                db.execute(
-                    "DELETE FROM message WHERE session = ?1 AND seq NOT IN "
-                    "(SELECT seq FROM message WHERE session = ?1 ORDER BY seq DESC LIMIT ?2)",
-                    (session, max(0, keep_last)),
-                )
+                _truncate(db, session, max(0, keep_last))
             case Patch(target, metadata):
                 _patch(db, session, target, dict(metadata))
             case ToolStarted():
@@ -160,22 +159,37 @@ def fold(db: apsw.Connection, session: int, events: Sequence[TurnEvent]) -> None
 
 
 def _append_message(db: apsw.Connection, session: int, message: Message) -> None:
+    first, last = messages_of(session)
     db.execute(
-        "INSERT INTO message (session, seq, id, body) "
-        "VALUES (?1, coalesce((SELECT max(seq) FROM message WHERE session = ?1), 0) + 1, ?2, ?3)",
-        (session, message.id, write(message)),
+        "INSERT INTO message (id, name, body) "
+        "VALUES (coalesce((SELECT max(id) FROM message WHERE id BETWEEN ?1 AND ?2), ?1) + 1, ?3, ?4)",
+        (first, last, message.id, write(message)),
     )
 
 
 def _update(db: apsw.Connection, session: int, target: str, message: Message) -> None:
     db.execute(
-        "UPDATE message SET id = ?, body = ? WHERE session = ? AND id = ?",
-        (message.id, write(message), session, target),
+        "UPDATE message SET name = ?, body = ? WHERE id BETWEEN ? AND ? AND name = ?",
+        (message.id, write(message), *messages_of(session), target),
+    )
+
+
+def _remove(db: apsw.Connection, session: int, target: str) -> None:
+    db.execute("DELETE FROM message WHERE id BETWEEN ? AND ? AND name = ?", (*messages_of(session), target))
+
+
+def _truncate(db: apsw.Connection, session: int, keep_last: int) -> None:
+    db.execute(
+        "DELETE FROM message WHERE id BETWEEN ?1 AND ?2 AND id NOT IN "
+        "(SELECT id FROM message WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3)",
+        (*messages_of(session), keep_last),
     )
 
 
 def _patch(db: apsw.Connection, session: int, target: str, metadata: dict[str, object]) -> None:
-    found = db.execute("SELECT body FROM message WHERE session = ? AND id = ?", (session, target)).fetchone()
+    found = db.execute(
+        "SELECT body FROM message WHERE id BETWEEN ? AND ? AND name = ?", (*messages_of(session), target)
+    ).fetchone()
     if found is not None:
         old = read_message(str(found[0]))
         fresh = Message(old.id, old.role, old.blocks, old.source, old.created_at, {**old.metadata, **metadata})
@@ -183,7 +197,7 @@ def _patch(db: apsw.Connection, session: int, target: str, metadata: dict[str, o
 
 
 def messages(db: apsw.Connection, session: int) -> tuple[Message, ...]:
-    rows = db.execute("SELECT body FROM message WHERE session = ? ORDER BY seq", (session,))
+    rows = db.execute("SELECT body FROM message WHERE id BETWEEN ? AND ? ORDER BY id", messages_of(session))
     return read_messages([str(body) for (body,) in rows])
 
 
@@ -194,7 +208,9 @@ def session_row(db: apsw.Connection, key: str) -> int | None:
 
 def reset(db: apsw.Connection, key: str) -> None:
     session = session_row(db, key)
-    db.execute("DELETE FROM message WHERE session = ?", (session,))
+    if session is None:
+        return
+    db.execute("DELETE FROM message WHERE id BETWEEN ? AND ?", messages_of(session))
     db.execute("UPDATE session SET epoch = epoch + 1, version = version + 1 WHERE id = ?", (session,))
 
 

@@ -14,6 +14,10 @@ Synchronous = Literal["FULL", "OFF"]
 
 DATABASE = "finclaw.db"
 """In the state directory."""
+PAGE_SIZE = 2_048
+"""A turn changes a few hundred bytes on some twenty pages, and every commit writes whole pages."""
+CHECKPOINT_PAGES = 4_000
+"""A page that changes often is copied back less often."""
 
 
 def open_database(
@@ -42,9 +46,11 @@ def _prepare(db: apsw.Connection, path: Path, synchronous: Synchronous, exclusiv
     if exclusive:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
     db.set_busy_timeout(5_000)
+    db.execute(f"PRAGMA page_size = {PAGE_SIZE}")  # heard by a new database only
     if db.pragma("journal_mode", "wal") != "wal":  # SQLite may refuse quietly, and without it FULL is not enough
         raise StoreFailed(f"{str(path)!r} cannot be used in WAL mode; put the state directory on a local disk")
     db.execute(f"PRAGMA synchronous = {synchronous}")
+    db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     _migrate(db, path)
 
 

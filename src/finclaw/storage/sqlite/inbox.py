@@ -86,7 +86,7 @@ def _read_accepted(ids: Ids, row: tuple[Any, ...], *, duplicate: bool = False) -
 
 
 def unfinished(db: apsw.Connection, ids: Ids) -> list[Accepted]:
-    rows = db.execute(_ACCEPTED + "WHERE outcome IS NULL ORDER BY inbound.session, ticket")
+    rows = db.execute(_ACCEPTED + "WHERE kind IS NULL ORDER BY inbound.session, ticket")
     return [_read_accepted(ids, row) for row in rows]
 
 
@@ -96,11 +96,12 @@ def end(
     """Write the one outcome, and what the sender is told with it. False, and nothing, if there was one."""
     row = must_row(ids, inbound_id)
     db.execute(
-        "UPDATE inbound SET outcome = ?, state = 'ended', ended_at = ?, delivery = ? WHERE id = ? AND outcome IS NULL",
-        (write(outcome), to_micros(now), "pending" if units else "none", row),
+        "UPDATE inbound SET kind = ?, state = 'ended', ended_at = ? WHERE id = ? AND kind IS NULL",
+        (outcome.kind, to_micros(now), row),
     )
     if not db.changes():
         return False
+    db.execute("INSERT INTO outcome (id, body) VALUES (?, ?)", (row, write(outcome)))
     outbox.plan(db, row, units)
     return True
 
@@ -110,13 +111,13 @@ def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None
     if row is None or ids.inbound(row) != inbound_id:
         return None
     found = db.execute(
-        "SELECT key, state, outcome, delivery, accepted_at, attempts, body FROM inbound "
-        "JOIN session ON session.id = session WHERE inbound.id = ?",
+        "SELECT key, state, outcome.body, accepted_at, attempts, inbound.body FROM inbound "
+        "JOIN session ON session.id = session LEFT JOIN outcome ON outcome.id = inbound.id WHERE inbound.id = ?",
         (row,),
     ).fetchone()
     if found is None:
         return None
-    key, state, outcome, delivery, at, attempts, body = found
+    key, state, outcome, at, attempts, body = found
     inbound = read_inbound(str(body))
     return InboundRecord(
         inbound_id=inbound_id,
@@ -125,7 +126,7 @@ def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None
         account=inbound.account,
         state=state,
         outcome=None if outcome is None else read_outcome(str(outcome)),
-        delivery=delivery,
+        delivery=outbox.delivery(db, row),
         accepted_at=from_micros(int(at)),
         attempts=int(attempts),
     )
@@ -134,9 +135,9 @@ def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None
 def counts(db: apsw.Connection) -> Counts:
     waiting, running = db.execute(
         "SELECT count(*) FILTER (WHERE state = 'received'), count(*) FILTER (WHERE state != 'received') "
-        "FROM inbound WHERE outcome IS NULL"
+        "FROM inbound WHERE kind IS NULL"
     ).fetchall()[0]
-    dead = db.execute("SELECT count(*) FROM inbound WHERE outcome ->> 'kind' IN ('failed', 'expired', 'dropped')").get
+    dead = db.execute("SELECT count(*) FROM inbound WHERE kind IN ('failed', 'expired', 'dropped')").get
     messages = int(db.execute("SELECT count(*) FROM inbound").get)
     return Counts(
         sessions=int(db.execute("SELECT count(*) FROM session").get),

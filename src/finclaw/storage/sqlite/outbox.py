@@ -5,39 +5,58 @@ from typing import Any
 
 import apsw
 
+from finclaw.errors import SessionError
 from finclaw.kernel.crash import crash_point
-from finclaw.kernel.record import Unit
-from finclaw.storage.sqlite.codec import Ids, UnitBody, from_micros, read_unit, to_micros, write
+from finclaw.kernel.record import DeliveryState, Unit
+from finclaw.storage.sqlite.codec import UNITS, Ids, UnitBody, from_micros, read_unit, to_micros, units_of, write
 
 
 def plan(db: apsw.Connection, inbound: int, units: Sequence[Unit]) -> None:
+    first, last = units_of(inbound)
+    if len(units) > last - first:
+        raise SessionError(f"an answer in {len(units)} parts is too long to be sent; {last - first} are possible")
     for unit in units:
         body = UnitBody(unit.channel, unit.account, unit.conversation, unit.outbound, unit.turn_id)
         db.execute(
-            "INSERT INTO unit (inbound, seq, state, body, planned_at) VALUES (?, ?, ?, ?, ?)",
-            (inbound, unit.seq, unit.state, write(body), to_micros(unit.planned_at)),
+            "INSERT INTO unit (id, state, planned_at) VALUES (?, ?, ?)",
+            (first + unit.seq, unit.state, to_micros(unit.planned_at)),
         )
+        db.execute("INSERT INTO unit_body (id, body) VALUES (?, ?)", (first + unit.seq, write(body)))
 
 
 def pending(db: apsw.Connection, ids: Ids) -> list[Unit]:
     """In order of accept, which is the order of turns in a session; times would follow a clock that is set back."""
     rows = db.execute(
-        "SELECT inbound, seq, unit.state, unit.body, planned_at, unit.attempts, doubts, platform_id, key FROM unit "
-        "JOIN inbound ON inbound.id = inbound JOIN session ON session.id = session "
-        "WHERE unit.state IN ('planned', 'sending', 'unknown') ORDER BY inbound, seq"
+        "SELECT unit.id, unit.state, unit_body.body, planned_at, unit.attempts, doubts, platform_id, key FROM unit "
+        "JOIN unit_body ON unit_body.id = unit.id "
+        "JOIN inbound ON inbound.id = unit.id >> 10 JOIN session ON session.id = session "
+        "WHERE unit.state IN ('planned', 'sending', 'unknown') ORDER BY unit.id"
     )
     return [_read(ids, row) for row in rows]
 
 
+def delivery(db: apsw.Connection, inbound: int) -> DeliveryState:
+    """What became of all the units of a message."""
+    states = {
+        str(state) for (state,) in db.execute("SELECT state FROM unit WHERE id BETWEEN ? AND ?", units_of(inbound))
+    }
+    if not states:
+        return "none"
+    if states & {"planned", "sending", "unknown"}:
+        return "pending"
+    return "expired" if "expired" in states else "dead" if "dead" in states else "delivered"
+
+
 def _read(ids: Ids, row: tuple[Any, ...]) -> Unit:
-    inbound, seq, state, text, at, attempts, doubts, platform_id, key = row
+    number, state, text, at, attempts, doubts, platform_id, key = row
+    inbound, seq = divmod(int(number), UNITS)
     body = read_unit(str(text))
     return Unit(
-        id=ids.unit(int(inbound), int(seq)),
+        id=ids.unit(inbound, seq),
         session=str(key),
-        inbound_id=ids.inbound(int(inbound)),
+        inbound_id=ids.inbound(inbound),
         turn_id=body.turn_id,
-        seq=int(seq),
+        seq=seq,
         channel=body.channel,
         account=body.account,
         conversation=body.conversation,
@@ -51,21 +70,15 @@ def _read(ids: Ids, row: tuple[Any, ...]) -> Unit:
 
 
 def settle(db: apsw.Connection, ids: Ids, unit: Unit) -> None:
-    """Write a unit's state and, with the last one of its message, what became of the delivery."""
-    row = ids.row(unit.id)
+    """Write a unit's state. What follows a lost part would not make sense without it, and is lost with it."""
+    first, last = units_of(ids.row(unit.id) or 0)
     db.execute(
-        "UPDATE unit SET state = ?, attempts = ?, doubts = ?, platform_id = ? WHERE inbound = ? AND seq = ?",
-        (unit.state, unit.attempts, unit.doubts, unit.platform_id, row, unit.seq),
+        "UPDATE unit SET state = ?, attempts = ?, doubts = ?, platform_id = ? WHERE id = ?",
+        (unit.state, unit.attempts, unit.doubts, unit.platform_id, first + unit.seq),
     )
-    if unit.state in ("dead", "expired"):  # what follows a lost part would not make sense without it
+    if unit.state in ("dead", "expired"):
         db.execute(
-            "UPDATE unit SET state = ? WHERE inbound = ? AND seq > ? AND state = 'planned'", (unit.state, row, unit.seq)
+            "UPDATE unit SET state = ? WHERE id > ? AND id <= ? AND state = 'planned'",
+            (unit.state, first + unit.seq, last),
         )
-    db.execute(
-        "UPDATE inbound SET delivery = (SELECT CASE "
-        "WHEN sum(state IN ('planned', 'sending', 'unknown')) THEN 'pending' "
-        "WHEN sum(state = 'expired') THEN 'expired' "
-        "WHEN sum(state = 'dead') THEN 'dead' ELSE 'delivered' END FROM unit WHERE inbound = ?1) WHERE id = ?1",
-        (row,),
-    )
     crash_point("receipt:before_commit")

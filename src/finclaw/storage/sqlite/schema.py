@@ -1,7 +1,8 @@
 """The tables, as migrations. A released migration is never edited; a change is a new one at the end.
 
 Rows are numbered, not named: a public id is built from the database's own random name and the row's number, so
-that no index is needed to find it, and few pages are written per turn.
+that no index is needed to find it. Owner and sequence share one number, what changes and what is long live apart:
+few and short pages are written per turn (`docs/decisions/0005-numbered-rows.md`).
 """
 
 from typing import Final
@@ -29,12 +30,16 @@ MIGRATIONS: Final = (
         accepted_at INTEGER NOT NULL,
         state TEXT NOT NULL DEFAULT 'received',
         attempts INTEGER NOT NULL DEFAULT 0,
-        delivery TEXT NOT NULL DEFAULT 'none',
-        outcome TEXT,
+        kind TEXT,                              -- of its outcome; NULL until it has one
         ended_at INTEGER
     ) STRICT;
-    CREATE INDEX inbound_open ON inbound (session, ticket) WHERE outcome IS NULL;
-    CREATE INDEX inbound_dead ON inbound (id) WHERE outcome ->> 'kind' IN ('failed', 'expired', 'dropped');
+    CREATE INDEX inbound_open ON inbound (session, ticket) WHERE kind IS NULL;
+    CREATE INDEX inbound_dead ON inbound (id) WHERE kind IN ('failed', 'expired', 'dropped');
+
+    CREATE TABLE outcome (                      -- apart, so that a message's row keeps its size when it ends
+        id INTEGER PRIMARY KEY REFERENCES inbound,
+        body TEXT NOT NULL
+    ) STRICT;
 
     CREATE TABLE turn (
         id INTEGER PRIMARY KEY REFERENCES inbound,  -- a turn is known by the message that began it
@@ -50,31 +55,30 @@ MIGRATIONS: Final = (
     ) STRICT;
 
     CREATE TABLE event (                        -- the log of turns that are not folded yet
-        turn INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        body TEXT NOT NULL,
-        PRIMARY KEY (turn, seq)
-    ) STRICT, WITHOUT ROWID;
+        id INTEGER PRIMARY KEY,                 -- turn << 16 | sequence
+        body TEXT NOT NULL
+    ) STRICT;
 
     CREATE TABLE message (                      -- the base of every conversation
-        session INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        id TEXT NOT NULL,
-        body TEXT NOT NULL,
-        PRIMARY KEY (session, seq)
-    ) STRICT, WITHOUT ROWID;
+        id INTEGER PRIMARY KEY,                 -- session << 32 | sequence
+        name TEXT NOT NULL,                     -- the message's own id
+        body TEXT NOT NULL
+    ) STRICT;
 
     CREATE TABLE unit (
-        inbound INTEGER NOT NULL REFERENCES inbound,
-        seq INTEGER NOT NULL,
+        id INTEGER PRIMARY KEY,                 -- inbound << 10 | sequence
         state TEXT NOT NULL,
-        body TEXT NOT NULL,
         planned_at INTEGER NOT NULL,
         attempts INTEGER NOT NULL DEFAULT 0,
         doubts INTEGER NOT NULL DEFAULT 0,
-        platform_id TEXT,
-        PRIMARY KEY (inbound, seq)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX unit_open ON unit (planned_at) WHERE state IN ('planned', 'sending', 'unknown');
+        platform_id TEXT
+    ) STRICT;
+    CREATE INDEX unit_open ON unit (id) WHERE state IN ('planned', 'sending', 'unknown');
+    CREATE INDEX unit_dead ON unit (id) WHERE state = 'dead';
+
+    CREATE TABLE unit_body (                    -- apart, so that a change of state does not write the text again
+        id INTEGER PRIMARY KEY REFERENCES unit,
+        body TEXT NOT NULL
+    ) STRICT;
     """,
 )

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import apsw
 
-from finclaw.errors import SessionError, StoreFailed, Superseded
+from finclaw.errors import StoreFailed, Superseded
 from finclaw.storage.sqlite.database import boot_epoch, explain
 
 log = logging.getLogger(__name__)
@@ -69,12 +69,12 @@ class Ledger:
             self._db.execute("BEGIN IMMEDIATE")
             if boot_epoch(self._db) != self._boot:
                 raise Superseded("another gateway has taken over this state directory; this one must stop")
-            answers = [self._piece(work) for work in group]
+            # Alone there is nobody to be protected from, and the transaction itself is the savepoint.
+            answers = [self._piece(work) for work in group] if len(group) > 1 else [group[0].run(self._db)]
             self._db.execute("COMMIT")
-        except (apsw.Error, SessionError) as error:
+        except Exception as error:  # noqa: BLE001  it belongs to those who wait for this group, and travels to them
             self._undo()
-            failure = explain(error, self._path) if isinstance(error, apsw.Error) else error
-            return [failure] * len(group)
+            return [self._told(error)] * len(group)
         return answers
 
     def _piece(self, work: Work[Any]) -> Any:
@@ -85,9 +85,12 @@ class Ledger:
             if not self._db.in_transaction:  # SQLite gave the whole transaction up (full disk, failed read)
                 raise
             self._db.execute("ROLLBACK TO piece")
-            answer = explain(error, self._path) if isinstance(error, apsw.Error) else error
+            answer = self._told(error)
         self._db.execute("RELEASE piece")
         return answer
+
+    def _told(self, error: Exception) -> Exception:
+        return explain(error, self._path) if isinstance(error, apsw.Error) else error
 
     def _undo(self) -> None:
         if self._db.in_transaction:
