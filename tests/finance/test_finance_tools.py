@@ -50,6 +50,16 @@ async def test_a_change_is_the_difference_of_its_ends(desk: Desk, symbol: str, p
         assert facts["low"].value <= end.value <= facts["high"].value
 
 
+@pytest.mark.parametrize("symbol", ["005930", "AAPL", "BTC", "환율"])
+@pytest.mark.parametrize("hour", [0, 5, 15, 23])
+async def test_on_new_years_day_the_year_has_not_moved(clock: Any, symbol: str, hour: int):
+    clock.moment = datetime(2027, 1, 1, hour, tzinfo=UTC)
+    facts = await Desk(clock).facts("market__history", symbol=symbol, period="year_to_date")
+    assert facts["period_change"].value == facts["end"].value - facts["start"].value
+    if symbol == "005930":
+        assert facts["period_change"].value == 0
+
+
 async def test_a_comparison_is_ordered_and_takes_names_without_a_joint(desk: Desk):
     output = await desk.use("market__compare", {"symbols": ["apple tesla", "005930"]})
     shares = [fact.value for fact in output.facts if fact.field == "period_change_percent"]

@@ -46,7 +46,9 @@ async def move(market: Market, instrument: Instrument, period: Period) -> Move:
     today = market.now().astimezone(VENUES[instrument.exchange].tz).date()
     closes = await market.closes(instrument.symbol, today - timedelta(days=_LONGEST))
     inside = _inside(closes, instrument, period, today)
-    starts, start = closes[closes.index(inside[0]) - 1]
+    before = closes.index(inside[0]) - 1 if inside else -1
+    starts, start = closes[before]
+    inside = inside or closes[-1:]  # on New Year's Day the year has had no session yet, and nothing has moved
     prices = [price for _, price in inside]
     return Move(
         instrument=instrument,
