@@ -1,7 +1,8 @@
 """One entry of a conversation, made of blocks, and the events that change a conversation.
 
 Messages are structs and not dataclasses because each is decoded from the store and encoded for a model many
-times in its life; `docs/decisions/0003-structs.md` has the figures.
+times in its life; `docs/decisions/0003-structs.md` has the figures. Those of which there are thousands are unknown to
+the garbage collector (`gc=False`): frozen, they cannot become part of a cycle, and it need not walk them again and again.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ ToolStatus = Literal["ok", "error", "denied", "timeout", "skipped", "unknown"]
 """`unknown`: the tool had started when the process died, and it must not be run again to find out."""
 
 
-class Text(Struct, frozen=True, tag="text"):
+class Text(Struct, frozen=True, gc=False, tag="text"):
     text: str
 
 
@@ -63,7 +64,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
 Block = Text | Thinking | ToolCall | ToolResult
 
 
-class Source(Struct, frozen=True, omit_defaults=True):
+class Source(Struct, frozen=True, gc=False, omit_defaults=True):
     """Who put a message there: `id` is the step or call, `name` the tool or extension."""
 
     kind: SourceKind
@@ -71,7 +72,7 @@ class Source(Struct, frozen=True, omit_defaults=True):
     name: str = ""
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     id: str
     role: Role
     blocks: tuple[Block, ...]
