@@ -2,7 +2,7 @@
 
 Messages are structs and not dataclasses because each is decoded from the store and encoded for a model many
 times in its life; `docs/decisions/0003-structs.md` has the figures. Those of which there are thousands are unknown to
-the garbage collector (`gc=False`): frozen, they cannot become part of a cycle, and it need not walk them again and again.
+the garbage collector (`gc=False`): frozen, they cannot become part of a cycle, and it need not walk them all the time.
 """
 
 from collections.abc import Mapping
