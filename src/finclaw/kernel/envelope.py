@@ -1,8 +1,9 @@
 """What a channel gives us, what we give it, and the proof that it took it."""
 
+import itertools
 import os
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
@@ -12,8 +13,13 @@ OutboundKind = Literal["reply", "notice", "confirmation"]
 """`notice` is the gateway speaking for itself; a `confirmation` of an order is never sent twice."""
 
 
+_process: Final = os.urandom(10).hex()
+_count: Final = itertools.count()
+
+
 def new_id() -> str:
-    return os.urandom(16).hex()
+    """Unique in the world, and no secret: asking the system for randomness each time costs 35 µs on some machines."""
+    return f"{_process}{next(_count):012x}"
 
 
 class Sender(Struct, frozen=True):
