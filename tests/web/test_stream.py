@@ -15,8 +15,9 @@ from tests.web.conftest import AUTH, TOKEN
 import finclaw
 from finclaw import Settings
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.errors import Overloaded
 from finclaw.kernel.secret import Secret
-from finclaw.testing import ScriptedProvider, call, reply, say
+from finclaw.testing import ScriptedProvider, call, fails, hold, reply, say
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebSettings
 
@@ -31,6 +32,11 @@ class Live:
         async with self.session.post(self.url + "/api/v1/messages", json=body, headers=AUTH) as response:
             assert response.status == 202
             return (await response.json())["inbound_id"]
+
+    async def get(self, inbound_id: str, wait: float = 0) -> dict[str, Any]:
+        url = f"{self.url}/api/v1/messages/{inbound_id}?wait={wait}"
+        async with self.session.get(url, headers=AUTH) as response:
+            return await response.json()
 
     @asynccontextmanager
     async def stream(self, **query: str) -> AsyncGenerator[aiohttp.ClientResponse]:
@@ -56,6 +62,12 @@ async def gateway(state: Path, provider: ScriptedProvider) -> AsyncGenerator[Liv
         aiohttp.ClientSession() as session,
     ):
         yield Live(session, server.url)
+
+
+async def until_streaming(provider: ScriptedProvider) -> None:
+    async with asyncio.timeout(5):
+        while not provider.streaming:
+            await asyncio.sleep(0)  # noqa: ASYNC110  the fake tells its state and nothing else
 
 
 def quoting() -> ScriptedProvider:
@@ -105,7 +117,7 @@ async def test_a_reader_that_was_cut_off_misses_nothing_and_sees_nothing_twice(t
                 assert await events(response) == whole[place + 1 :]
 
 
-@pytest.mark.spec("TC-04")
+@pytest.mark.spec("TC-03")
 async def test_after_a_restart_the_reader_is_told_to_start_over(tmp_path: Path) -> None:
     async with gateway(tmp_path, quoting()) as live, live.stream() as response:
         inbound_id = await live.post("1")
@@ -136,6 +148,38 @@ async def test_a_socket_takes_messages_and_tells_their_story(tmp_path: Path) -> 
     assert conflict["code"] == "message_id_used"
     assert [each["type"] for each in seen if each["type"] == "tool_progress"]
     assert seen[-1]["reply"].startswith("Apple is up today.")
+
+
+@pytest.mark.spec("TC-02", "DX-68")
+async def test_a_message_posted_many_times_at_once_runs_once_and_is_not_over_before_it_is(tmp_path: Path) -> None:
+    released = asyncio.Event()
+    provider = ScriptedProvider(reply(say("One moment. "), hold(released), say("Done.")))
+    async with gateway(tmp_path, provider) as live:
+        posted = await asyncio.gather(*(live.post("1") for _ in range(8)))
+        assert len(set(posted)) == 1
+        await until_streaming(provider)
+        assert (await live.get(posted[0]))["state"] == "running"
+        released.set()
+        ended = await live.get(posted[0], wait=10)
+        assert (ended["state"], ended["outcome"], ended["reply"]) == ("ended", "answered", "One moment. Done.")
+        assert len(provider.requests) == 1
+
+
+@pytest.mark.spec("TC-04", "DX-68")
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [("It is up.", "answered"), (fails(Overloaded("busy")), "failed"), ("<<NO_REPLY>>", "skipped")],
+)
+async def test_a_status_is_final_when_the_last_send_is_done(tmp_path: Path, script: Any, outcome: str) -> None:
+    async with gateway(tmp_path, ScriptedProvider(script)) as live, live.stream() as response:
+        inbound_id = await live.post("1")
+        assert (await events(response))[-1][2]["outcome"] == outcome
+        async with asyncio.timeout(5):
+            record = await live.get(inbound_id)
+            while record["delivery"] == "pending":
+                record = await live.get(inbound_id)
+        assert (record["state"], record["outcome"]) == ("ended", outcome)
+        assert record["delivery"] == ("none" if outcome == "skipped" else "delivered")
 
 
 @pytest.mark.parametrize(
