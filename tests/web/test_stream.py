@@ -66,8 +66,8 @@ async def gateway(state: Path, provider: ScriptedProvider) -> AsyncGenerator[Liv
 
 async def until_streaming(provider: ScriptedProvider) -> None:
     async with asyncio.timeout(5):
-        while not provider.streaming:
-            await asyncio.sleep(0)  # noqa: ASYNC110  the fake tells its state and nothing else
+        while not provider.streaming:  # noqa: ASYNC110  the fake tells its state and nothing else
+            await asyncio.sleep(0)
 
 
 def quoting() -> ScriptedProvider:
