@@ -1,8 +1,10 @@
 """What every test lives with: no network but this machine's own, and the choice of how much chaos."""
 
 import ipaddress
+import os
 import socket
 import sys
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -59,3 +61,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="short",
         help="how long the chaos tests go on: short (every run), full (make chaos) or soak (make soak)",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What may be missing on somebody's desk must not be missing in CI: there, a skipped test is a failed one."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI, where everything must be there: {report.longrepr}"
+    return report
