@@ -84,7 +84,7 @@ class Conversation:
 class RecentConversations:
     """Conversations kept in memory between turns. Any of them may be dropped; the store has them all."""
 
-    def __init__(self, limit: int = 20_000) -> None:
+    def __init__(self, limit: int = 10_000) -> None:
         self._limit = limit
         self._size = 0
         self._kept: OrderedDict[str, tuple[int, tuple[Message, ...]]] = OrderedDict()

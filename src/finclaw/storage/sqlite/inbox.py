@@ -101,9 +101,23 @@ def end(
     )
     if not db.changes():
         return False
-    db.execute("INSERT INTO outcome (id, body) VALUES (?, ?)", (row, write(outcome)))
+    db.execute("INSERT INTO outcome (id, body) VALUES (?, ?)", (row, write(_without_doubled_reply(outcome, units))))
     outbox.plan(db, row, units)
     return True
+
+
+def _without_doubled_reply(outcome: Outcome, units: tuple[Unit, ...]) -> Outcome:
+    """A reply in one part is on disk as that part; a long text need not be written twice."""
+    doubled = len(units) == 1 and units[0].outbound.text == outcome.reply
+    return replace(outcome, reply=None) if doubled else outcome
+
+
+def _outcome(db: apsw.Connection, row: int, body: str) -> Outcome:
+    outcome = read_outcome(body)
+    if outcome.reply is not None:
+        return outcome
+    parts = outbox.texts(db, row)
+    return replace(outcome, reply=parts[0]) if len(parts) == 1 else outcome
 
 
 def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None:
@@ -125,7 +139,7 @@ def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None
         channel=inbound.channel,
         account=inbound.account,
         state=state,
-        outcome=None if outcome is None else read_outcome(str(outcome)),
+        outcome=None if outcome is None else _outcome(db, row, str(outcome)),
         delivery=outbox.delivery(db, row),
         accepted_at=from_micros(int(at)),
         attempts=int(attempts),

@@ -35,6 +35,12 @@ def pending(db: apsw.Connection, ids: Ids) -> list[Unit]:
     return [_read(ids, row) for row in rows]
 
 
+def texts(db: apsw.Connection, inbound: int) -> list[str]:
+    """What a message was answered, part by part."""
+    rows = db.execute("SELECT body FROM unit_body WHERE id BETWEEN ? AND ? ORDER BY id", units_of(inbound))
+    return [read_unit(str(body)).outbound.text for (body,) in rows]
+
+
 def delivery(db: apsw.Connection, inbound: int) -> DeliveryState:
     """What became of all the units of a message."""
     states = {
