@@ -1,7 +1,9 @@
 """argparse in our own voice: one line that names the thing and says what to do, and a tree that can be walked."""
 
 import argparse
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn, cast
 
 from finclaw.config.words import did_you_mean
@@ -38,7 +40,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         text = message.removeprefix("argument ").encode(errors="replace").decode()
-        self.exit(2, f"finclaw: {text}{' See' if text.endswith('?') else '; see'}: {self.prog} --help\n")
+        with suppress(OSError, AttributeError):  # a closed or missing standard error, which not every Python forgives
+            sys.stderr.write(f"finclaw: {text}{' See' if text.endswith('?') else '; see'}: {self.prog} --help\n")
+        raise SystemExit(2)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
