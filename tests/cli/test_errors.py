@@ -258,6 +258,17 @@ def test_a_closed_or_full_standard_output(tmp_path: Path, command: str) -> None:
     says(Ended(done.returncode, "", done.stderr.decode()), "No space left on device; free some space")
 
 
+def test_an_output_longer_than_its_buffer_to_a_full_device() -> None:
+    """It fails while it is being written and not at the end; the complaint is the same one line."""
+    shout = "lambda argv: [print('x' * 100) for _ in range(200)] and 0"
+    code = f"import finclaw.cli.main as m; m._run = {shout}; exit(m.main())"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    says(Ended(done.returncode, "", done.stderr.decode()), "No space left on device; free some space")
+
+
 def test_a_closed_standard_error() -> None:
     ended = limited(lambda: os.close(2), "servee")
     assert (ended.code, ended.out) == (2, "")

@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _nobody_reads()
     except OSError as error:
+        _give_up_unwritten()
         return _complain(_in_words(error), FAILED)
     return code
 
@@ -62,6 +63,14 @@ def _flush() -> None:
     except OSError as error:
         _nobody_reads()
         raise FinclawError(f"cannot write to standard output: {error.strerror}; {_advice(error)}") from error
+
+
+def _give_up_unwritten() -> None:
+    """If it was the output that failed, what is left of it must not fail once more at the interpreter's end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _nobody_reads()
 
 
 def _is_misuse(error: FinclawError) -> bool:
