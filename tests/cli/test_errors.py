@@ -258,13 +258,13 @@ def test_a_closed_or_full_standard_output(tmp_path: Path, command: str) -> None:
     says(Ended(done.returncode, "", done.stderr.decode()), "No space left on device; free some space")
 
 
-def test_an_output_longer_than_its_buffer_to_a_full_device() -> None:
-    """It fails while it is being written and not at the end; the complaint is the same one line."""
-    shout = "lambda argv: [print('x' * 100) for _ in range(200)] and 0"
-    code = f"import finclaw.cli.main as m; m._run = {shout}; exit(m.main())"
+def test_what_a_full_device_did_not_take_is_not_tried_again_at_the_end() -> None:
+    """It fails while it is being written and stays in the buffer; the complaint is the same one line."""
+    code = "import finclaw.cli.main as m; m._run = lambda argv: print('found', flush=True); exit(m.main())"
+    buffered = {name: value for name, value in clean_environment().items() if name != "PYTHONUNBUFFERED"}
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, env=buffered, timeout=60, check=False
         )
     says(Ended(done.returncode, "", done.stderr.decode()), "No space left on device; free some space")
 
