@@ -19,7 +19,7 @@ MOST_PUBLIC_NAMES = 40
 # ── nothing of one machine ───────────────────────────────────────────────────────────────────────
 
 PACKAGE_INDEX = re.compile(r"https?://[\w.-]*(?:pypi|pythonhosted|npmjs|yarnpkg|debian)[\w.-]*")
-# Only at the start of a path, so that an address like example.com/home/ or a folder of that name among ours is no match.
+# Only at the start of a path, so that an address like example.com/home/ or one of our own folders is no match.
 MACHINE_PATH = re.compile(r"(?<![\w.$}~-])/(?:work|root|home)/")
 
 
