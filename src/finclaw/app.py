@@ -1,18 +1,22 @@
 """The composition root: `build(settings)` puts the house together, in the order in which a message walks it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from finclaw.agent.prompt import system_prompt
 from finclaw.agent.turn import Abilities, Agent, AgentLayers
 from finclaw.builtins.basics import Basics
+from finclaw.builtins.delegate import CHANNEL as DELEGATED
+from finclaw.builtins.delegate import Delegation
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.errors import ConfigError, SessionError
+from finclaw.errors import ConfigError, ExtensionError, SessionError
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import DemoMarket
 from finclaw.kernel.chunk import Model
@@ -21,8 +25,8 @@ from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import EventStream, Observer
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import compose
-from finclaw.kernel.port import Channel, Clock, Provider, Store
-from finclaw.kernel.record import Accepted, Counts, InboundRecord, TurnRecord
+from finclaw.kernel.port import Channel, Clock, Gateway, Provider, Store
+from finclaw.kernel.record import Accepted, InboundRecord
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
 from finclaw.pipeline.accept import storable
 from finclaw.pipeline.ack import Ack
@@ -33,15 +37,23 @@ from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import STAGES
+from finclaw.pipeline.loading import Found, find, ours
 from finclaw.pipeline.pipeline import Pipeline, Stages
+from finclaw.pipeline.provide import Providers
+from finclaw.pipeline.records import Records
 from finclaw.pipeline.recovery import Recovery
+from finclaw.pipeline.recurring import RecurringTasks
+from finclaw.pipeline.registered import NOWHERE, Services, nowhere
 from finclaw.pipeline.registrar import Registrar
-from finclaw.providers.offline import OfflineProvider
+from finclaw.pipeline.watchdog import Watchdog
+from finclaw.providers.catalog import Catalog
+from finclaw.providers.opening import open_provider
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
-from finclaw.storage.sqlite.database import DATABASE
-from finclaw.storage.sqlite.store import open_store
+from finclaw.sessions.pool import Pools
+from finclaw.storage.kinds import open_kind
+from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.state_lock import StateLock
 from finclaw.tools.policy import Consent, nobody
 
@@ -52,7 +64,7 @@ SEND_GRACE: Final = 1.0
 
 
 @asynccontextmanager
-async def build(
+async def build(  # noqa: PLR0913  all that a test or a program of one's own may bring along
     settings: Settings,
     *,
     channels: Sequence[Channel] = (),
@@ -61,6 +73,7 @@ async def build(
     consent: Consent = nobody,
     observers: Sequence[Observer] = (),
     clock: Clock | None = None,
+    open_store: Callable[..., Store] = open_kind,
     threaded: bool = True,
 ) -> AsyncGenerator["App"]:
     """Start a gateway on the settings' state directory and stop it in good order at the end of the block.
@@ -73,32 +86,41 @@ async def build(
     clock = clock or SystemClock()
     async with AsyncExitStack() as house:
         house.enter_context(StateLock(settings.state))
-        store = open_store(settings.state / DATABASE, clock, threaded=threaded)
-        house.push_async_callback(store.close)
-
-        provider = provider or _provider(settings)
-        house.push_async_callback(provider.close)
-        doors = {channel.name: channel for channel in (MailboxChannel("api"), *channels)}
-        for channel in doors.values():
-            house.push_async_callback(channel.close)
-
         events = EventStream()
         for observer in observers:
             events.observe(observer)
-        registrar = Registrar(events)
-        registrar.load(_extensions(settings, registrar, store, clock))
-        registrar.load(extensions)
-        for close in registrar.closers:
-            house.push_async_callback(close)
+        store = open_store(settings.storage.kind, settings.state, clock, events.emit, threaded=threaded)
+        house.push_async_callback(store.close)
 
-        agent = _agent(settings, registrar, provider, clock, consent)
+        model = _model(settings, provider)
+        provider = provider or open_provider(model, clock, settings.providers, settings.models)
+        house.push_async_callback(provider.close)
+        inner = (MailboxChannel("api"), MailboxChannel(DELEGATED))
+        doors = {channel.name: channel for channel in (*inner, *channels)}
+        for channel in doors.values():
+            house.push_async_callback(channel.close)
+
+        services = Services(
+            recall=store.recall,
+            remember=store.remember,
+            accept=lambda inbound, session: app.say(inbound, session),  # noqa: PLW0108  the app is yet to be
+            database=partial(ExtensionDatabase, settings.state / EXTENSIONS, threaded=threaded),
+            clock=clock,
+        )
+        registrar = Registrar(events, services)
+        house.push_async_callback(registrar.close)
+        registrar.load(_ours(settings, registrar, store.reset, lambda: app, clock))
+        registrar.load(find(settings.agent.extensions))
+        registrar.load(extensions)
+
+        agent = _agent(settings, registrar, model, provider, clock, consent)
         app = App(settings, registrar, store, agent, doors, clock)
         house.push_async_callback(app.stop)
         await app.start()
         yield app
 
 
-class App:
+class App(Records):
     """A running gateway. Made by `build`; everything a door may ask of it is here."""
 
     def __init__(
@@ -110,23 +132,24 @@ class App:
         channels: Mapping[str, Channel],
         clock: Clock,
     ) -> None:
+        recent = RecentConversations()
+        super().__init__(store, recent, clock)
         self.settings = settings
         self.events = registrar.events
         self.ready = False
-        self._store = store
         self._channels = channels
-        self._clock = clock
         self._receivers: list[asyncio.Task[None]] = []
         emit = self.events.emit
         self._lanes = lanes = Lanes()
-        recent = RecentConversations()
+        pools = settings.pipeline.pools
+        self._pools = Pools({"main": pools.main, "cron": pools.cron, "subagent": pools.subagent})
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention),
             commands=Commands(settings.pipeline.command_prefix, registrar.commands),
             ack=Ack(enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels),
-            dispatch=Dispatch(store, lanes, recent, clock),
+            dispatch=Dispatch(store, lanes, self._pools, recent, clock, Providers(registrar.fields, clock)),
             agent=agent,
             deliver=Deliver(
                 store,
@@ -135,12 +158,23 @@ class App:
                 channels,
                 recent,
                 clock,
+                registrar.checks,
             ),
         )
         self.pipeline = Pipeline(
             settings.pipeline, stages, registrar.layers("message"), store, lanes, channels, clock, emit
         )
         self._engine = LocalEngine(self.pipeline, lanes, emit)
+        self._watchdog = Watchdog(
+            clock,
+            emit,
+            lambda inbound_id, reason: self.pipeline.stop(inbound_id, reason, by="watchdog"),
+            warn_s=settings.pipeline.stall_warn_s,
+            abort_s=settings.pipeline.stall_abort_s,
+        )
+        self.events.observe(self._watchdog.observe)
+        self._recurring = RecurringTasks(registrar.recurring, clock)
+        self.routes = tuple(registrar.routes)
 
     def _submit(self, accepted: Accepted) -> None:
         self._engine.submit(accepted)
@@ -177,6 +211,10 @@ class App:
         inbound = storable(inbound)
         return await self._store.accept(inbound, session_key(self.settings.agent.name, inbound), then)
 
+    async def say(self, inbound: Inbound, session: str) -> Accepted:
+        """Accept an extension's own words for a session: they are said in their turn, whatever happens meanwhile."""
+        return await self._store.accept(storable(inbound), session, self._submit)
+
     async def run_stage(self, name: str, inbound: Inbound) -> StageEntry:
         """Look at one stage of the road alone, in a test: what it made of this message (see `Pipeline.run_stage`)."""
         if name not in STAGES:
@@ -197,11 +235,9 @@ class App:
         await asyncio.wait([ended], timeout=None if seconds == float("inf") else max(0.0, seconds))
         return await self._store.find(inbound_id)
 
-    async def turns(self, limit: int) -> Sequence[TurnRecord]:
-        return await self._store.turns(limit)
-
-    async def counts(self) -> Counts:
-        return await self._store.counts()
+    def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
+        """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
+        return self.pipeline.stop(inbound_id, reason, by="person")
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         return self.events.observe(observer)
@@ -217,6 +253,7 @@ class App:
             asyncio.create_task(keep_receiving(channel, self.accept, self._clock), name=f"receive {name}")
             for name, channel in self._channels.items()
         ]
+        self._recurring.start()
         self.ready = True
 
     async def stop(self) -> None:
@@ -225,33 +262,62 @@ class App:
         for receiver in self._receivers:
             receiver.cancel()
         await asyncio.gather(*self._receivers, return_exceptions=True)
+        await self._recurring.stop()
         await self._engine.stop(STOP_GRACE)
+        self._watchdog.close()
+        self._pools.close()
         await self._sender.stop(SEND_GRACE)
 
 
 # ── what the settings name ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _provider(settings: Settings) -> Provider:
-    name = settings.agent.model.partition("/")[0]
-    if name != "offline":
-        raise ConfigError(f"agent.model names the provider {name!r}, which is not there; use 'offline/demo'")
-    return OfflineProvider()
+def _model(settings: Settings, provider: Provider | None) -> Model:
+    """As the catalog and the settings describe it; whoever brings a provider along may name its model at will."""
+    catalog = Catalog(settings.models, settings.aliases, settings.providers)
+    try:
+        return catalog.find(settings.agent.model)
+    except ConfigError as error:
+        if provider is None:
+            raise ConfigError(f"agent.model: {error}") from error
+        name, _, model = settings.agent.model.partition("/")
+        return Model(name, model)
 
 
-def _extensions(settings: Settings, registrar: Registrar, store: Store, clock: Clock) -> tuple[Extension, ...]:
-    """Ours, in the order of their layers: first is outermost."""
-    return (
-        Basics(settings.pipeline.command_prefix, lambda: registrar.commands, store.reset),
-        Finance(DemoMarket(clock)),
-    )
+def _ours(
+    settings: Settings,
+    registrar: Registrar,
+    reset: Callable[[str], Awaitable[None]],
+    gateway: Callable[[], Gateway],
+    clock: Clock,
+) -> Iterator[Found]:
+    """Our own extensions, through everybody's door. First is outermost; what the settings list comes after them."""
+    basics = Basics(settings.pipeline.command_prefix, lambda: registrar.commands, reset)
+    yield ours(basics, "first, so that no other can take the names of its commands")
+    yield ours(Finance(DemoMarket(clock)), "outside of yours: it labels what your layers have made of a reply")
+    if settings.agent.delegate:
+        yield ours(Delegation(gateway, registrar.tools), "its one tool gives a task to a turn of its own")
 
 
-def _agent(settings: Settings, registrar: Registrar, provider: Provider, clock: Clock, consent: Consent) -> Agent:
-    name, _, model = settings.agent.model.partition("/")
+def registered(settings: Settings) -> Registrar:
+    """What the extensions register, without a gateway: for the terminal and the doctor. Raises as `build` does."""
+
+    def gateway() -> Gateway:
+        raise ExtensionError("no gateway runs in this process")
+
+    services = replace(NOWHERE, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
+    registrar = Registrar(EventStream(), services)
+    registrar.load(_ours(settings, registrar, nowhere, gateway, services.clock))
+    registrar.load(find(settings.agent.extensions))
+    return registrar
+
+
+def _agent(
+    settings: Settings, registrar: Registrar, model: Model, provider: Provider, clock: Clock, consent: Consent
+) -> Agent:
     abilities = Abilities(
         provider=provider,
-        model=Model(name, model),
+        model=model,
         tools=registrar.tools,
         consent=consent,
         system=system_prompt(registrar.sections, settings.agent.instructions),

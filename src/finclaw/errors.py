@@ -10,12 +10,16 @@
     │   ├── SendUnknown      may have arrived; nobody knows
     │   └── InboundConflict  one platform id, two different bodies
     ├── ProviderError        the gateway: the model could not answer; code reads the class, never the text
-    │   ├── RateLimited
-    │   ├── Overloaded
-    │   ├── BadRequest
-    │   ├── AuthFailed
-    │   ├── ContextTooLong
-    │   └── StreamCut        the stream ended without its end
+    │   ├── RateLimited      later, and it may say when
+    │   ├── Overloaded       later
+    │   ├── ServerFailed     its own fault; perhaps not the next time
+    │   ├── Unreachable      no line to it
+    │   ├── ProviderTimeout  silent for too long
+    │   ├── StreamCut        the stream ended without its end
+    │   ├── AuthFailed       the key is wrong or may not do this
+    │   ├── QuotaExceeded    nothing left to pay with
+    │   └── BadRequest       it will never take this request
+    │       └── ContextTooLong
     ├── ToolError            the model: it sees the message as an error result
     │   ├── ToolDenied
     │   ├── ToolTimeout
@@ -25,7 +29,9 @@
     │   ├── StoreCorrupt     the operator must restore or move the file
     │   └── Superseded       a newer writer owns the session; this one must stop
     └── TurnError            the person: they get a polite line
-        └── TurnTimeout
+        ├── TurnTimeout
+        ├── TurnStopped      by the person, the operator or the watchdog
+        └── ToolLoop         the model asks for the same thing again and again
 
 `Halt` (a stage ended the road on purpose) is not an error and lives with the road.
 """
@@ -80,6 +86,20 @@ class RateLimited(ProviderError):
 
 
 class Overloaded(ProviderError):
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ServerFailed(ProviderError):
+    pass
+
+
+class Unreachable(ProviderError):
+    pass
+
+
+class ProviderTimeout(ProviderError):
     pass
 
 
@@ -91,7 +111,11 @@ class AuthFailed(ProviderError):
     pass
 
 
-class ContextTooLong(ProviderError):
+class QuotaExceeded(ProviderError):
+    pass
+
+
+class ContextTooLong(BadRequest):
     pass
 
 
@@ -140,4 +164,12 @@ class TurnError(FinclawError):
 
 
 class TurnTimeout(TurnError):
+    pass
+
+
+class TurnStopped(TurnError):
+    pass
+
+
+class ToolLoop(TurnError):
     pass

@@ -96,7 +96,7 @@ class Bench:
         return self.log
 
 
-_IDS = Ids(session="s", inbound_id="i-1", turn_id="t-1")
+_IDS = Ids(agent="main", session="s", inbound_id="i-1", turn_id="t-1")
 
 
 def _context() -> Context:

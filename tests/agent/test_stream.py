@@ -33,7 +33,7 @@ async def read(*chunks: Chunk) -> tuple[Answer, list[str]]:
 
 async def test_text_is_told_as_it_comes_and_kept_whole() -> None:
     answer, told = await read(TextDelta("Hel"), TextDelta("lo"), UsageReport(Usage(1, 2)), Done())
-    assert answer == Answer((Text("Hello"),), Usage(1, 2), "end")
+    assert answer == Answer((Text("Hello"),), Usage(1, 2), "end", (3, 2))
     assert told == ["Hel", "lo"]
 
 
@@ -118,4 +118,4 @@ async def test_a_stream_without_an_end_is_no_answer() -> None:
 
 async def test_an_answer_may_be_empty() -> None:
     answer, _ = await read(Done("refusal"))
-    assert answer == Answer((), Usage(), "refusal")
+    assert answer == Answer((), Usage(), "refusal", ())

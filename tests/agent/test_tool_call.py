@@ -87,6 +87,7 @@ def test_a_tool_that_was_filtered_out_is_refused_too() -> None:
     assert bench.provider.requests[0].tools == ()
 
 
+@pytest.mark.spec("MW-26", "H-02")
 def test_arguments_that_a_layer_changed_are_checked_again() -> None:
     async def spoil(ctx: ToolCallContext) -> ToolResult:
         ctx.args["amount"] = "a lot"
@@ -97,6 +98,7 @@ def test_arguments_that_a_layer_changed_are_checked_again() -> None:
     assert (ran, bench.results[0].status) == ([], "error")
 
 
+@pytest.mark.spec("MW-26", "DX-56")
 def test_arguments_that_a_layer_changed_are_the_ones_that_run() -> None:
     async def halve(ctx: ToolCallContext) -> ToolResult:
         ctx.args = {**ctx.args, "amount": ctx.args["amount"] // 2}
@@ -204,7 +206,7 @@ def test_a_cancelled_turn_is_not_a_timeout() -> None:
     bench.clock.run(main())
     assert (bench.results, told) == ((), ["cancelled"])
     ended = [each for each in bench.events if isinstance(each, ToolEndedEvent)]
-    assert [each.status for each in ended] == ["error"]
+    assert [each.status for each in ended] == ["aborted"]
 
 
 @pytest.mark.parametrize(
@@ -227,6 +229,7 @@ def test_whatever_a_tool_raises_is_a_result(error: BaseException, content: str) 
     assert (bench.results[0].status, bench.results[0].content) == ("error", content)
 
 
+@pytest.mark.spec("H-04")
 def test_the_guard_sees_whatever_leaves_the_ring() -> None:
     async def raw(ctx: ToolCallContext) -> ToolResult:
         return ToolResult(ctx.call_id, ctx.tool_name, "a\x00b" + "x" * 200_000)
@@ -247,6 +250,7 @@ def test_a_layer_that_returns_nonsense_ends_the_turn() -> None:
         Bench(tools=[order], tool_call=[nonsense]).run(*after(call("order", {"symbol": "AAPL"})))
 
 
+@pytest.mark.spec("DX-27b", "E-05")
 def test_every_start_has_its_end() -> None:
     bench = Bench(tools=[order])
     bench.run(reply(call("order", {"symbol": "A"}), call("nothing"), call("order", raw="{")), "done")

@@ -7,7 +7,7 @@ from tests.agent.bench import Bench
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.chunk import Usage
-from finclaw.kernel.event import ExecutionCompleted, ExecutionStarted, StepStarted, TextStreamed
+from finclaw.kernel.event import ExecutionCompleted
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
@@ -43,23 +43,38 @@ def test_what_a_layer_adds_is_no_step() -> None:
     assert [each.text for each in bench.provider.requests[0].messages] == ["go", "as I said"]
 
 
+@pytest.mark.spec("S-05", "E-18", "E-19", "E-20", "E-21")
 def test_observers_hear_the_turn_from_beginning_to_end() -> None:
     bench = Bench(tools=[look])
     bench.run(reply(call("look")), reply(say("done", chunks=2)))
-    heard = [each for each in bench.events if not each.name.startswith("tool:")]
-    assert [type(each) for each in heard] == [
-        ExecutionStarted,
-        StepStarted,
-        StepStarted,
-        TextStreamed,
-        TextStreamed,
-        ExecutionCompleted,
+    heard = [each.name for each in bench.events if not each.name.startswith("tool:")]
+    assert heard == [
+        "execution:start",
+        "execution:turn",
+        "stream:state_change",
+        "stream:message_complete",
+        "stream:usage_update",
+        "stream:state_change",
+        "stream:tool_use_start",
+        "stream:state_change",
+        "stream:tool_use_end",
+        "execution:tool_use",
+        "execution:turn",
+        "stream:state_change",
+        "stream:text_delta",
+        "stream:text_delta",
+        "stream:message_complete",
+        "stream:usage_update",
+        "stream:state_change",
+        "stream:done",
+        "execution:complete",
     ]
-    last = heard[-1]
+    last = bench.events[-1]
     assert isinstance(last, ExecutionCompleted)
     assert (last.status, last.steps) == ("completed", 2)
 
 
+@pytest.mark.spec("MW-25")
 def test_a_step_layer_may_filter_tools_for_its_step_only() -> None:
     async def first_without(ctx: StepContext) -> StepResult:
         if ctx.index == 0:

@@ -7,6 +7,7 @@ import pytest
 from finclaw.builtins.basics import BasicCommand, Basics
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.event import EventStream
+from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.pipeline.registrar import Registrar
 
@@ -21,13 +22,20 @@ async def nothing(args: Sequence[str], scope: CommandScope) -> CommandReply:
     return CommandReply("")
 
 
+class Auditing:
+    name = "auditing"
+
+    def register(self, api: ExtensionApi) -> None:
+        command = BasicCommand(
+            name="audit", description="Looks closely", usage="!audit", answer=nothing, roles=("admin",)
+        )
+        api.commands.register(command)
+
+
 @pytest.fixture
 def registrar() -> Registrar:
     registrar = Registrar(EventStream())
-    registrar.load([Basics("!", lambda: registrar.commands, forget)])
-    registrar.commands.append(
-        BasicCommand(name="audit", description="Looks closely", usage="!audit", answer=nothing, roles=("admin",))
-    )
+    registrar.load([Basics("!", lambda: registrar.commands, forget), Auditing()])
     return registrar
 
 

@@ -1,8 +1,10 @@
 """The books after the last gateway has stopped: the checker's verdict, and what only this run can know to be right."""
 
+import asyncio
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +13,10 @@ from tests.chaos.child import words
 
 from finclaw.delivery.outbox import MAX_DOUBTS
 from finclaw.delivery.visible import RESENT_MARK
+from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import Message
+from finclaw.storage.jsonl.directories import SESSIONS
+from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite.codec import UNITS, Ids, read_inbound, read_messages, read_outcome
 from finclaw.storage.sqlite.outbox import delivery
 from finclaw.testing import HistoryEvent, InboundRow, ReplySeen, Rows, TurnRow, UnitRow, Verdict, judge
@@ -151,6 +156,7 @@ def _texts(books: Books, seen: Sequence[ReplySeen]) -> Iterator[str]:
 
 
 def read_books(database: Path) -> Books:
+    files = _read_files(database)
     db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         ids = Ids(str(db.execute("SELECT value FROM meta WHERE key = 'name'").get))
@@ -167,8 +173,8 @@ def read_books(database: Path) -> Books:
             ),
             entries=entries,
             turn_sessions={inbound: session for _, inbound, session in turns},
-            transcripts=_transcripts(db),
-            log_left=int(db.execute("SELECT count(*) FROM event").get),
+            transcripts=_transcripts(db) | files.transcripts,
+            log_left=int(db.execute("SELECT count(*) FROM event").get) + files.log_left,
         )
     finally:
         db.close()
@@ -226,3 +232,31 @@ def _transcripts(db: apsw.Connection) -> dict[str, tuple[Message, ...]]:
     for key, body in rows:
         bodies[str(key)].append(str(body))
     return {key: read_messages(texts) for key, texts in bodies.items()}
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What the file store says, where there is one."""
+
+    transcripts: dict[str, tuple[Message, ...]]
+    log_left: int
+
+
+def _read_files(database: Path) -> _Files:
+    """Through the store itself, because what a crash has left undone is done when somebody looks."""
+    place = database.parent / SESSIONS
+    if not place.is_dir():
+        return _Files({}, 0)
+    with ThreadPoolExecutor(1) as thread:  # the audit is called inside a running loop
+        transcripts = thread.submit(asyncio.run, _conversations(database)).result()
+    left = sum(len(log.read_bytes().splitlines()) for log in place.rglob("events.jsonl"))
+    return _Files(transcripts, left)
+
+
+async def _conversations(database: Path) -> dict[str, tuple[Message, ...]]:
+    store = open_jsonl_store(database.parent, database, SystemClock(), lambda _: None)
+    try:
+        page = await store.sessions(1_000)
+        return {session.key: tuple(await store.messages(session.key)) for session in page.items}
+    finally:
+        await store.close()

@@ -1,8 +1,8 @@
 """The gateway that is killed: a process of its own, with a scripted model and the channel of the fake platform.
 
 What a message wants is in its text. `n=17` is answered with words that name 17; every third number asks a tool
-first, every fifth gets an answer of several units. `poison` ends the process; `slow` is answered after `--slow`
-seconds.
+first, every sixth also moves money, every fifth gets an answer of several units. `poison` ends the process; `slow`
+is answered after `--slow` seconds.
 """
 
 import asyncio
@@ -10,17 +10,20 @@ import re
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 import finclaw
 from finclaw import ExtensionApi, Settings, ToolOutput, ToolScope, tool
+from finclaw.config.schema import StorageSettings
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.log import start_logging
+from finclaw.kernel.port import Tool
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import LoopbackChannel, Reply, ScriptedProvider, arm_from_environment, call, delay, reply, say
 from finclaw.testing.crash import die
@@ -51,7 +54,14 @@ class Chaos:
             await asyncio.sleep(PACE)
             return ToolOutput(f"seen {args.n}")
 
+        @tool("chaos__order", "Move money.", transactional=True)
+        async def order(args: Look, scope: ToolScope) -> ToolOutput:
+            self._note("order", args.n)
+            await asyncio.sleep(PACE)
+            return ToolOutput(f"ordered {args.n}")
+
         api.tools.register(look)
+        api.tools.register(order)
 
     def answer(self, request: ModelRequest) -> Reply:
         """What the model says to the last message, judged by nothing but the conversation it is given."""
@@ -63,7 +73,8 @@ class Chaos:
         if "slow" in asked:
             return reply(delay(self._slow), say(words(n)))
         if n % 3 == 0 and not request.messages[-1].tool_results:
-            return reply(call("chaos__look", {"n": n}, id=f"look-{n}", deltas=2), pace=PACE)
+            order = [call("chaos__order", {"n": n}, id=f"order-{n}")] if n % 6 == 0 else []
+            return reply(call("chaos__look", {"n": n}, id=f"look-{n}", deltas=2), *order, pace=PACE)
         return reply(say(words(n), chunks=6), pace=PACE)
 
     def _note(self, what: str, n: int) -> None:
@@ -77,6 +88,10 @@ def words(n: int) -> str:
     return f"<{n} {filling} {n}>"
 
 
+async def always(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> bool:
+    return True
+
+
 async def serve(args: Namespace) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -85,10 +100,15 @@ async def serve(args: Namespace) -> None:
     clock, chaos = SystemClock(), Chaos(args.work, args.slow)
     capabilities = Capabilities(max_length=UNIT, idempotent=args.idempotent)
     gateway = finclaw.build(
-        Settings(state=args.state, pipeline=PipelineSettings(max_attempts=args.max_attempts)),
+        Settings(
+            state=args.state,
+            pipeline=PipelineSettings(max_attempts=args.max_attempts),
+            storage=StorageSettings(kind=args.storage),
+        ),
         channels=[LoopbackChannel(args.url, clock, capabilities=capabilities, pause=0.01)],
         provider=ScriptedProvider(chaos.answer, clock=clock),
         extensions=[chaos],
+        consent=always,
     )
     async with gateway:
         sys.stdout.write("ready\n")
@@ -100,6 +120,7 @@ def main() -> None:
     parser = ArgumentParser()
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--url", required=True)
+    parser.add_argument("--storage", choices=("sqlite", "jsonl"), default="sqlite")
     parser.add_argument("--idempotent", action="store_true")
     parser.add_argument("--max-attempts", type=int, default=3)
     parser.add_argument("--work", type=Path, required=True)

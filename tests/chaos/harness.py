@@ -21,6 +21,7 @@ from typing import Final, Self
 from tests.chaos.audit import Audit, audit, unsettled
 from tests.chaos.gateway import CHILD, Gateway
 
+from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.testing import FakePlatform, History, HistoryEvent, ReplySeen, SendFault
 from finclaw.testing.wire import SendBody
@@ -55,7 +56,13 @@ class Run:
     """One state directory, one platform, and as many gateways one after the other as it takes."""
 
     def __init__(
-        self, place: Path, *, conversations: int = 12, idempotent: bool = False, max_attempts: int = 3
+        self,
+        place: Path,
+        *,
+        storage: StoreKind = "sqlite",
+        conversations: int = 12,
+        idempotent: bool = False,
+        max_attempts: int = 3,
     ) -> None:
         self.seed = int(os.environ.get("CHAOS_SEED") or secrets.randbits(32))
         self.dice = random.Random(self.seed)
@@ -69,6 +76,7 @@ class Run:
         self.platform = FakePlatform(self.audience, idempotent=idempotent)
         self.gateway: Gateway | None = None
         self._conversations = [f"c{number}" for number in range(conversations)]
+        self._storage = storage
         self._idempotent = idempotent
         self._max_attempts = max_attempts
         self.written = 0
@@ -145,6 +153,7 @@ class Run:
         """The next gateway, ready; one that is armed from the start may die before that, so it is not waited for."""
         command = [CHILD, "--state", self.state, "--url", self.platform.url]
         command += ["--work", self._work, "--max-attempts", str(self._max_attempts), "--slow", str(slow)]
+        command += ["--storage", self._storage]
         if self._idempotent:
             command.append("--idempotent")
         if later:

@@ -29,3 +29,22 @@ async def test_taken_up_where_it_was(tmp_path: Path, point: str, before: list[st
         found = await run.drain()
         assert found.clean, str(found)
         assert run.worked() == before + after
+
+
+@pytest.mark.parametrize(
+    ("point", "before", "after"),
+    [
+        ("tools:started", [ASK], [LOOK, ASK]),
+        ("results:after_commit", [ASK, LOOK], [ASK]),
+        ("finish:before_commit", [ASK, LOOK, ASK], [ASK]),  # its events are on disk, and do not count without it
+        ("fold:after_append", [ASK, LOOK, ASK], []),
+    ],
+)
+async def test_taken_up_from_files(tmp_path: Path, point: str, before: list[str], after: list[str]) -> None:
+    async with Run(tmp_path, storage="jsonl") as run:
+        run.written = 2
+        run.write("c")
+        await run.die_at(point)
+        found = await run.drain()
+        assert found.clean, str(found)
+        assert run.worked() == before + after

@@ -47,6 +47,16 @@ async def test_the_status_of_the_gateway(client: GatewayClient, gateway: MemoryG
     assert (await asyncio.to_thread(client.status)).counts == await gateway.counts()
 
 
+async def test_a_turn_of_the_gateway(client: GatewayClient, gateway: MemoryGateway) -> None:
+    assert await asyncio.to_thread(client.turns, 2) == await gateway.turns(2)
+    assert await asyncio.to_thread(client.turn, "turn-1") == await gateway.turn("turn-1")
+    for name in ("turn-2", "../status", "a/b", "?x", "한글", "\udcff", ""):
+        assert await asyncio.to_thread(client.turn, name) is None
+    gateway.fails = StoreFailed("full")
+    with pytest.raises(ChannelError, match="could not do this"):  # not the same as: there is none
+        await asyncio.to_thread(client.turn, "turn-1")
+
+
 async def test_what_it_refuses_is_said(client: GatewayClient, gateway: MemoryGateway) -> None:
     await gateway.accept(inbound(OWNER, MessageBody(message_id="1", text="other")))
     with pytest.raises(InboundConflict, match="new message_id"):

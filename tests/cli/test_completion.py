@@ -54,6 +54,18 @@ def test_bash_knows_what_follows_a_command() -> None:
     assert bash("ask", "serve", "--js") == ["--json"]  # a word of the question is no command
 
 
+def test_bash_knows_the_actions_of_a_command(tmp_path: Path) -> None:
+    assert bash("sessions", "") == [*build_parser().commands["sessions"].commands, "-h", "--help"]
+    assert bash("sessions", "ex") == ["export"]
+    assert bash("sessions", "export", "main", "--f") == ["--force"]
+    assert bash("sessions", "list", "--c") == ["--config", "--containing"]
+    assert bash("sessions", "reset", "--force") == []
+    (tmp_path / "my file.jsonl").write_text("")
+    assert bash("sessions", "import", "my", cwd=tmp_path) == ["my file.jsonl"]
+    assert bash("sessions", "export", "main", "-o", "my", cwd=tmp_path) == ["my file.jsonl"]
+    assert bash("sessions", "import", "--a", cwd=tmp_path) == ["--as"]
+
+
 def test_bash_knows_files_and_directories(tmp_path: Path) -> None:
     (tmp_path / "my state").mkdir()
     (tmp_path / "my.yaml").write_text("")
@@ -94,6 +106,9 @@ def test_fish_offers_them(tmp_path: Path) -> None:
     assert fish("finclaw doc") == ["doctor"]
     assert fish("finclaw config ") == ["check", "show"]
     assert fish("finclaw serve --po") == ["--port"]
+    assert sorted(fish("finclaw sessions ")) == sorted(build_parser().commands["sessions"].commands)
+    assert fish("finclaw sessions export main --fo") == ["--force"]
+    assert fish("finclaw sessions import st") == ["state/"]
     assert fish("finclaw serve --state st") == ["state/"]
 
 
@@ -138,6 +153,9 @@ def test_zsh_completes_them(tmp_path: Path) -> None:
             ("finclaw doct", "finclaw doctor "),
             ("finclaw config sh", "finclaw config show "),
             ("finclaw serve --po", "finclaw serve --port "),
+            ("finclaw sessions exp", "finclaw sessions export "),
+            ("finclaw sessions export main --fo", "finclaw sessions export main --force "),
+            ("finclaw sessions import only", "finclaw sessions import only-state/"),
             ("finclaw init --state only", "finclaw init --state only-state/"),
         ):
             zsh.type(f"{typed}\t")

@@ -53,6 +53,15 @@ def says(ended: Ended, *parts: str) -> None:
         (["config"], ["check|show", "finclaw config --help"]),
         (["config", "chekc"], ["'chekc' is no choice; did you mean check?"]),
         (["completion", "tcsh"], ["'tcsh' is no choice", "zsh"]),
+        (["sessions"], ["ACTION", "finclaw sessions --help"]),
+        (["sessions", "lst"], ["'lst' is no command; did you mean list?"]),
+        (["sessions", "list", "--limt", "1"], ["did you mean --limit?", "finclaw sessions list --help"]),
+        (["sessions", "list", "--limit", "0"], ["'0' is not a number from 1 to 500"]),
+        (["sessions", "export"], ["KEY", "finclaw sessions export --help"]),
+        (["sessions", "import", "/no/such/file"], ["cannot read /no/such/file", "sessions export"]),
+        (["prune", "--older-than", "soon"], ["'soon' is not an age", "90d"]),
+        (["prune", "--older-than", "0d"], ["'0d' is not an age", "90d"]),
+        (["prune"], ["--yes", "--dry-run"]),
         (["ask"], ["there is no question", "try: finclaw ask"]),
         (["ask", " "], ["there is no question", "try: finclaw ask"]),
         (["ask", NO_TEXT], ["not UTF-8", "terminal's character encoding"]),
@@ -237,12 +246,24 @@ def limited(prepare: Callable[[], None], *args: str | Path) -> Ended:
 
 
 def argv(command: str, state: Path) -> list[str]:
-    more = {"ask": [QUESTION], "serve": ["--live"], "config": ["show"], "completion": ["bash"]}
+    more = {
+        "ask": [QUESTION],
+        "serve": ["--live"],
+        "config": ["show"],
+        "completion": ["bash"],
+        "sessions": ["list"],
+        "prune": ["--dry-run"],
+        "trace": ["last"],
+        "replay": ["last"],
+    }
     return [command, *more.get(command, []), "--state", str(state)]
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each != "serve"])
 def test_a_closed_or_full_standard_output(tmp_path: Path, command: str) -> None:
+    if command in ("trace", "replay"):  # they need a turn to tell about
+        ask = [sys.executable, "-m", "finclaw", *argv("ask", tmp_path)]
+        subprocess.run(ask, stdout=subprocess.DEVNULL, check=True, env=clean_environment())
     closed = limited(lambda: os.close(1), *argv(command, tmp_path))
     says(closed, "standard output is closed", "/dev/null")
     # What a full device did not take stays in the buffer, and must not fail once more at the interpreter's end.

@@ -1,7 +1,7 @@
 """Where settings come from, and what is said when they do not fit."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from finclaw.agent.settings import ExtensionRef
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
@@ -64,7 +65,7 @@ def test_the_environment_speaks_text(load: Load) -> None:
         ("web:\n  prot: 1\n", "finclaw.yaml line 2: unknown key web.prot; did you mean web.port?"),
         ("markt: demo\n", "line 1: unknown key markt; did you mean market?"),
         ("\nport: 1\n", "line 2: unknown key port; did you mean web.port?"),
-        ("zzz: 1\n", "unknown key zzz; the top level knows market, agent, pipeline, web, log"),
+        ("zzz: 1\n", "unknown key zzz; the top level knows market, agent, providers, models, aliases, pipeline"),
         ("log: {colour: red}\n", "unknown key log.colour; log knows level, format"),
         ("web:\n  port: abc\n", 'line 2: web.port must be a whole number from 0 to 65535, not "abc"'),
         ("web: {port: 65536}\n", "must be a whole number from 0 to 65535, not 65536"),
@@ -161,9 +162,57 @@ def test_another_file(tmp_path: Path) -> None:
         load_settings(state=tmp_path, config=other, environ={})
 
 
+# ── a list of extensions ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("EX-08", "MW-08")
+def test_extensions_are_a_list_whose_paths_count_from_the_file(tmp_path: Path) -> None:
+    other = tmp_path / "conf" / "other.yaml"
+    other.parent.mkdir()
+    other.write_text("agent:\n  extensions:\n  - installed\n  - ./mine.py\n  - {use: ../pack/, settings: {a: [1]}}\n")
+    assert load_settings(state=tmp_path, config=other, environ={}).agent.extensions == (
+        ExtensionRef("installed"),
+        ExtensionRef(f"{tmp_path}/conf/mine.py"),
+        ExtensionRef(f"{tmp_path}/conf/../pack", {"a": [1]}),
+    )
+
+
+def test_extensions_in_a_variable_stand_between_commas(load: Load, tmp_path: Path) -> None:
+    found = load(None, {"FINCLAW_AGENT__EXTENSIONS": "one, two.three:four,"}).agent.extensions
+    assert found == (ExtensionRef("one"), ExtensionRef("two.three:four"))
+
+
+@pytest.mark.parametrize(
+    ("yaml_text", "said"),
+    [
+        ("extensions: one", 'line 2: agent.extensions must be a list, not "one"'),
+        ("extensions: [one, 2]", "line 2: agent.extensions[2] must be a section of `key: value` lines or text, not 2"),
+        ("extensions:\n  - one\n  - uze: x", "line 4: unknown key agent.extensions[2].uze; did you mean"),
+        ("extensions:\n  - settings: {}", "line 3: agent.extensions[1] needs use"),
+        ("extensions: [{use: a, settings: 4}]", "agent.extensions[1].settings must be a section"),
+        ("extensions: [~nobody-of-that-name/x.py]", "agent.extensions: cannot tell where ~nobody-of-that-name/x.py is"),
+        ("extensions: [[a]]", "agent.extensions[1] must be a section of `key: value` lines or text, not a list"),
+    ],
+)
+def test_a_wrong_list_of_extensions_is_pointed_at(load: Load, yaml_text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(f"agent:\n  {yaml_text}\n")
+    assert said in str(caught.value)
+
+
+def test_an_empty_list_of_extensions_is_none_at_all(load: Load) -> None:
+    assert load("agent:\n  extensions:\n").agent.extensions == ()
+
+
 # ── whatever is valid loads ─────────────────────────────────────────────────────────────────────────────────
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
+
+
+def _named(use: str) -> dict[str, object]:
+    return {"use": use, "settings": {"word": use}}
+
+
 _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "agent": {
         "name": _WORDS.filter(bool),
@@ -172,7 +221,9 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "max_steps": st.integers(1, 100),
         "max_tokens": st.integers(1, 10_000),
         "temperature": st.none() | st.floats(0, 2),
+        "delegate": st.booleans(),
         "parallel_tools": st.integers(1, 64),
+        "extensions": st.lists(st.sampled_from(["alpha", "beta.gamma", "beta.gamma:delta"]).map(_named), max_size=3),
     },
     "pipeline": {
         "timeout_ms": st.integers(1, 10**9),
@@ -181,6 +232,9 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "require_mention": st.booleans(),
         "max_attempts": st.integers(1, 10),
         "expire_after_s": st.floats(0.001, 1e6) | st.integers(1, 10**6),
+        "stall_warn_s": st.floats(0.001, 1e6),
+        "stall_abort_s": st.floats(0.001, 1e6),
+        "pools": st.fixed_dictionaries({name: st.integers(1, 1000) for name in ("main", "cron", "subagent")}),
     },
     "web": {
         "host": st.sampled_from(["127.0.0.1", "127.0.0.2", "::1", "localhost"]),
@@ -188,6 +242,10 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "max_body": st.integers(1_024, 10**9),
         "wait_limit": st.floats(0, 1e6),
         "impersonate": st.booleans(),
+    },
+    "storage": {
+        "kind": st.sampled_from(["sqlite", "jsonl"]),
+        "retention_days": st.integers(30, 100_000),
     },
     "log": {
         "level": st.sampled_from(["debug", "info", "warning", "error"]),
@@ -213,7 +271,13 @@ def test_every_valid_file_loads(load: Load, document: dict[str, dict[str, object
     made = load(yaml.safe_dump(document, allow_unicode=True))
     for section, values in document.items():
         for key, value in values.items():
-            assert getattr(getattr(made, section), key) == value
+            assert _plain(getattr(getattr(made, section), key)) == value
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value):
+        return asdict(value)  # pyright: ignore
+    return [asdict(each) for each in value] if isinstance(value, tuple) else value  # pyright: ignore
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -28,6 +28,16 @@ def test_example_runs(code: str, tmp_path: Path) -> None:
     assert done.stdout.strip(), "an example shows something"
 
 
+def test_no_example_hides_from_the_tests() -> None:
+    """Behind the language may stand only what another test goes by: the guide's files and points."""
+    fences = re.compile(r"^```(?:py|python)\b(.*)$", re.MULTILINE)
+    marked = re.compile(r"| (?:file|point)=\S+")
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        marks = fences.findall(page.read_text(encoding="utf-8"))
+        allowed = marked if page.name == "extensions.md" else re.compile("")
+        assert [mark for mark in marks if not allowed.fullmatch(mark)] == [], page.name
+
+
 def test_every_decision_is_listed() -> None:
     index = (ROOT / "docs" / "decisions" / "README.md").read_text()
     pages = sorted(page.name for page in (ROOT / "docs" / "decisions").glob("0*.md"))

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from finclaw.kernel.event import Event, EventStream, StepStarted
+from finclaw.errors import ExtensionError
+from finclaw.kernel.event import Event, EventStream, StepStarted, all_events
 
 
 def test_everybody_sees_everything_in_order() -> None:
@@ -59,3 +60,56 @@ def test_an_event_cannot_be_changed() -> None:
     event = StepStarted(step=1)
     with pytest.raises(AttributeError):
         event.step = 2  # pyright: ignore[reportAttributeAccessIssue]
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+NAMES = [
+    "delivery:unit",
+    "execution:complete",
+    "execution:start",
+    "execution:tool_use",
+    "execution:turn",
+    "message:accepted",
+    "message:outcome",
+    "message:stage",
+    "message:stalled",
+    "preview_update",
+    "ring:short_circuit",
+    "session:event:missing_target",
+    "session:lock:acquire",
+    "session:lock:release",
+    "session:lock:stale",
+    "session:repair",
+    "stream:done",
+    "stream:error",
+    "stream:message_complete",
+    "stream:state_change",
+    "stream:text_delta",
+    "stream:tool_use_end",
+    "stream:tool_use_start",
+    "stream:usage_update",
+    "tool:execute:end",
+    "tool:execute:error",
+    "tool:execute:start",
+    "tool:loop",
+    "tool:register",
+    "tool:unregister",
+]
+
+
+@pytest.mark.spec("DX-43")
+def test_every_event_has_one_canonical_name() -> None:
+    assert sorted(each.name for each in all_events()) == NAMES
+
+
+def test_an_observer_may_ask_for_some_names_only() -> None:
+    stream, heard = EventStream(), list[Event]()
+    stop = stream.observe(heard.append, "execution:turn", "tool:unregister")
+    stream.emit(StepStarted(step=1))
+    stream.emit(Event())
+    stop()
+    stream.emit(StepStarted(step=2))
+    assert heard == [StepStarted(step=1)]
+    with pytest.raises(ExtensionError, match="there is no event 'execution:trun'"):
+        stream.observe(heard.append, "execution:trun")

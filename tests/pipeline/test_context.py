@@ -16,6 +16,7 @@ from finclaw.pipeline.normalize import normalize
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
+from finclaw.sessions.pool import Pools
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.clock import EPOCH
@@ -44,7 +45,7 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
     async def main() -> None:
         store = open_store(tmp_path / "x.db", clock, threaded=False)
         lanes = Lanes()
-        dispatch = Dispatch(store, lanes, RecentConversations(), clock)
+        dispatch = Dispatch(store, lanes, Pools(), RecentConversations(), clock)
         inbound = Inbound(text="hi")
         mine = await store.accept(inbound, "s", lambda each: lanes.expect(each.session, each.ticket))
         ids = Ids(session="s", inbound_id=mine.id, turn_id="")
@@ -56,7 +57,7 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
             journal=Journal(clock, EventStream().emit, ids),
             deadline=Deadline(10),
             patience=Deadline(20),
-            leave=lambda: lanes.leave("s", mine.ticket),
+            leave_lane=lambda: lanes.leave("s", mine.ticket),
         )
         context = Contexts("main", {}).build(mine, normalize(inbound), inbound.sender)
         turn = await dispatch.admit(walk, context, Decimal(0))

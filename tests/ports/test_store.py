@@ -28,9 +28,11 @@ from tests.ports.nouns import (
 
 from finclaw.errors import InboundConflict, SessionError, Superseded
 from finclaw.kernel.envelope import Outbound
-from finclaw.kernel.message import Append, Patch, Remove, Replace, Truncate, TurnEvent
+from finclaw.kernel.event import EventStream
+from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
 from finclaw.kernel.port import Store
-from finclaw.kernel.record import Unit, UnitState
+from finclaw.kernel.record import Accepted, Unit, UnitState
+from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
 
@@ -39,7 +41,18 @@ Opener = Callable[[Path, FakeClock], Store]
 OPENERS: dict[str, Opener] = {
     "sqlite-thread": lambda where, clock: open_store(where / "x.db", clock),
     "sqlite-loop": lambda where, clock: open_store(where / "x.db", clock, threaded=False),
+    "jsonl-thread": lambda where, clock: open_jsonl_store(where, where / "x.db", clock, EventStream().emit),
+    "jsonl-loop": lambda where, clock: open_jsonl_store(
+        where, where / "x.db", clock, EventStream().emit, threaded=False
+    ),
 }
+
+
+class BenchClock(FakeClock):
+    """Time that the test sets, on a loop that runs in real time: a store that waits for something may do so."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
 
 @dataclass
@@ -60,7 +73,7 @@ class Bench:
 @pytest.fixture(params=OPENERS)
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Bench]:
     opener = OPENERS[str(request.param)]
-    clock = FakeClock()
+    clock = BenchClock()
     bench = Bench(opener(tmp_path, clock), clock, tmp_path, opener)
     yield bench
     await bench.store.close()
@@ -671,6 +684,298 @@ async def test_counts(store: Store):
     assert (counts.units_pending, counts.units_dead, counts.dead_letters) == (2, 2, 1)
 
 
+# ── sessions ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def keys(store: Store, limit: int = 100, *, containing: str = "") -> list[str]:
+    """Every session, a page at a time."""
+    found: list[str] = []
+    page = await store.sessions(limit, containing=containing)
+    found += [each.key for each in page.items]
+    while page.after is not None:
+        page = await store.sessions(limit, page.after, containing)
+        assert 1 <= len(page.items) <= limit
+        found += [each.key for each in page.items]
+    return found
+
+
+async def test_a_session_is_listed_with_what_it_holds(bench: Bench):
+    store, began = bench.store, bench.clock.now()
+    await answer(store, await take(store, written(id="1"), "s"))
+    bench.clock.advance(60)
+    await answer(store, await take(store, written(id="2"), "s"))
+    command = await take(store, written(id="3"), "s")
+    await store.end(command.id, ended("command"), (), nothing)
+    await begin(store, await take(store, written(id="4"), "s"))
+    (record,) = (await (await bench.reopen()).sessions(10)).items
+    assert (record.key, record.messages, record.turns) == ("s", 4, 2)
+    assert (record.created_at, record.updated_at) == (began, bench.clock.now())
+
+
+async def test_the_most_recently_used_session_comes_first(bench: Bench):
+    for number in range(7):
+        await take(bench.store, written(id=str(number)), f"s{number}")
+        bench.clock.advance(1)
+    await take(bench.store, written(id="again"), "s3")
+    expected = ["s3", "s6", "s5", "s4", "s2", "s1", "s0"]
+    for limit in (1, 2, 3, 7, 100):
+        assert await keys(bench.store, limit) == expected
+
+
+async def test_sessions_of_one_moment_are_each_listed_once(store: Store):
+    await asyncio.gather(*(take(store, written(id=str(number)), f"s{number}") for number in range(20)))
+    for limit in (1, 3, 19, 20):
+        assert sorted(await keys(store, limit)) == sorted(f"s{number}" for number in range(20))
+
+
+async def test_who_moves_to_the_front_while_one_pages_hides_nobody_and_is_not_seen_twice(bench: Bench):
+    for number in range(9):
+        await take(bench.store, written(id=str(number)), f"s{number}")
+        bench.clock.advance(1)
+    first = await bench.store.sessions(3)
+    await take(bench.store, written(id="seen"), "s7")
+    await take(bench.store, written(id="new"), "new")
+    rest = await bench.store.sessions(100, first.after)
+    assert [each.key for each in first.items] == ["s8", "s7", "s6"]
+    assert [each.key for each in rest.items] == ["s5", "s4", "s3", "s2", "s1", "s0"]
+    assert rest.after is None
+
+
+HOSTILE = ["'", '"', "%", "_", "\\", "*", "?", "[", "a%'; DROP TABLE session; --", "가", "\0", "\ud800", "x" * 100_000]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_a_filter_takes_any_text_as_it_is(store: Store, text: str):
+    await take(store, written(id="1"), "plain")
+    if text != "\ud800":  # half a character is in no key
+        await take(store, written(id="2"), f"a{text}b")
+        assert await keys(store, containing=text) == [f"a{text}b"]
+    assert await keys(store, containing=f"no {text}") == []
+
+
+async def test_a_filter_goes_with_every_page(store: Store):
+    for number in range(12):
+        await take(store, written(id=str(number)), f"{'even' if number % 2 == 0 else 'odd'}{number}")
+    assert len(await keys(store, 2, containing="even")) == 6
+
+
+@pytest.mark.parametrize("after", ["", "x", "1", "1-", "-", "1-1-1", "9" * 99, "1-1; DROP TABLE session", "١-١"])
+async def test_a_place_that_is_none_is_refused(store: Store, after: str):
+    with pytest.raises(SessionError, match="no place in the list"):
+        await store.sessions(10, after)
+
+
+async def test_messages_are_counted_through_everything_that_changes_them(store: Store):
+    await answer(store, await take(store, written(id="1")))
+    accepted = await take(store, written(id="2"))
+    events: list[TurnEvent] = [Truncate(1), Remove("a-1"), *adds("x", "y", "z"), Replace("y", said("Y"))]
+    await store.finish(ending(store, accepted, await begin(store, accepted), "ok", events=events), nothing)
+    assert (await store.sessions(1)).items[0].messages == len(await store.messages("s")) > 0
+    await store.reset("s")
+    (record,) = (await store.sessions(1)).items
+    assert (record.messages, record.turns) == (0, 2)
+
+
+# ── restore ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def copied(*ids: str) -> list[Message]:
+    return [said(id) for id in ids]
+
+
+async def test_a_new_session_gets_the_messages_it_is_given(bench: Bench):
+    given = [event.message for event in (*tool_step("c"), *tool_answer("c")) if isinstance(event, Append)]
+    await bench.store.restore("copy", given)
+    store = await bench.reopen()
+    assert list(await store.messages("copy")) == given
+    (record,) = (await store.sessions(10)).items
+    assert (record.key, record.messages, record.turns) == ("copy", 2, 0)
+    assert record.created_at == record.updated_at == bench.clock.now()
+
+
+async def test_a_restored_session_goes_on(store: Store):
+    await store.restore("copy", copied("1", "2"))
+    claim = await begin(store, await take(store, written(id="3"), "copy"), known=0)
+    assert claim.base == tuple(copied("1", "2"))
+
+
+async def test_what_was_known_of_a_session_before_is_not_current(store: Store):
+    await answer(store, await take(store, written(id="1")))
+    await store.reset("s")
+    empty = await begin(store, await take(store, written(id="2")))
+    await store.end(empty.inbound_id, ended("stopped"), (), nothing)
+    await store.restore("s", copied("new"))
+    claim = await begin(store, await take(store, written(id="3")), known=empty.version)
+    assert claim.base == tuple(copied("new"))
+    assert claim.epoch > empty.epoch
+
+
+async def test_a_session_with_messages_is_not_overwritten(store: Store):
+    await answer(store, await take(store, written()))
+    with pytest.raises(SessionError, match="'s' has 2 messages"):
+        await store.restore("s", copied("x"))
+    assert [message.id for message in await store.messages("s")] == ["q-1", "a-1"]
+
+
+async def test_a_session_with_a_message_on_the_road_is_not_filled_under_it(store: Store):
+    await take(store, written())
+    with pytest.raises(SessionError, match="not answered yet"):
+        await store.restore("s", copied("x"))
+    assert await store.messages("s") == ()
+
+
+async def test_two_messages_of_one_id_are_refused_and_nothing_is_written(store: Store):
+    with pytest.raises(SessionError, match="same id"):
+        await store.restore("s", copied("1", "2", "1"))
+    assert await store.messages("s") == ()
+    assert await keys(store) == []
+
+
+async def test_two_restores_at_once_are_one(store: Store):
+    results = await asyncio.gather(
+        *(store.restore("s", copied(str(number))) for number in range(4)), return_exceptions=True
+    )
+    assert [type(each) for each in results if each is not None] == [SessionError] * 3
+    assert len(await store.messages("s")) == 1
+
+
+# ── prune ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def used(bench: Bench, session: str, *, id: str, sent: bool = True) -> Accepted:
+    """A whole exchange in a session, delivered or not."""
+    accepted = await take(bench.store, written(id=id), session)
+    units = await answer(bench.store, accepted, "one", "two")
+    if sent:
+        await bench.store.settle(*(replace(unit, state="sent") for unit in units))
+    return accepted
+
+
+async def prune(bench: Bench, days: int = 365, *, dry_run: bool = False) -> tuple[int, int]:
+    pruned = await bench.store.prune(bench.clock.now() - timedelta(days=days), dry_run=dry_run)
+    return pruned.messages, pruned.sessions
+
+
+async def test_what_is_old_goes_and_what_is_not_stays(bench: Bench):
+    old = await used(bench, "old", id="1")
+    mixed = await used(bench, "mixed", id="2")
+    await bench.store.remember("notes", "old", {"seen": 1})
+    await bench.store.remember("notes", "mixed", {"seen": 2})
+    await bench.store.remember("notes", "", {"seen": 3})
+    bench.clock.advance(400 * 86_400)
+    young = await used(bench, "mixed", id="3")
+    assert await prune(bench, dry_run=True) == (2, 1)
+    assert await keys(bench.store) == ["mixed", "old"], "a dry run removes nothing"
+    assert await prune(bench) == (2, 1)
+    store = await bench.reopen()
+    assert await keys(store) == ["mixed"]
+    assert [(await store.find(each.id)) is None for each in (old, mixed, young)] == [True, True, False]
+    assert await store.messages("old") == ()
+    assert len(await store.messages("mixed")) == 4, "a conversation that goes on keeps what was said"
+    assert [turn.inbound_id for turn in await store.turns(10)] == [young.id]
+    assert await store.recall("notes", "old") is None
+    assert [await store.recall("notes", each) for each in ("mixed", "")] == [{"seen": 2}, {"seen": 3}]
+    assert (await store.counts()).ended == 1
+    assert await prune(bench) == (0, 0)
+
+
+async def test_what_is_not_finished_stays_with_its_session(bench: Bench):
+    waiting = await take(bench.store, written(id="waiting"), "waiting")
+    running = await take(bench.store, written(id="running"), "running")
+    await begin(bench.store, running)
+    bench.clock.advance(400 * 86_400)
+    await used(bench, "now", id="now")
+    assert await prune(bench, dry_run=True) == await prune(bench) == (0, 0)
+    store = await bench.reopen()
+    assert [each.id for each in await store.unfinished()] == [waiting.id, running.id]
+    assert len((await store.claim(running, (), None, Decimal(0))).events) == 1
+    assert len(await keys(store)) == 3
+
+
+@pytest.mark.parametrize("state", ["planned", "sending", "unknown"])
+async def test_what_is_not_sent_stays_with_its_session(bench: Bench, state: UnitState):
+    units = await answer(bench.store, await take(bench.store, written(id="1"), "old"), "one", "two")
+    await bench.store.settle(replace(units[0], state="sent"), replace(units[1], state=state))
+    bench.clock.advance(400 * 86_400)
+    await used(bench, "now", id="now")
+    assert await prune(bench, dry_run=True) == await prune(bench) == (0, 0)
+    store = await bench.reopen()
+    assert [unit.id for unit in await store.pending()] == [units[1].id]
+    assert len(await store.messages("old")) == 2
+
+
+async def test_what_ended_late_stays_although_it_came_long_ago(bench: Bench):
+    accepted = await take(bench.store, written(id="1"), "old")
+    bench.clock.advance(400 * 86_400)
+    await bench.store.end(accepted.id, ended("expired"), (), nothing)
+    await used(bench, "now", id="now")
+    assert await prune(bench) == (0, 0)
+    assert await bench.store.find(accepted.id) is not None
+
+
+@pytest.mark.parametrize("state", ["dead", "expired"])
+async def test_what_could_not_be_sent_goes_when_it_is_old(bench: Bench, state: UnitState):
+    first, _ = await answer(bench.store, await take(bench.store, written(id="1"), "old"), "one", "two")
+    await bench.store.settle(replace(first, state=state))
+    bench.clock.advance(400 * 86_400)
+    await used(bench, "now", id="now")
+    assert await prune(bench) == (1, 1)
+    assert (await bench.store.counts()).units_dead == 0
+
+
+async def test_nothing_goes_that_a_platform_may_deliver_again(bench: Bench):
+    old = await used(bench, "s", id="1")
+    bench.clock.advance(29 * 86_400)
+    await used(bench, "t", id="2")
+    assert await prune(bench, days=0) == await prune(bench, days=-10_000) == (0, 0)
+    again = await take(bench.store, written(id="1"), "s")
+    assert (again.id, again.duplicate) == (old.id, True)
+    bench.clock.advance(2 * 86_400)
+    assert await prune(bench, days=0) == (1, 1)
+
+
+async def test_an_id_is_never_given_twice(bench: Bench):
+    before = [(await used(bench, "s", id=str(number))).id for number in range(3)]
+    bench.clock.advance(400 * 86_400)
+    await prune(bench)
+    store = await bench.reopen()
+    assert (await take(store, written(id="new"), "s")).id not in before
+
+
+async def test_a_session_of_a_removed_ones_name_begins_with_nothing(bench: Bench):
+    await used(bench, "s", id="1")
+    bench.clock.advance(400 * 86_400)
+    await used(bench, "t", id="2")
+    assert await prune(bench) == (1, 1)
+    claim = await begin(bench.store, await take(bench.store, written(id="3"), "s"), known=1)
+    assert claim.base == ()
+    assert claim.session_started_at == bench.clock.now()
+
+
+async def test_a_copy_is_kept_as_long_as_if_it_had_been_written(bench: Bench):
+    await bench.store.restore("copy", copied("1"))
+    bench.clock.advance(364 * 86_400)
+    assert await prune(bench) == (0, 0)
+    bench.clock.advance(2 * 86_400)
+    assert await prune(bench) == (0, 1)
+
+
+async def test_many_go_while_others_write(bench: Bench):
+    store = bench.store
+    for number in range(40):
+        taken = await asyncio.gather(
+            *(take(store, written(id=f"{number}.{each}"), f"s{number}.{each}") for each in range(40))
+        )
+        await asyncio.gather(*(store.end(each.id, ended("skipped"), (), nothing) for each in taken))
+    bench.clock.advance(400 * 86_400)
+    pruned, *taken = await asyncio.gather(
+        prune(bench), *(take(store, written(id=str(number)), f"s0.{number}") for number in range(10))
+    )
+    assert pruned == (1_600, 1_590)
+    assert len(await store.unfinished()) == len(taken) == 10
+    assert len(await keys(store)) == 10
+
+
 # ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -709,3 +1014,84 @@ async def test_a_closed_store_says_so_and_can_be_closed_again(bench: Bench):
     with pytest.raises(SessionError, match="closed"):
         await take(bench.store, written())
     await bench.store.close()
+
+
+# ── a turn, told afterwards ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_turn_is_told_with_what_it_began_with_and_what_it_added(bench: Bench):
+    store = bench.store
+    await answer(store, await take(store, written(id="1")))
+    accepted = await take(store, written("  삼성전자 시세  ", id="2"))
+    bench.clock.advance(5)
+    claim = await begin(store, accepted)
+    await store.record(claim, 1, [*tool_step("c"), *tool_answer("c")], nothing)
+    finish = ending(store, accepted, claim, "75,300", "원", events=adds("a-2", role="assistant"), steps=2)
+    assert await store.finish(finish, nothing)
+    await answer(store, await take(store, written(id="3")))
+    await answer(store, await take(store, written(id="4"), "t"))
+    store = await bench.reopen()
+    story = await store.turn(claim.turn_id)
+    assert story is not None
+    assert [message.id for message in story.before] == ["q-1", "a-1"]
+    assert [message.id for message in story.messages] == ["q-2", "ask-c", "told-c", "a-2"]
+    assert story.whole
+    assert story.inbound == accepted.inbound
+    assert story.accepted_at == accepted.accepted_at
+    assert story.outcome is not None
+    assert story.outcome.reply == "75,300 원"
+    assert story.record == next(each for each in await store.turns(9) if each.turn_id == claim.turn_id)
+    assert (story.record.steps, story.record.opening) == (2, "  삼성전자 시세  ")
+    assert await store.turn(accepted.id) == story, "its message's id will do"
+
+
+async def test_a_turn_that_runs_is_told_as_far_as_its_log_goes(bench: Bench):
+    store = bench.store
+    await answer(store, await take(store, written(id="1")))
+    accepted = await take(store, written(id="2"))
+    claim = await begin(store, accepted)
+    await store.record(claim, 1, tool_step("c"), nothing)
+    story = await store.turn(claim.turn_id)
+    assert story is not None
+    assert [message.id for message in story.before] == ["q-1", "a-1"]
+    assert [message.id for message in story.messages] == ["q-2", "ask-c"]
+    assert (story.whole, story.outcome, story.record.ended_at) == (True, None, None)
+    assert await (await bench.reopen()).turn(claim.turn_id) == story
+
+
+async def test_a_turn_whose_messages_are_gone_is_not_whole(store: Store):
+    first, second = await take(store, written(id="1")), await take(store, written(id="2"))
+    await answer(store, first)
+    claim = await begin(store, second)
+    events: list[TurnEvent] = [Truncate(2), *adds("a-2", role="assistant")]
+    assert await store.finish(ending(store, second, claim, "ok", events=events), nothing)
+    shortened, whole = await store.turn(first.id), await store.turn(second.id)
+    assert shortened is not None
+    assert whole is not None
+    assert ([message.id for message in shortened.messages], shortened.whole) == (["a-1"], False)
+    assert ([message.id for message in whole.messages], whole.whole) == (["q-2", "a-2"], True)
+    await store.reset("s")
+    await answer(store, await take(store, written(id="3")))
+    for accepted in (first, second):
+        story = await store.turn(accepted.id)
+        assert story is not None
+        assert (story.messages, story.whole) == ((), False)
+        assert story.outcome is not None, "how it ended is known all the same"
+
+
+async def test_a_turn_that_was_superseded_is_told_without_messages(store: Store):
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    await store.reset("s")
+    await store.end(accepted.id, ended("stopped", None), (), nothing)
+    story = await store.turn(claim.turn_id)
+    assert story is not None
+    assert (story.record.status, story.messages, story.whole) == ("aborted", (), False)
+
+
+async def test_no_turn_no_story(store: Store):
+    accepted = await take(store, written())
+    assert await store.turn(accepted.id) is None, "it has not begun"
+    await store.end(accepted.id, ended("command"), (), nothing)
+    for name in (accepted.id, "", "last", "t-00000000-1", "t-x-1", "m-1-1-1"):
+        assert await store.turn(name) is None

@@ -3,13 +3,13 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.providers.anthropic_streams import HELLO, begin, block, call, delta, end, event, given, say, stop, why
+from tests.providers.model_server import ASKED, chunks, provider, refuses, streams
 
 from finclaw.agent.stream import collect
 from finclaw.errors import (
@@ -18,13 +18,15 @@ from finclaw.errors import (
     ContextTooLong,
     Overloaded,
     ProviderError,
+    ProviderTimeout,
+    QuotaExceeded,
     RateLimited,
+    ServerFailed,
     StreamCut,
+    Unreachable,
 )
 from finclaw.kernel.chunk import (
-    Chunk,
     Done,
-    Model,
     ModelRequest,
     TextDelta,
     ThinkingDelta,
@@ -34,52 +36,10 @@ from finclaw.kernel.chunk import (
     Usage,
     UsageReport,
 )
-from finclaw.kernel.message import Message, Source, Text, ToolCall
+from finclaw.kernel.message import Message, Source, Text, Thinking, ToolCall
 from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-ASKED = ModelRequest(
-    model=Model("anthropic", "claude"),
-    system="Be brief.",
-    messages=(Message("1", "user", (Text("삼성전자?"),), Source("user"), datetime(2026, 1, 1, tzinfo=UTC)),),
-)
-
-
-# ── the server ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def event(kind: str, **fields: Any) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields}, ensure_ascii=False)}\n\n".encode()
-
-
-def begin(**usage: int) -> bytes:
-    return event("message_start", message={"id": "msg", "usage": {"input_tokens": 9, "output_tokens": 1, **usage}})
-
-
-def block(index: int, **fields: Any) -> bytes:
-    return event("content_block_start", index=index, content_block=fields)
-
-
-def delta(index: int, **fields: Any) -> bytes:
-    return event("content_block_delta", index=index, delta=fields)
-
-
-def say(text: str, index: int = 0) -> bytes:
-    return delta(index, type="text_delta", text=text)
-
-
-def stop(index: int = 0) -> bytes:
-    return event("content_block_stop", index=index)
-
-
-def end(reason: str = "end_turn", **usage: int) -> bytes:
-    told = event("message_delta", delta={"stop_reason": reason}, usage={"output_tokens": 20, **usage})
-    return told + event("message_stop")
-
-
-HELLO = [begin(), block(0, type="text", text=""), say("삼성전자는 "), say("71,000원 🙂"), stop(), end()]
 HELLO_CHUNKS = [
     UsageReport(Usage(input=9, output=1)),
     TextDelta("삼성전자는 "),
@@ -87,52 +47,6 @@ HELLO_CHUNKS = [
     UsageReport(Usage(input=9, output=20)),
     Done("end"),
 ]
-
-
-def streams(pieces: Sequence[bytes], *, cut: bool = False, hold: asyncio.Event | None = None) -> Answer:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        await request.read()
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await response.prepare(request)
-        for piece in pieces:
-            await response.write(piece)
-            await asyncio.sleep(0)
-        if hold is not None:
-            await hold.wait()
-        if cut and request.transport is not None:
-            request.transport.close()
-        return response
-
-    return answer
-
-
-def refuses(status: int, body: str, **headers: str) -> Answer:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return web.Response(status=status, text=body, headers=headers)
-
-    return answer
-
-
-@asynccontextmanager
-async def provider(answer: Answer) -> AsyncGenerator[AnthropicProvider]:
-    app = web.Application(client_max_size=100_000_000)
-    app.router.add_post("/v1/messages", answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    client = AnthropicProvider(f"http://{host}:{port}/", Secret("key-1"))
-    try:
-        yield client
-    finally:
-        await client.close()
-        await runner.cleanup()
-
-
-async def chunks(answer: Answer, asked: ModelRequest = ASKED) -> list[Chunk]:
-    async with provider(answer) as client:
-        return [chunk async for chunk in client.stream(asked)]
 
 
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -181,6 +95,7 @@ async def test_calls_that_come_interleaved_are_kept_apart() -> None:
     got = await chunks(streams(pieces))
     assert got[1:-2] == [
         ThinkingDelta("two prices", 0),
+        ThinkingDelta("", 0, "s"),
         ToolUseStart("c1", "quote", 1),
         ToolUseStart("c2", "quote", 2),
         ToolInputDelta('{"symbol":', 2),
@@ -202,6 +117,66 @@ async def test_calls_that_come_interleaved_are_kept_apart() -> None:
 async def test_a_block_may_begin_with_its_text() -> None:
     pieces = [block(0, type="text", text="a"), block(1, type="thinking", thinking="b"), end()]
     assert (await chunks(streams(pieces)))[:2] == [TextDelta("a"), ThinkingDelta("b", 1)]
+
+
+async def test_thinking_keeps_its_signature_and_redacted_thinking_is_passed_through() -> None:
+    pieces = [
+        begin(),
+        block(0, type="thinking", thinking="", signature=""),
+        delta(0, type="thinking_delta", thinking="hm, "),
+        delta(0, type="thinking_delta", thinking="two"),
+        delta(0, type="signature_delta", signature="signed"),
+        stop(0),
+        block(1, type="redacted_thinking", data="sealed"),
+        stop(1),
+        block(2, type="text", text=""),
+        say("Two.", 2),
+        stop(2),
+        end(),
+    ]
+    seen: list[str] = []
+    async with provider(streams(pieces)) as client:
+        answer = await collect(client.stream(ASKED), seen.append)
+    assert answer.blocks == (Thinking("hm, two", "signed"), Thinking("", "sealed", redacted=True), Text("Two."))
+    assert seen == ["Two."]
+
+
+async def test_a_call_may_bring_its_whole_input_with_its_start() -> None:
+    whole = block(0, type="tool_use", id="c1", name="quote", input={"symbol": "삼성"})
+    async with provider(streams([begin(), whole, stop(), end("tool_use")])) as client:
+        answer = await collect(client.stream(ASKED), lambda text: None)
+    assert answer.blocks == (ToolCall("c1", "quote", {"symbol": "삼성"}),)
+    async with provider(streams([begin(), whole, given('{"symbol":"A"}'), stop(), end("tool_use")])) as client:
+        answer = await collect(client.stream(ASKED), lambda text: None)
+    assert answer.blocks == (ToolCall("c1", "quote", {"symbol": "A"}),)
+
+
+async def test_an_answer_that_said_why_it_stopped_is_whole_without_its_last_event() -> None:
+    assert await chunks(streams([*HELLO[:-1], why()])) == HELLO_CHUNKS
+    with pytest.raises(StreamCut):
+        await chunks(streams([*HELLO[:-1], why(None)]))
+    with pytest.raises(StreamCut):  # a call is still open
+        await chunks(streams([begin(), call(0, "c"), given("{}"), why("tool_use")]))
+
+
+async def test_an_event_may_have_its_kind_in_its_name_only() -> None:
+    assert await chunks(streams([*HELLO[:-1], why(), b"event: message_stop\ndata: {}\n\n"])) == HELLO_CHUNKS
+    with pytest.raises(Overloaded):
+        await chunks(streams([b'event: error\ndata: {"error": {"type": "overloaded_error"}}\n\n']))
+
+
+async def test_loose_json_is_read_where_it_can_be() -> None:
+    loose = [
+        b'event: ping\ndata: {"type":"ping","load":NaN}\n\n',
+        b'data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"a","text":"b"}}\n\n',
+        rb'data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"\ud83d!"}}' + b"\n\n",
+    ]
+    assert await chunks(streams([*loose, end()])) == [
+        TextDelta("b"),
+        TextDelta("\ufffd!"),
+        UsageReport(Usage(output=20)),
+        Done("end"),
+    ]
 
 
 async def test_usage_counts_the_cache_apart_and_keeps_what_is_not_told_again() -> None:
@@ -245,7 +220,7 @@ async def test_the_request_and_its_headers() -> None:
     assert headers["x-api-key"] == "key-1"
     assert headers["anthropic-version"] == "2023-06-01"
     assert headers["content-type"] == "application/json"
-    assert body["messages"] == [{"role": "user", "content": "삼성전자?"}]
+    assert [each["text"] for each in body["messages"][0]["content"]] == ["삼성전자?"]
     assert body["stream"] is True
 
 
@@ -253,7 +228,7 @@ async def test_a_request_of_megabytes_arrives_whole() -> None:
     sizes: list[int] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        sizes.append(len((await request.json())["messages"][0]["content"]))
+        sizes.append(len((await request.json())["messages"][0]["content"][0]["text"]))
         return await streams(HELLO)(request)
 
     long = Message("2", "user", (Text("x" * 5_000_000),), Source("user"), datetime(2026, 1, 1, tzinfo=UTC))
@@ -278,9 +253,9 @@ async def test_a_connection_is_used_again() -> None:
 
 
 async def test_a_server_that_does_not_hang_up_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    from finclaw.providers.anthropic import line
+    from finclaw.providers.wire import reply
 
-    monkeypatch.setattr(line, "LAST_BYTES_SECONDS", 0.05)
+    monkeypatch.setattr(reply, "LAST_BYTES_SECONDS", 0.05)
     hold = asyncio.Event()
     async with provider(streams(HELLO, hold=hold)) as client:
         assert [chunk async for chunk in client.stream(ASKED)] == HELLO_CHUNKS
@@ -301,13 +276,14 @@ def complaint(kind: str) -> str:
     [
         (400, complaint("invalid_request_error"), BadRequest),
         (401, complaint("authentication_error"), AuthFailed),
-        (402, complaint("billing_error"), AuthFailed),
+        (402, complaint("billing_error"), QuotaExceeded),
         (403, complaint("permission_error"), AuthFailed),
         (404, complaint("not_found_error"), BadRequest),
         (413, complaint("request_too_large"), ContextTooLong),
         (429, complaint("rate_limit_error"), RateLimited),
-        (500, complaint("api_error"), Overloaded),
-        (504, complaint("timeout_error"), Overloaded),
+        (500, complaint("api_error"), ServerFailed),
+        (502, "<html>", ServerFailed),
+        (504, complaint("timeout_error"), ProviderTimeout),
         (529, complaint("overloaded_error"), Overloaded),
         (200 + 99, complaint("rate_limit_error"), RateLimited),
         (401, "<html>who are you</html>", AuthFailed),
@@ -325,15 +301,8 @@ async def test_a_refusal_is_told_by_status_and_type(status: int, body: str, erro
     assert "key-1" not in str(told.value)
 
 
-@pytest.mark.parametrize(("told", "meant"), [("7", 7.0), ("0.5", 0.5), ("Wed, 21 Oct 2026 07:28:00 GMT", None)])
-async def test_how_long_to_wait(told: str, meant: float | None) -> None:
-    with pytest.raises(RateLimited) as error:
-        await chunks(refuses(429, complaint("rate_limit_error"), **{"retry-after": told}))
-    assert error.value.retry_after == meant
-
-
 @pytest.mark.parametrize(
-    ("kind", "error"), [("overloaded_error", Overloaded), ("rate_limit_error", RateLimited), ("news", Overloaded)]
+    ("kind", "error"), [("overloaded_error", Overloaded), ("rate_limit_error", RateLimited), ("news", ServerFailed)]
 )
 async def test_an_error_inside_the_stream(kind: str, error: type[ProviderError]) -> None:
     async with provider(streams([*HELLO[:3], event("error", error={"type": kind, "message": "x"})])) as client:
@@ -352,7 +321,14 @@ async def test_a_stream_without_its_end_is_cut(length: int, cut: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "nonsense", [b"data: {\n\n", b"data: [1]\n\n", b'data: {"type":"\xff"}\n\n', b'data: {"type":"x","index":"y"}\n\n']
+    "nonsense",
+    [
+        b"data: {\n\n",
+        b"data: [1]\n\n",
+        b'data: {"type":"\xff"}\n\n',
+        b'data: {"type":"x","index":"y"}\n\n',
+        b'data: {"type":"x","index":' + b"[" * 100_000 + b"\n\n",
+    ],
 )
 async def test_an_event_that_cannot_be_read_cuts_the_stream(nonsense: bytes) -> None:
     with pytest.raises(StreamCut):
@@ -363,7 +339,7 @@ async def test_nobody_there() -> None:
     async with provider(streams(HELLO)) as client:
         pass
     dead = AnthropicProvider("http://127.0.0.1:1", Secret("key-1"))
-    with pytest.raises(Overloaded):
+    with pytest.raises(Unreachable):
         await anext(aiter(dead.stream(ASKED)))
     await dead.close()
     await client.close()  # closing twice is no harm

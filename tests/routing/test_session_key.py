@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.routing.session_key import session_key
+from finclaw.routing.session_key import place_of, session_key
 
 _id = st.text(st.sampled_from("ab:+%/2B é\ud83d"), max_size=4)
 _inbound = st.builds(
@@ -59,3 +59,38 @@ def test_text_time_name_and_roles_have_no_part_in_it() -> None:
     one = Inbound(text="a", sender=Sender("u", "Ada", ("admin",)), message_id="1")
     two = Inbound(text="b", sender=Sender("u", "Bob"), message_id="2", reply_to="1", mentions_us=True)
     assert session_key("main", one) == session_key("main", two)
+
+
+# ── and back ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("RO-02")
+@given(_id, _inbound)
+def test_a_key_tells_its_place(agent: str, inbound: Inbound) -> None:
+    place = place_of(session_key(agent, inbound))
+    assert place is not None
+    assert (place.agent, place.channel, place.account, place.chat_type, place.conversation, place.thread) == (
+        agent,
+        inbound.channel,
+        inbound.account,
+        inbound.chat_type,
+        inbound.conversation,
+        inbound.thread,
+    )
+    assert place.peer == (inbound.sender.id if inbound.chat_type == "direct" else None)
+    assert session_key(place.agent, place.inbound("x", "m")) == session_key(agent, inbound)
+
+
+@given(st.text(st.sampled_from("ab:+%2Bdirect é\ud83d"), max_size=30) | st.text())
+@example("")
+@example("main:web:owner:direct:main")
+@example("main:web:owner:secret:main")
+@example("main:web:owner:direct:a b")
+@example("main:web:owner:direct:%e9")
+@example("main:web:owner:direct:%FF")
+@example("main:web:owner:group:a+b")
+@example("main:web:owner:direct:a+a")
+@example("main:web:owner:direct:a:b:c")
+def test_what_names_no_session_is_not_taken_for_one(text: str) -> None:
+    place = place_of(text)
+    assert place is None or session_key(place.agent, place.inbound()) == text

@@ -7,6 +7,7 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.ports.nouns import AT, said
 
 from finclaw.errors import SessionError
@@ -27,8 +28,8 @@ from finclaw.kernel.message import (
     TurnEvent,
 )
 from finclaw.sessions.conversation import Conversation, RecentConversations
-from finclaw.storage.sqlite import conversation as sql
 from finclaw.storage.sqlite.schema import MIGRATIONS
+from finclaw.storage.sqlite.transcript import ROWS
 
 # ── what may happen ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -56,6 +57,7 @@ MESSAGES = st.builds(
     st.just(Source("user", "u")),
     st.just(AT),
     METADATA,
+    st.sampled_from(["", "", "", "skill", "clock"]),
 )
 EVENTS = st.one_of(
     st.builds(Append, MESSAGES),
@@ -67,7 +69,7 @@ EVENTS = st.one_of(
     st.builds(ToolStarted, WORDS, WORDS, st.booleans()),
 )
 STREAMS = st.lists(EVENTS, max_size=25)
-BASES = st.lists(MESSAGES, max_size=5, unique_by=lambda message: message.id)
+BASES = st.lists(MESSAGES.filter(lambda each: not each.passing), max_size=5, unique_by=lambda message: message.id)
 
 
 # ── the model: a plain list, and each event in the dullest way ──────────────────────────────────────────────
@@ -84,14 +86,25 @@ def expected(messages: list[Message], event: TurnEvent) -> list[Message] | str:
     """The messages after the event, or why there are none: `missing` target or `taken` id."""
     match event:
         case Append(message):
-            return "taken" if index_of(messages, message.id) is not None else [*messages, message]
+            taken = [each for each in messages if each.id == message.id]
+            own = bool(message.passing) and all(each.passing == message.passing for each in taken)
+            return "taken" if taken and not own else expected_append(messages, message)
         case Truncate(keep):
-            return messages[max(0, len(messages) - max(0, keep)) :]
+            lasting = [message.id for message in messages if not message.passing]
+            gone = lasting[: max(0, len(lasting) - max(0, keep))]
+            return [message for message in messages if message.id not in gone]
         case ToolStarted():
             return messages
         case Replace() | Remove() | Patch():
             place = index_of(messages, event.target)
             return "missing" if place is None else expected_at(messages, event, place)
+
+
+def expected_append(messages: list[Message], message: Message) -> list[Message]:
+    """A passing message takes the place of the one with its key."""
+    if message.passing and any(each.passing == message.passing for each in messages):
+        return [message if each.passing == message.passing else each for each in messages]
+    return [*messages, message]
 
 
 def expected_at(messages: list[Message], event: Replace | Remove | Patch, place: int) -> list[Message] | str:
@@ -101,14 +114,18 @@ def expected_at(messages: list[Message], event: Replace | Remove | Patch, place:
     if isinstance(event, Patch):
         merged: dict[str, Any] = dict(old.metadata)
         merged.update(event.metadata)
-        return [*before, Message(old.id, old.role, old.blocks, old.source, old.created_at, merged), *after]
+        patched = Message(old.id, old.role, old.blocks, old.source, old.created_at, merged, old.passing)
+        return [*before, patched, *after]
+    if event.message.role != old.role:
+        return "another role"
     taken = event.message.id != event.target and index_of(messages, event.message.id) is not None
-    return "taken" if taken else [*before, event.message, *after]
+    return "taken" if taken else [*before, structs.replace(event.message, passing=old.passing), *after]
 
 
 # ── properties ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.spec("CS-01", "CS-05", "CS-07")
 @given(BASES, STREAMS)
 @settings(max_examples=150, deadline=None)
 def test_next_is_base_plus_events_by_an_independent_model(base: list[Message], stream: list[TurnEvent]):
@@ -118,8 +135,8 @@ def test_next_is_base_plus_events_by_an_independent_model(base: list[Message], s
     for event in stream:
         after = expected(messages, event)
         warned, counted = len(told), len(conversation.events)
-        if after == "taken":
-            with pytest.raises(SessionError, match="unique"):
+        if after in ("taken", "another role"):
+            with pytest.raises(SessionError, match="unique" if after == "taken" else "keeps the role"):
                 conversation.push(event)
         else:
             conversation.push(event)
@@ -131,6 +148,7 @@ def test_next_is_base_plus_events_by_an_independent_model(base: list[Message], s
     assert len({message.id for message in messages}) == len(messages)
 
 
+@pytest.mark.spec("CS-05", "DX-60", "DX-61b")
 @given(BASES, STREAMS)
 @settings(max_examples=100, deadline=None)
 def test_a_replay_of_the_events_gives_the_same_messages(base: list[Message], stream: list[TurnEvent]):
@@ -156,18 +174,19 @@ def folded(base: Sequence[Message], turns: Sequence[Sequence[TurnEvent]]) -> lis
     db = apsw.Connection(":memory:")
     try:
         db.execute(MIGRATIONS[0])
-        sql.fold(db, 1, [Append(message) for message in base])
-        sql.fold(db, 2, [Append(said("m1", "of another session"))])
+        ROWS.fold(db, 1, 1, [Append(message) for message in base])
+        ROWS.fold(db, 2, 2, [Append(said("m1", "of another session"))])
         states: list[tuple[Message, ...]] = []
         for events in turns:
-            sql.fold(db, 1, events)
-            states.append(sql.messages(db, 1))
-        assert [message.text for message in sql.messages(db, 2)] == ["of another session"]
+            ROWS.fold(db, 1, 1, events)
+            states.append(ROWS.messages(db, 1))
+        assert [message.text for message in ROWS.messages(db, 2)] == ["of another session"]
         return states
     finally:
         db.close()
 
 
+@pytest.mark.spec("CS-10", "DX-60")
 @given(BASES, st.lists(STREAMS, min_size=1, max_size=3))
 @settings(max_examples=150, deadline=None)
 def test_the_fold_in_the_database_is_the_fold_in_memory(base: list[Message], streams: list[list[TurnEvent]]):
@@ -176,9 +195,9 @@ def test_the_fold_in_the_database_is_the_fold_in_memory(base: list[Message], str
     start: Sequence[Message] = base
     for stream in streams:
         conversations.append(pushed(start, stream))
-        start = conversations[-1].next_messages
+        start = conversations[-1].lasting_messages
     states = folded(base, [conversation.events for conversation in conversations])
-    assert states == [tuple(conversation.next_messages) for conversation in conversations]
+    assert states == [conversation.lasting_messages for conversation in conversations]
 
 
 @given(BASES, STREAMS)
@@ -189,12 +208,13 @@ def test_events_whose_target_is_gone_change_nothing_in_the_database_either(
     """After a reset a turn's log is folded on another base than the one it was written for."""
     fresh = [event for event in stream if not isinstance(event, Append | Replace)]
     conversation = pushed(base, fresh)
-    assert folded(base, [fresh]) == [tuple(conversation.next_messages)]
+    assert folded(base, [fresh]) == [conversation.lasting_messages]
 
 
 # ── by hand ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.spec("DX-61")
 @pytest.mark.parametrize(
     ("event", "action"),
     [(Remove("x"), "remove"), (Replace("x", said("y")), "replace"), (Patch("x", {"a": 1}), "patch")],
@@ -209,6 +229,7 @@ def test_a_missing_target_is_told_and_changes_nothing(event: TurnEvent, action: 
     Conversation([], [event])  # nobody listens, nothing breaks
 
 
+@pytest.mark.spec("DX-61", "MT-01")
 def test_an_id_is_used_once():
     conversation = Conversation([said("a"), said("b")])
     for event in (Append(said("a")), Replace("a", said("b"))):

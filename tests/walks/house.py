@@ -18,12 +18,15 @@ from finclaw.kernel.port import Command, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.storage.kinds import open_kind
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, SimulatedCrash, crash_at
 from finclaw.testing.provider import Line, Script
 from finclaw.tools.policy import Consent, nobody
 
 C = TypeVar("C")
 AnyLayer = Callable[[Any], Awaitable[Any]]
+AnyRegistration = tuple[RingName, AnyLayer] | tuple[RingName, AnyLayer, int]
+"""A ring, a layer, and perhaps its priority."""
 
 ALL_STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute", "deliver")
 FOREVER = float("inf")
@@ -33,14 +36,14 @@ FOREVER = float("inf")
 class Parts:
     """An extension made of whatever a test wants to bring along."""
 
-    layers: Sequence[tuple[RingName, AnyLayer]] = ()
+    layers: Sequence[AnyRegistration] = ()
     tools: Sequence[Tool] = ()
     commands: Sequence[Command] = ()
     name: str = "parts"
 
     def register(self, api: ExtensionApi) -> None:
-        for ring, layer in self.layers:
-            api.pipeline.register(ring, layer)
+        for ring, layer, *priority in self.layers:
+            api.pipeline.register(ring, layer, priority=priority[0] if priority else 0)
         for tool in self.tools:
             api.tools.register(tool)
         for command in self.commands:
@@ -113,11 +116,14 @@ class House:
     troubles: dict[str, list[BaseException]] = field(default_factory=dict[str, list[BaseException]])
     """Errors that the store raises, by the name of its method. To be filled before a gateway is opened."""
 
+    def _open_store(self, *args: Any, **kwargs: Any) -> Any:
+        return TroubledStore(open_kind(*args, **kwargs), self.troubles)
+
     @asynccontextmanager
     async def open(
         self,
         *script: Line | Script,
-        layers: Sequence[tuple[RingName, AnyLayer]] = (),
+        layers: Sequence[AnyRegistration] = (),
         tools: Sequence[Tool] = (),
         commands: Sequence[Command] = (),
         consent: Consent = nobody,
@@ -138,6 +144,7 @@ class House:
             extensions=[Parts(layers, tools, commands)],
             consent=consent,
             clock=self.clock,
+            open_store=self._open_store,
             threaded=False,
         ) as app:
             gateway = Gateway(app, channel, provider)

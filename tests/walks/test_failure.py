@@ -9,9 +9,9 @@ from tests.walks.tools import Desk
 from finclaw.errors import AuthFailed, Overloaded, ProviderError, RateLimited, StoreCorrupt, StoreFailed, Superseded
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Capabilities
+from finclaw.kernel.integrity import ABORTED
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import ToolScope
-from finclaw.pipeline.closing import ABORTED
 from finclaw.testing import Disk, MemoryChannel, call, fails, reply
 
 

@@ -132,6 +132,7 @@ async def test_a_layer_may_answer_itself_and_is_heard(house: House) -> None:
         assert [(each.ring, each.layer) for each in short] == [("message", "parts.limit")]
 
 
+@pytest.mark.spec("MW-20", "MW-29")
 @in_virtual_time
 async def test_all_five_rings_go_around_their_nouns(house: House) -> None:
     heard: list[str] = []
@@ -151,6 +152,7 @@ async def test_all_five_rings_go_around_their_nouns(house: House) -> None:
     assert "".join(heard) == "message(turn(step(tool_call())step())delivery())"
 
 
+@pytest.mark.spec("DX-62")
 @in_virtual_time
 async def test_metadata_reaches_inward_and_not_outward(house: House) -> None:
     found: list[Any] = []
@@ -177,6 +179,7 @@ async def test_metadata_reaches_inward_and_not_outward(house: House) -> None:
     assert found == ["turn", "step", "turn", None]
 
 
+@pytest.mark.spec("DX-55", "DX-76")
 @in_virtual_time
 async def test_a_turn_layer_may_answer_itself(house: House) -> None:
     async def cached(ctx: TurnContext) -> TurnResult:

@@ -169,7 +169,7 @@ async def test_a_tool_that_ignores_its_cancellation_is_left_behind(house: House)
         reply(call("stubborn")), "next", tools=[desk.tool("stubborn", stubborn, timeout=999)], pipeline=TEN_SECONDS
     ) as gateway:
         outcome = await gateway.ask("go")
-        assert (outcome.aborted_at, outcome.duration_ms) == ("execute", 12_000)
+        assert (outcome.aborted_at, outcome.duration_ms) == ("execute", 10_500)
         assert (await gateway.ask("more")).reply == "next"
         released.set()
         await until(lambda: not any("stubborn" in str(task.get_coro()) for task in asyncio.all_tasks()))

@@ -204,16 +204,32 @@ async def test_a_crash_before_the_models_answer_is_on_disk_asks_it_again(house: 
         assert gateway.said == ["seen"]
 
 
+@pytest.mark.parametrize("point", ["tools:between", "tools:ended"])
+@in_virtual_time
+async def test_the_word_of_an_order_survives_a_crash_and_the_order_is_not_repeated(house: House, point: str) -> None:
+    desk = Desk()
+    tools = [desk.tool("order", transactional=True), desk.tool("look")]
+    script = reply(call("order", {"text": "10 AAPL"}), call("look"))
+    await crash(house, point, script, tools=tools, consent=yes)
+    assert desk.runs[0] == ("order", "10 AAPL")
+    async with house.open("It went through.", tools=tools, consent=yes) as gateway:
+        await gateway.app.idle()
+        assert [name for name, _ in desk.runs].count("order") == 1
+        order, look = gateway.results
+        assert (order.status, order.content, look.status) == ("ok", "order: 10 AAPL", "ok")
+        assert_whole(gateway.seen)
+
+
 @in_virtual_time
 async def test_an_order_that_had_begun_is_never_begun_again(house: House) -> None:
     desk = Desk()
     tools = [desk.tool("order", transactional=True), desk.tool("look")]
     script = reply(call("order", {"text": "10 AAPL"}), call("look"))
-    await crash(house, "tools:ended", script, tools=tools, consent=yes)
-    assert desk.runs == [("order", "10 AAPL"), ("look", "")]
+    await crash(house, "tools:money_moved", script, tools=tools, consent=yes)
+    assert desk.runs == [("order", "10 AAPL")]
     async with house.open("I do not know whether it went through.", tools=tools, consent=yes) as gateway:
         await gateway.app.idle()
-        assert desk.runs == [("order", "10 AAPL"), ("look", ""), ("look", "")]
+        assert desk.runs == [("order", "10 AAPL"), ("look", "")]
         order, look = gateway.results
         assert (order.status, look.status) == ("unknown", "ok")
         assert "Do not repeat it" in order.content

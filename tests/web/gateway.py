@@ -3,17 +3,29 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from msgspec import structs
 
-from finclaw.errors import InboundConflict
+from finclaw.errors import InboundConflict, SessionError
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, new_id
 from finclaw.kernel.event import EventStream, Observer
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.record import Accepted, Counts, InboundRecord, TurnRecord
+from finclaw.kernel.integrity import Finding, mend
+from finclaw.kernel.message import Message, Source, Text
+from finclaw.kernel.record import (
+    Accepted,
+    Counts,
+    InboundRecord,
+    Pruned,
+    SessionPage,
+    SessionRecord,
+    TurnRecord,
+    TurnStory,
+)
+from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -39,9 +51,12 @@ class MemoryGateway:
 
     ready: bool = True
     market: str = "demo"
+    routes: tuple[ExtensionRoute, ...] = ()
     fails: Exception | None = None
     taken: list[Inbound] = field(default_factory=list[Inbound])
     events: EventStream = field(default_factory=EventStream)
+    conversations: dict[str, tuple[Message, ...]] = field(default_factory=dict[str, tuple[Message, ...]])
+    pruned: list[tuple[timedelta, bool]] = field(default_factory=list[tuple[timedelta, bool]])
     _records: dict[str, InboundRecord] = field(default_factory=dict[str, InboundRecord])
     _by_key: dict[tuple[str, ...], Accepted] = field(default_factory=dict[tuple[str, ...], Accepted])
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -117,9 +132,62 @@ class MemoryGateway:
         )
         return [turn] * min(limit, 3)
 
+    async def turn(self, turn_id: str) -> TurnStory | None:
+        self._maybe_fail()
+        (record,) = await self.turns(1)
+        if turn_id not in (record.turn_id, record.inbound_id):
+            return None
+        asked = Message("q", "user", (Text("AAPL?"),), Source("user", "owner"), AT)
+        return TurnStory(
+            record=record,
+            inbound=Inbound(text="AAPL?", channel="web", message_id="1"),
+            accepted_at=AT,
+            outcome=answer(),
+            before=(),
+            messages=(asked,),
+            whole=True,
+        )
+
     async def counts(self) -> Counts:
         self._maybe_fail()
         return Counts(sessions=1, waiting=2, running=3, ended=4, units_pending=5, dead_letters=6, units_dead=7)
+
+    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        self._maybe_fail()
+        keys = [key for key in sorted(self.conversations) if containing in key and key > (after or "")]
+        items = tuple(
+            SessionRecord(key=key, created_at=AT, updated_at=AT, messages=len(self.conversations[key]), turns=1)
+            for key in keys[:limit]
+        )
+        return SessionPage(items=items, after=items[-1].key if len(keys) > limit else None)
+
+    def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
+        return False
+
+    async def has_session(self, key: str) -> bool:
+        return key in self.conversations
+
+    async def messages(self, session: str) -> Sequence[Message]:
+        return self.conversations.get(session, ())
+
+    async def reset(self, session: str) -> None:
+        self.conversations[session] = ()
+
+    async def restore(self, session: str, messages: Sequence[Message]) -> None:
+        self._maybe_fail()
+        if self.conversations.get(session):
+            raise SessionError(f"session {session!r} has messages already")
+        self.conversations[session] = tuple(messages)
+
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+        mended = mend(self.conversations[session])
+        if not dry_run:
+            self.conversations[session] = mended.messages
+        return mended.findings
+
+    async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
+        self.pruned.append((older_than, dry_run))
+        return Pruned(messages=3, sessions=2)
 
     def _ended(self, inbound_id: str) -> bool:
         record = self._records.get(inbound_id)

@@ -3,12 +3,14 @@
 import asyncio
 import time
 
+import msgspec
 import pytest
 from msgspec import structs
 from tests.web.conftest import AUTH, Client
 from tests.web.gateway import answer
 
 from finclaw.errors import SessionError, StoreFailed
+from finclaw.kernel.record import TurnStory
 
 
 async def test_a_message_is_taken_and_answered(client: Client) -> None:
@@ -176,6 +178,15 @@ async def test_turns(client: Client) -> None:
     assert items[0]["turn_id"] == "turn-1"
     for limit in ("0", "-1", "501", "many", "١", "9" * 5_000):
         assert "limit" in await client.refused("GET", f"/api/v1/turns?limit={limit}", 400)
+
+
+async def test_one_turn_is_told_whole_by_its_own_or_its_messages_id(client: Client) -> None:
+    for name in ("turn-1", "in-1"):
+        status, body = await client.call("GET", f"/api/v1/turns/{name}")
+        assert status == 200
+        assert msgspec.convert(body, TurnStory) == await client.gateway.turn(name)
+    for name in ("turn-2", "t-%00", "x" * 3_000, "%F0%9F%A6%9E"):
+        assert "GET /api/v1/turns" in await client.refused("GET", f"/api/v1/turns/{name}", 404)
 
 
 async def test_status(client: Client) -> None:

@@ -1,5 +1,7 @@
 """Who is let in: the place, the limiter, the token, the scope."""
 
+import re
+
 import pytest
 from tests.web.conftest import AUTH, TOKEN, Client
 from tests.web.gateway import MemoryGateway
@@ -16,7 +18,16 @@ PATHS = [
     ("POST", "/api/v1/messages"),
     ("GET", "/api/v1/messages/x"),
     ("GET", "/api/v1/turns"),
+    ("GET", "/api/v1/turns/x"),
     ("GET", "/api/v1/status"),
+    ("GET", "/api/v1/sessions"),
+    ("GET", "/api/v1/sessions/x/messages"),
+    ("GET", "/api/v1/sessions/x/export"),
+    ("POST", "/api/v1/sessions/x/import"),
+    ("POST", "/api/v1/sessions/x/fork"),
+    ("POST", "/api/v1/sessions/x/reset"),
+    ("POST", "/api/v1/sessions/x/repair"),
+    ("POST", "/api/v1/prune"),
     ("GET", "/api/v1/stream"),
 ]
 WRONG = [
@@ -44,7 +55,7 @@ async def test_every_route_wants_the_token(client: Client, method: str, path: st
 
 async def test_the_routes_above_are_all_there_are() -> None:
     routes = Doors(MemoryGateway(), WebSettings(), Secret(TOKEN), LiveStream()).guarded()
-    assert [(route.method, route.path.replace("{inbound_id}", "x")) for route in routes] == PATHS
+    assert [(route.method, re.sub(r"\{\w+\}", "x", route.path)) for route in routes] == PATHS
 
 
 async def test_wrong_tokens_are_limited_before_they_are_compared(client: Client) -> None:

@@ -1,11 +1,35 @@
 """The log of one turn: on disk before anything acts upon it, so that after a crash the turn resumes from it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
-from finclaw.kernel.message import Append, Message, MessageEvent, ToolCall, ToolResult, ToolStarted, TurnEvent
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import replace
+
+from finclaw.errors import ExtensionError
+from finclaw.kernel.message import (
+    Append,
+    Block,
+    Message,
+    MessageEvent,
+    Patch,
+    Remove,
+    Replace,
+    Source,
+    ToolCall,
+    ToolEnded,
+    ToolResult,
+    ToolStarted,
+    Truncate,
+    TurnEvent,
+)
 from finclaw.kernel.port import ConversationStore
 from finclaw.kernel.record import Claim
 from finclaw.sessions.conversation import Conversation
+from finclaw.tools.guard import guard_result
+
+MOST_FROM_LAYERS: Final = 10_000
+"""Message events in one turn. More come from a layer that is in a loop, and the room for a turn's log has an end."""
 
 
 class TurnLog:
@@ -15,8 +39,12 @@ class TurnLog:
         self._logged = len(claim.events)
         self._offset = len(conversation.events)
         self._conversation = conversation
+        self.changed: dict[str, dict[str, Any]] = {}
+        """Arguments that are not the model's own any more, by call: layers have changed them."""
         self.heard: dict[str, ToolResult] = {}
         """Results by call that are not in the log yet: a turn that is cut off still knows what has happened."""
+        self._open_to_layers = True
+        self._from_layers = 0
 
     @property
     def claim(self) -> Claim:
@@ -30,8 +58,17 @@ class TurnLog:
         """Count an event in now; it reaches the disk with the next commit, at the latest with Finish."""
         self._conversation.push(event)
 
-    def push_message_event(self, event: MessageEvent) -> None:
-        self._conversation.push(event)
+    def push_from_layer(self, event: MessageEvent) -> None:
+        if not self._open_to_layers:
+            raise ExtensionError("a layer emitted a message event after its turn had ended; emit before you return")
+        self._from_layers += 1
+        if self._from_layers > MOST_FROM_LAYERS:
+            raise ExtensionError(f"layers emitted over {MOST_FROM_LAYERS} message events in one turn; emit fewer")
+        self._conversation.push(from_layer(event))
+
+    def close_to_layers(self) -> None:
+        """The turn's layers have returned: what is folded from here on is what they have left."""
+        self._open_to_layers = False
 
     @property
     def unlogged(self) -> tuple[TurnEvent, ...]:
@@ -62,11 +99,9 @@ class TurnLog:
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
-        return tuple(result for message in self.messages for result in message.tool_results)
-
-    @property
-    def call_ids(self) -> frozenset[str]:
-        return frozenset(call.id for message in self.messages for call in message.tool_calls)
+        """What the core's own tool messages say; a layer's words are not evidence."""
+        own = (message for message in self.messages if message.source.kind == "tool")
+        return tuple(result for message in own for result in message.tool_results)
 
     @property
     def begun(self) -> frozenset[str]:
@@ -74,11 +109,64 @@ class TurnLog:
         events = self._conversation.events
         return frozenset(each.call_id for each in events if isinstance(each, ToolStarted) and each.transactional)
 
+    @property
+    def ended(self) -> dict[str, ToolResult]:
+        """Results that were kept at once, by call."""
+        events = self._conversation.events
+        return {each.result.call_id: each.result for each in events if isinstance(each, ToolEnded)}
+
+    def history(self) -> Iterable[tuple[str, dict[str, Any], str]]:
+        """Name, arguments and result of every call that has one, in order."""
+        calls = {call.id: call for message in self.messages for call in message.tool_calls}
+        for result in self.results:
+            call = calls.get(result.call_id)
+            if call is not None and result.status != "skipped":
+                yield call.name, call.args if call.bad_args is None else {"": call.bad_args}, result.content
+
     def unanswered(self) -> tuple[Message, tuple[ToolCall, ...]] | None:
         """The last assistant message and those of its calls that have no result: what a crash or a stop left open."""
-        asked = next((each for each in reversed(self.messages) if each.role == "assistant"), None)
+        asked = self.answers[-1] if self.answers else None
         if asked is None:
             return None
         answered = {result.call_id for result in self.results}
         open_calls = tuple(call for call in asked.tool_calls if call.id not in answered)
         return (asked, open_calls) if open_calls else None
+
+
+def from_layer(event: MessageEvent) -> MessageEvent:
+    """An event as a layer may emit it: it speaks in its own name, and what it says of tools is guarded like any.
+
+    Else a layer could pass its words off as the model's or a tool's, and figures in them as facts.
+    """
+    match _well_formed(event):
+        case Append(message):
+            return Append(_tame(message))
+        case Replace(target, message):
+            return Replace(target, _tame(message, keep_source=True))
+        case Remove() | Truncate() | Patch() as event:
+            return event
+
+
+def _well_formed(event: MessageEvent) -> MessageEvent:
+    """A copy of its own, as it would be read back: a layer need not be typed, and what cannot be read again would
+    close the session for ever.
+    """
+    if not isinstance(event, MessageEvent):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExtensionError(f"a layer emitted {type(event).__name__}; it may emit message events only")
+    try:
+        return convert(to_builtins(event), MessageEvent)
+    except (TypeError, ValidationError) as error:
+        raise ExtensionError(f"a layer emitted a message event that cannot be kept: {error}") from error
+
+
+def _tame(message: Message, *, keep_source: bool = False) -> Message:
+    source = message.source
+    if not keep_source and source.kind not in ("extension", "system"):
+        source = Source("extension", source.id, source.name)
+    return replace(message, source=source, blocks=tuple(map(_tame_block, message.blocks)))
+
+
+def _tame_block(block: Block) -> Block:
+    if not isinstance(block, ToolResult):
+        return block
+    return replace(block, content=guard_result(block.content), facts=())

@@ -1,14 +1,32 @@
-"""A turn and a step while they run: what layers see, and beside it what only the core may touch."""
+"""A turn and a call while they run: what layers see, and beside it what only the core may touch."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from finclaw.agent.log import TurnLog
-from finclaw.kernel.scope import TurnContext
+from finclaw.agent.state import StateMachine
+from finclaw.errors import ExtensionError
+from finclaw.kernel.context import Context
+from finclaw.kernel.message import ToolCall, ToolResult
+from finclaw.kernel.scope import ToolCallContext, TurnContext
+from finclaw.tools.loop import LoopGuard
 
 
 @dataclass(slots=True, kw_only=True)
 class RunningTurn(TurnContext):
     log: TurnLog
+    state: StateMachine
+    loop: LoopGuard
+    max_steps: int
+    allowed: Collection[str] | None
+    """The only tools this turn may run, whatever a layer puts into the catalog; None: all of them."""
+    asked_in: Context
+    """The context as it was made: who asked, and where, is no layer's to change."""
+    offered: tuple[str, ...] = ()
+    """What the running step may use: its catalog when its layers had let it through, and no wider afterwards."""
+    entered: bool = False
+    """The layers let it through to its core."""
 
     @staticmethod
     def of(turn: TurnContext) -> "RunningTurn":
@@ -16,3 +34,21 @@ class RunningTurn(TurnContext):
         if not isinstance(turn, RunningTurn):
             raise TypeError("a TurnContext that the agent did not make cannot be run")
         return turn
+
+
+@dataclass(slots=True, kw_only=True)
+class RunningCall(ToolCallContext):
+    call: ToolCall
+    given: dict[str, Any] | None = None
+    """The arguments with which the core ran it, once they have been checked."""
+    word: ToolResult | None = None
+    """What the core itself says of this call: the only facts that count, and how an order truly ended."""
+
+    @staticmethod
+    def of(ctx: ToolCallContext) -> "RunningCall":
+        """The same call, seen from the core: the model's own, for arguments alone may be changed on the way in."""
+        if not isinstance(ctx, RunningCall):
+            raise TypeError("a ToolCallContext that the agent did not make cannot be run")
+        if (ctx.tool_name, ctx.call_id) != (ctx.call.name, ctx.call.id):
+            raise ExtensionError(f"a layer changed which tool {ctx.call.id!r} calls; only ctx.args may be changed")
+        return ctx

@@ -33,6 +33,12 @@ class _Open:
     id: str = ""
     name: str = ""
     ended: bool = False
+    signature: str = ""
+    redacted: bool = False
+
+
+_Blocks = dict[tuple[int, type[Block]], _Open]
+"""By place and kind: if a server gives two kinds one place, neither gets the other's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +48,25 @@ class Answer:
     blocks: tuple[Block, ...]
     usage: Usage
     stop: StopReason
+    lengths: tuple[int, ...]
+    """Of the pieces of text, in characters: so a replay can stream it as it came."""
 
 
 async def collect(chunks: AsyncIterator[Chunk], on_text: Callable[[str], None]) -> Answer:
     """Read a stream to its end, telling each piece of text as it comes. Raises StreamCut when there is no end."""
-    blocks: dict[int, _Open] = {}
+    blocks: _Blocks = {}
+    lengths: list[int] = []
     usage = Usage()
     stop: StopReason | None = None
     async for chunk in chunks:
         crash_point("model:first_chunk")
         match chunk:
             case TextDelta(text, index):
-                blocks.setdefault(index, _Open(Text)).parts.append(text)
+                _at(blocks, index, Text).parts.append(text)
+                lengths.append(len(text))
                 on_text(text)
-            case ThinkingDelta(text, index):
-                blocks.setdefault(index, _Open(Thinking)).parts.append(text)
+            case ThinkingDelta():
+                _feed_thinking(_at(blocks, chunk.index, Thinking), chunk)
             case UsageReport(report):
                 usage = report
             case Done(reason):
@@ -66,20 +76,34 @@ async def collect(chunks: AsyncIterator[Chunk], on_text: Callable[[str], None]) 
     if stop is None:
         raise StreamCut("the model's stream ended before the answer did")
     crash_point("model:ended")
-    return Answer(tuple(_close(block) for _, block in sorted(blocks.items())), usage, stop)
+    in_order = sorted(blocks.items(), key=lambda item: item[0][0])
+    return Answer(tuple(_close(block) for _, block in in_order), usage, stop, tuple(lengths))
 
 
-def _feed_tool(blocks: dict[int, _Open], chunk: ToolUseStart | ToolInputDelta | ToolUseEnd) -> None:
+def _at(blocks: _Blocks, index: int, kind: type[Block]) -> _Open:
+    block = blocks.get((index, kind))
+    if block is None:
+        block = blocks[index, kind] = _Open(kind)
+    return block
+
+
+def _feed_thinking(block: _Open, chunk: ThinkingDelta) -> None:
+    block.parts.append(chunk.text)
+    block.signature = chunk.signature or block.signature
+    block.redacted = block.redacted or chunk.redacted
+
+
+def _feed_tool(blocks: _Blocks, chunk: ToolUseStart | ToolInputDelta | ToolUseEnd) -> None:
     """Pieces of a call that never started belong to nothing and are dropped."""
     match chunk:
         case ToolUseStart(id=call_id, name=name, index=index):
-            blocks[index] = _Open(ToolCall, id=call_id, name=name)
+            blocks[index, ToolCall] = _Open(ToolCall, id=call_id, name=name)
         case ToolInputDelta(delta, index):
-            if index in blocks:
-                blocks[index].parts.append(delta)
+            if (index, ToolCall) in blocks:
+                blocks[index, ToolCall].parts.append(delta)
         case ToolUseEnd(index):
-            if index in blocks:
-                blocks[index].ended = True
+            if (index, ToolCall) in blocks:
+                blocks[index, ToolCall].ended = True
 
 
 def _close(block: _Open) -> Block:
@@ -87,7 +111,7 @@ def _close(block: _Open) -> Block:
     if block.kind is ToolCall:
         args, bad = _read_args(text, ended=block.ended)
         return ToolCall(block.id, block.name, args, bad)
-    return Thinking(text) if block.kind is Thinking else Text(text)
+    return Thinking(text, block.signature, block.redacted) if block.kind is Thinking else Text(text)
 
 
 def _read_args(text: str, *, ended: bool) -> tuple[dict[str, Any], str | None]:
@@ -96,7 +120,7 @@ def _read_args(text: str, *, ended: bool) -> tuple[dict[str, Any], str | None]:
         return {}, None
     try:
         args: object = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # the second: nested thousands deep
         return {}, text
     if not ended or not isinstance(args, dict):
         return {}, text

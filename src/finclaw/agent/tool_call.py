@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from copy import deepcopy
 from typing import Any, Final
 
-from finclaw.agent.running import RunningTurn
+from finclaw.agent.running import RunningCall, RunningTurn
 from finclaw.errors import InvalidArguments, ToolDenied, ToolError, ToolTimeout
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult, ToolStarted, ToolStatus
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import ToolCallContext
@@ -18,7 +20,9 @@ from finclaw.tools.registry import ToolRegistry
 log = logging.getLogger(__name__)
 
 GRACE: Final = 2.0
-"""Seconds a cancelled tool gets to clean up; then it is left behind."""
+"""Seconds a tool gets to clean up when its time is over; then it is left behind."""
+STOP_GRACE: Final = 0.5
+"""When the turn is stopped a person waits for that, and a tool gets less."""
 
 _STATUS: Final[dict[type[ToolError], ToolStatus]] = {ToolDenied: "denied", ToolTimeout: "timeout"}
 
@@ -35,6 +39,11 @@ class ToolRunner:
 
     async def __call__(self, ctx: ToolCallContext) -> ToolResult:
         """Whatever happens to a tool becomes a result the model can read; only cancellation passes."""
+        call = RunningCall.of(ctx)
+        call.word = await self._word(call)
+        return call.word
+
+    async def _word(self, ctx: RunningCall) -> ToolResult:
         try:
             output = await self._run(ctx)
         except ToolError as error:
@@ -50,16 +59,18 @@ class ToolRunner:
             return _failed(ctx, "error", ToolFailure(name, f"{ctx.tool_name} failed: {name}"))
         return ToolResult(ctx.call_id, ctx.tool_name, output.content, facts=output.facts)
 
-    async def _run(self, ctx: ToolCallContext) -> ToolOutput:
-        tool = self._offered(ctx)
-        args = self._arguments.check(tool.spec, ctx.args)
-        turn = RunningTurn.of(ctx.step.turn)
+    async def _run(self, ctx: RunningCall) -> ToolOutput:
+        turn = RunningTurn.of(ctx.turn)
+        tool = self._offered(ctx, turn)
+        # A copy of our own: a layer may still hold the one it was given, and change it while a person decides.
+        args = ctx.given = self._arguments.check(tool.spec, deepcopy(ctx.args))
         scope = ToolScope(
-            session=ctx.ids["session"],
-            turn_id=ctx.ids["turn_id"],
+            session=turn.log.claim.session,
+            turn_id=turn.log.claim.turn_id,
             call_id=ctx.call_id,
-            sender=turn.context.sender,
-            channel=turn.context.inbound.channel,
+            sender=turn.asked_in.sender,
+            channel=turn.asked_in.inbound.channel,
+            offered=turn.offered,
         )
         await self._permit(tool, args, scope)
         if tool.transactional:  # on disk before it begins: after a crash it must not begin again
@@ -67,17 +78,16 @@ class ToolRunner:
             await turn.log.commit()
         return await run_with_limit(tool, args, scope)
 
-    def _offered(self, ctx: ToolCallContext) -> Tool:
+    def _offered(self, ctx: ToolCallContext, turn: RunningTurn) -> Tool:
         tool = self._tools.get(ctx.tool_name)
-        offered = {spec.name for spec in ctx.step.tool_catalog}
-        if tool is None or ctx.tool_name not in offered:
-            known = ", ".join(sorted(offered)) or "none"
+        if tool is None or ctx.tool_name not in turn.offered:
+            known = ", ".join(sorted(turn.offered)) or "none"
             raise ToolError(f"there is no tool {ctx.tool_name!r} here; the tools are: {known}")
         return tool
 
     async def _permit(self, tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> None:
         verdict = judge(tool)
-        if verdict == "require-approval" and await self._consent(tool, args, scope):
+        if verdict == "require-approval" and await self._consent(tool, deepcopy(dict(args)), scope):
             return
         if verdict != "allow":
             raise ToolDenied(f"{tool.spec.name} needs a person's approval and nobody has given it; it was not run")
@@ -89,20 +99,20 @@ async def run_with_limit(tool: Tool, args: Mapping[str, Any], scope: ToolScope) 
     try:
         done, _ = await asyncio.wait([running], timeout=tool.timeout)
     except asyncio.CancelledError:
-        await _abandon(running, tool)
+        await _abandon(running, tool, STOP_GRACE)
         raise
     if running.cancelled():  # from inside: nobody has asked it to stop
         raise _CutOff(f"{tool.spec.name} was cancelled by something it uses and gave no result")
     if done:
         return running.result()
-    await _abandon(running, tool)
+    await _abandon(running, tool, GRACE)
     raise ToolTimeout(f"{tool.spec.name} took longer than {tool.timeout:g} s and was stopped; try something smaller")
 
 
-async def _abandon(running: "asyncio.Future[ToolOutput]", tool: Tool) -> None:
+async def _abandon(running: "asyncio.Future[ToolOutput]", tool: Tool, grace: float) -> None:
     running.cancel()
     running.add_done_callback(_look_away)
-    done, _ = await asyncio.wait([running], timeout=GRACE)
+    done, _ = await asyncio.wait([running], timeout=grace)
     if not done:
         log.error("tool %s ignored its cancellation and was left behind", tool.spec.name)
 
@@ -121,12 +131,20 @@ def _has_begun(ctx: ToolCallContext) -> bool:
     return ctx.call_id in RunningTurn.of(ctx.step.turn).log.begun
 
 
-def guarded(result: ToolResult, call: ToolCall) -> ToolResult:
-    """Applied to whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it."""
+def guarded(result: ToolResult, call: ToolCall, given: Collection[Fact]) -> ToolResult:
+    """Applied to whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it.
+
+    Of the facts only those stay that a tool has `given`: a layer may take one away, and never make one up.
+    """
     content = guard_result(result.content)
-    if (content, result.call_id, result.name) == (result.content, call.id, call.name):
+    facts = tuple(fact for fact in result.facts if fact in given)
+    if (content, result.call_id, result.name, facts) == (result.content, call.id, call.name, result.facts):
         return result
-    return ToolResult(call.id, call.name, content, result.status, result.facts, result.error)
+    return ToolResult(call.id, call.name, content, result.status, facts, result.error)
+
+
+def refused(call: ToolCall, why: str) -> ToolResult:
+    return ToolResult(call.id, call.name, why, status="denied", error=ToolFailure("ToolDenied", why))
 
 
 def unreadable(call_id: str, name: str, text: str) -> ToolResult:

@@ -1,19 +1,33 @@
 """The agent's loop, on one screen: steps until the model asks for no more tools, then the answer."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from finclaw.agent.log import TurnLog
-from finclaw.agent.model_call import ModelCall, usage_of, without_calls
+from finclaw.agent.model_call import ModelCall, usage_so_far, without_calls
+from finclaw.agent.open_calls import answer_open_calls
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.settings import AgentSettings
+from finclaw.agent.state import StateMachine
 from finclaw.agent.step import Step
 from finclaw.agent.tool_call import ToolRunner
+from finclaw.agent.tool_use import UseTool
 from finclaw.kernel.chunk import Model, Usage
 from finclaw.kernel.context import Context
-from finclaw.kernel.event import Emit, ExecutionCompleted, ExecutionStarted, StepStarted
-from finclaw.kernel.message import Append, ToolResult
+from finclaw.kernel.envelope import Limits, new_id
+from finclaw.kernel.event import (
+    Emit,
+    ExecutionCompleted,
+    ExecutionStarted,
+    StateChanged,
+    StepStarted,
+    StreamDone,
+    StreamFailed,
+)
+from finclaw.kernel.message import Append, Message, Source, Text, ToolResult
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.port import Clock, Provider
 from finclaw.kernel.scope import (
@@ -27,6 +41,7 @@ from finclaw.kernel.scope import (
     TurnStatus,
 )
 from finclaw.tools.arguments import ArgumentCheck
+from finclaw.tools.loop import LoopGuard
 from finclaw.tools.policy import Consent
 from finclaw.tools.registry import ToolRegistry
 
@@ -60,8 +75,8 @@ class Agent:
         self._clock = clock
         self._model_call = ModelCall(abilities.provider, clock, settings.max_tokens)
         runner = ToolRunner(abilities.tools, ArgumentCheck(), abilities.consent)
-        tool_ring = compose("tool_call", layers.tool_call, runner.__call__, ToolResult)
-        step = Step(self._model_call, tool_ring, abilities.tools, clock, settings.parallel_tools)
+        use = UseTool(compose("tool_call", layers.tool_call, runner.__call__, ToolResult), clock)
+        step = Step(self._model_call, use.__call__, abilities.tools, clock, settings.parallel_tools)
         self._step = compose("step", layers.step, step.__call__, StepResult)
         self._turn = compose("turn", layers.turn, self._loop, TurnResult)
 
@@ -72,26 +87,43 @@ class Agent:
     @property
     def reserve(self) -> Decimal:
         """What one call may cost at most, as far as is known before it is made."""
-        return self._abilities.model.price.cost(Usage(output=self._settings.max_tokens))
+        return self._abilities.model.cost(Usage(output=self._settings.max_tokens))
 
     async def run(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnResult:
+        """See one input through to its answer. Whatever happens, the start that observers saw gets its end."""
+        turn = self._begin(log, context, ids, emit)
         started = self._clock.monotonic()
         emit(ExecutionStarted(resumed=log.claim.resumed, **ids))
-        turn = self._begin(log, context, ids, emit)
         status: TurnStatus = "failed"
         try:
-            result = await self._turn(turn)
-            status = result.status
+            answer = await self._turn(turn)
+            answer_open_calls(log, self._clock.now())
+            status = answer.status if turn.entered else "short_circuited"
+            result = self._told(status, answer.text, log, answer.metadata, self._since(started))
+            turn.state.move("failed" if status == "failed" else "done")
             return result
+        except asyncio.CancelledError:
+            status = "aborted"
+            turn.state.move("aborted")
+            raise
+        except Exception as error:
+            turn.state.move("failed")
+            emit(StreamFailed(error=f"{type(error).__name__}: {error}", **ids))
+            raise
         finally:
-            ms = round((self._clock.monotonic() - started) * 1000, 3)
-            emit(ExecutionCompleted(status=status, steps=_steps(log), duration_ms=ms, **ids))
+            log.close_to_layers()
+            emit(StreamDone(status=status, **ids))
+            usage = usage_so_far(log)
+            ms = self._since(started)
+            emit(ExecutionCompleted(status=status, steps=len(log.answers), duration_ms=ms, usage=usage, **ids))
 
     def so_far(self, log: TurnLog) -> TurnResult:
         """What a turn that did not get through has done and spent."""
-        return self._result("failed", "", log)
+        return self._told("failed", "", log)
 
     def _begin(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> RunningTurn:
+        limits = context.inbound.limits or Limits()
+        catalog = self._abilities.tools.specs()
         return RunningTurn(
             ids=ids,
             emit=emit,
@@ -101,23 +133,37 @@ class Agent:
             conversation=log.conversation,
             model=self._abilities.model,
             system=self._abilities.system,
-            tool_catalog=self._abilities.tools.specs(),
+            tool_catalog=tuple(spec for spec in catalog if limits.tools is None or spec.name in limits.tools),
             temperature=self._settings.temperature,
-            emit_message_event=log.push,
+            emit_message_event=log.push_from_layer,
             log=log,
+            state=StateMachine(lambda before, after: emit(StateChanged(before=before, after=after, **ids))),
+            loop=LoopGuard.from_history(log.history()),
+            max_steps=min(limits.max_steps or self._settings.max_steps, self._settings.max_steps),
+            allowed=limits.tools,
+            asked_in=context,
         )
 
     async def _loop(self, turn: TurnContext) -> TurnResult:
-        log = RunningTurn.of(turn).log
-        done = _finished_steps(log)
-        for index in range(done, self._settings.max_steps):
+        running = RunningTurn.of(turn)
+        running.entered = True
+        for index in range(_finished_steps(running.log), running.max_steps):
             turn.emit(StepStarted(step=index, **turn.ids))
             step = await self._step(self._step_context(turn, index))
+            if step.status == "failed":
+                return TurnResult(status="failed", text=step.message.text)
+            if not step.has_tool_calls and not step.again:
+                return TurnResult(status="completed", text=step.message.text)
             if not step.has_tool_calls:
-                return self._result("completed", step.message.text, log)
-        closing = without_calls(await self._model_call(turn, (), self._settings.max_steps))
-        log.push(Append(closing))
-        return self._result("max_steps", closing.text, log)
+                running.log.push(Append(self._why_again(step.again, index)))
+        turn.emit(StepStarted(step=running.max_steps, **turn.ids))
+        closing = without_calls(await self._model_call(running, (), running.max_steps))
+        running.log.push(Append(closing))
+        return TurnResult(status="max_steps", text=closing.text)
+
+    def _why_again(self, why: str, index: int) -> Message:
+        """What the model has to know for another try; without it the request would end with its own last words."""
+        return Message(new_id(), "system", (Text(why),), Source("system"), self._clock.now(), passing=f"again {index}")
 
     @staticmethod
     def _step_context(turn: TurnContext, index: int) -> StepContext:
@@ -130,23 +176,29 @@ class Agent:
             tool_catalog=turn.tool_catalog,
         )
 
-    def _result(self, status: TurnStatus, text: str, log: TurnLog) -> TurnResult:
-        """Told from the log alone, so that what happened before a crash is counted too."""
-        usage = sum((usage_of(each) for each in log.answers), Usage())
+    def _told(
+        self, status: TurnStatus, text: str, log: TurnLog, metadata: dict[str, Any] | None = None, ms: float = 0.0
+    ) -> TurnResult:
+        """Figures, tools and spend are told from the log alone: what happened before a crash counts too, and a
+        layer's word for it does not.
+        """
+        usage = usage_so_far(log)
         return TurnResult(
             status=status,
             text=text,
-            steps=_steps(log),
+            steps=len(log.answers),
             tools=tuple(ToolUse(result.name, result.status) for result in log.results),
             facts=tuple(fact for result in log.results for fact in result.facts),
             usage=usage,
-            cost=self._abilities.model.price.cost(usage),
+            cost=self._abilities.model.cost(usage),
+            messages=tuple(log.messages),
+            duration_ms=ms,
+            metadata=metadata or {},
         )
 
-
-def _steps(log: TurnLog) -> int:
-    return len(log.answers)
+    def _since(self, moment: float) -> float:
+        return round((self._clock.monotonic() - moment) * 1000, 3)
 
 
 def _finished_steps(log: TurnLog) -> int:
-    return _steps(log) - (1 if log.unanswered() else 0)
+    return len(log.answers) - (1 if log.unanswered() else 0)

@@ -3,21 +3,28 @@
 import hmac
 import http.client
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from finclaw.cli.address import Address, read_address
 from finclaw.errors import ChannelError, ConfigError, FinclawError, InboundConflict, StoreFailed
+from finclaw.kernel.record import TurnRecord, TurnStory
 from finclaw.kernel.secret import Secret
 from finclaw.web.principal import MessageBody
 from finclaw.web.token import prove, read_token
-from finclaw.web.view import AcceptedView, MessageView, StatusView
+from finclaw.web.view import AcceptedView, MessageView, StatusView, TurnsView
 
 T = TypeVar("T")
 _WAIT = 20
 """Seconds for which one request waits for the answer; then the next one asks."""
+
+
+class _NotThere(ChannelError):
+    """The gateway knows of no such thing."""
 
 
 class _Proof(msgspec.Struct):
@@ -42,31 +49,52 @@ class GatewayClient:
 
     def ask(self, body: MessageBody) -> MessageView:
         """Raises FinclawError. What was accepted is answered even if we do not live to see it."""
-        accepted = self._call("POST", "/api/v1/messages", AcceptedView, msgspec.json.encode(body))
+        accepted = self.call("POST", "/api/v1/messages", AcceptedView, msgspec.json.encode(body))
         while True:
-            message = self._call("GET", f"/api/v1/messages/{accepted.inbound_id}?wait={_WAIT}", MessageView)
+            message = self.call("GET", f"/api/v1/messages/{accepted.inbound_id}?wait={_WAIT}", MessageView)
             if message.state == "ended":
                 return message
 
     def status(self) -> StatusView:
-        return self._call("GET", "/api/v1/status", StatusView)
+        return self.call("GET", "/api/v1/status", StatusView)
 
-    def _call(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
+    def turns(self, limit: int) -> Sequence[TurnRecord]:
+        return self.call("GET", f"/api/v1/turns?limit={limit}", TurnsView).items
+
+    def turn(self, turn_id: str) -> TurnStory | None:
+        try:
+            return self.call("GET", f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnStory)
+        except _NotThere:
+            return None
+
+    def call(
+        self, method: str, path: str, answer: type[T], body: bytes | None = None, *, timeout: float = _WAIT + 10
+    ) -> T:
+        try:
+            return msgspec.json.decode(self.fetch(method, path, body, timeout=timeout), type=answer)
+        except msgspec.DecodeError as error:
+            raise self._gone(error) from error
+
+    def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = _WAIT + 10) -> bytes:
+        """What the gateway answers, as it came. Raises FinclawError when it refuses."""
         headers = {"Authorization": f"Bearer {self._token.reveal()}", "Content-Type": "application/json"}
         try:
-            status, content = _request(self.address, method, path, headers, body, timeout=_WAIT + 10)
+            status, content = _request(self.address, method, path, headers, body, timeout=timeout)
             if status >= 400:
                 raise self._refusal(status, content)
-            return msgspec.json.decode(content, type=answer)
         except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
-            raise ChannelError(
-                f"the gateway at {self.address.url} went away ({error}); if it had taken the message, "
-                "it answers when it runs again"
-            ) from error
+            raise self._gone(error) from error
+        return content
+
+    def _gone(self, error: Exception) -> ChannelError:
+        return ChannelError(
+            f"the gateway at {self.address.url} went away ({error}); if it had taken the message, "
+            "it answers when it runs again"
+        )
 
     def _refusal(self, status: int, content: bytes) -> FinclawError:
         error = msgspec.json.decode(content, type=_Refusal).error
-        kind = {401: ConfigError, 409: InboundConflict, 503: StoreFailed}.get(status, ChannelError)
+        kind = {401: ConfigError, 404: _NotThere, 409: InboundConflict, 503: StoreFailed}.get(status, ChannelError)
         return kind(f"the gateway at {self.address.url} refused: {error.message or status}")
 
 

@@ -40,10 +40,17 @@ def _names(parser: Parser) -> str:
     return " ".join(name for option in parser.options for name in option.option_strings)
 
 
+def _tree(parser: Parser, above: str = "") -> Iterator[tuple[str, Parser]]:
+    """Every command, and its actions if it has some, with all that is typed to reach it."""
+    for name, command in parser.commands.items():
+        yield above + name, command
+        yield from _tree(command, f"{above}{name} ")
+
+
 def _all(parser: Parser) -> Iterator[Action]:
     """Every option of every command that takes a value, once."""
     seen: set[str] = set()
-    for command in parser.commands.values():
+    for _, command in _tree(parser):
         for option in command.options:
             if _values(option) and option.option_strings[0] not in seen:
                 seen.add(option.option_strings[0])
@@ -56,21 +63,28 @@ def _all(parser: Parser) -> Iterator[Action]:
 def _bash(parser: Parser) -> Iterator[str]:
     complete = {"dir": "compgen -d --", "file": "compgen -f --", "any": "compgen -W '' --"}
     yield "_finclaw() {"
-    yield "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= words= each IFS=$' \\n'"
+    yield "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}"
+    yield "  local command= action= words= files= each IFS=$' \\n'"
     # bash cuts --state=DIR in three
     yield "  [[ $word == = ]] && word=''"
     yield "  [[ $before == = ]] && before=${COMP_WORDS[COMP_CWORD-2]}"
-    yield '  for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do [[ $each != -* ]] && command=$each && break; done'
+    yield '  for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do'
+    yield "    [[ $each == -* ]] && continue"
+    yield "    [[ $command ]] && action=$each && break; command=$each"
+    yield "  done"
     yield "  case $before in"
     for option in _all(parser):
         how = complete.get(_values(option), f"compgen -W '{_values(option)}' --")
         yield f"    {'|'.join(option.option_strings)}) IFS=$'\\n'; COMPREPLY=($({how} \"$word\")); return;;"
     yield "  esac"
-    yield "  case $command in"
-    yield f"    '') words='{' '.join(parser.commands)} {_names(parser)}';;"
-    for name, command in parser.commands.items():
-        yield f"    {name}) words='{' '.join((*command.words, _names(command)))}';;"
+    yield '  case "$command $action" in'
+    yield f"    ' ') words='{' '.join(parser.commands)} {_names(parser)}';;"
+    for name, command in _tree(parser):
+        typed = f"'{name} '" if command.commands else f"'{name}'" if " " in name else f"'{name} '*"
+        files = "files=yes " if "FILE" in command.takes else ""
+        yield f"    {typed}) {files}words='{' '.join((*command.words, _names(command)))}';;"
     yield "  esac"
+    yield "  [[ $files && $word != -* ]] && IFS=$'\\n' && COMPREPLY=($(compgen -f -- \"$word\")) && return"
     yield '  COMPREPLY=($(compgen -W "$words" -- "$word"))'
     yield "}"
     yield "complete -o filenames -F _finclaw finclaw"
@@ -88,15 +102,25 @@ def _zsh(parser: Parser) -> Iterator[str]:
     yield f"    _describe command commands; compadd -- {_names(parser)}; return"
     yield "  fi"
     yield "  local command=$words[2]; shift words; (( CURRENT-- ))"
+    actions = [name for name, command in parser.commands.items() if command.commands]
+    yield f"  if [[ ' {' '.join(actions)} ' == *\" $command \"* ]] && (( CURRENT > 2 )); then"
+    yield '    command="$command $words[2]"; shift words; (( CURRENT-- ))'
+    yield "  fi"
     yield "  case $command in"
-    for name, command in parser.commands.items():
-        specs = [spec for option in command.options for spec in _zsh_option(option)]
-        if command.words:
-            specs.append(_quoted(f"1:choice:({' '.join(command.words)})"))
-        yield f"    {name}) _arguments {' '.join(specs)};;"
+    for name, command in _tree(parser):
+        yield f"    {_quoted(name)}) _arguments {' '.join(_zsh_arguments(command))};;"
     yield "  esac"
     yield "}"
     yield "compdef _finclaw finclaw"
+
+
+def _zsh_arguments(command: Parser) -> Iterator[str]:
+    for option in command.options:
+        yield from _zsh_option(option)
+    if command.words:
+        yield _quoted(f"1:choice:({' '.join(command.words)})")
+    elif command.takes:
+        yield "'*:FILE:_files'" if "FILE" in command.takes else f"'*:{command.takes[0]}: '"
 
 
 def _zsh_option(option: Action) -> Iterator[str]:
@@ -118,9 +142,18 @@ def _fish(parser: Parser) -> Iterator[str]:
     yield from (_fish_option(first, option) for option in parser.options)
     for name, command in parser.commands.items():
         here = f'test (commandline -opc)[2] = "{name}" 2>/dev/null'
-        yield from (_fish_option(here, option) for option in command.options)
-        if command.words:
-            yield f"complete -c finclaw -n '{here}' -a '{' '.join(command.words)}'"
+        alone = f"{here}; and test (count (commandline -opc)) -eq 2" if command.commands else here
+        yield from _fish_command(alone, command)
+        for action, below in command.commands.items():
+            yield from _fish_command(f'{here}; and test (commandline -opc)[3] = "{action}" 2>/dev/null', below)
+
+
+def _fish_command(here: str, command: Parser) -> Iterator[str]:
+    yield from (_fish_option(here, option) for option in command.options)
+    if command.words:
+        yield f"complete -c finclaw -n '{here}' -a '{' '.join(command.words)}'"
+    if "FILE" in command.takes:
+        yield f"complete -c finclaw -n '{here}' -F"
 
 
 def _fish_option(when: str, option: Action) -> str:

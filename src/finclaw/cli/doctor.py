@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from finclaw.cli import doctor_disk, doctor_gateway, doctor_machine, doctor_state
+from finclaw.cli import doctor_disk, doctor_extensions, doctor_gateway, doctor_machine, doctor_state
 from finclaw.cli.config import problems
 from finclaw.cli.doctor_database import check_database
 from finclaw.cli.finding import Finding, bad, ok
@@ -46,6 +46,7 @@ def _look(args: Namespace) -> Iterator[Finding]:
     yield from doctor_disk.checks(state)
     yield check_database(state)
     yield from doctor_gateway.checks(state, _valid(args))
+    yield from doctor_extensions.checks(_valid(args))
 
 
 def _settings(args: Namespace) -> Iterator[Finding]:

@@ -43,6 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     parser = build_parser()
+    words = sys.argv[1:] if argv is None else argv
+    if words and not words[0].startswith("-") and words[0] not in parser.commands:
+        from finclaw.cli import extension_command  # noqa: PLC0415  it loads the house, which our own need not
+
+        return extension_command.run(parser, words[0], words[1:])
     args = parser.parse_args(argv)
     if args.version:
         print(f"finclaw {__version__}")

@@ -1,8 +1,10 @@
 """What can be typed. Only words here: a command's module is loaded when the command is run."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
+from finclaw.cli.keeping import SESSIONS, Words, prune
 from finclaw.cli.upkeep import UPKEEP
 from finclaw.cli.usage import Parser
 
@@ -11,21 +13,39 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="finclaw",
         description="Talk to a finance agent from the chats you already use.",
-        epilog='Try: finclaw ask "What is AAPL trading at?"',
+        epilog='Try: finclaw ask "What is AAPL trading at?" Extensions may add commands: finclaw extensions',
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for name, about, add_arguments in (
-        ("serve", "run the gateway until Ctrl-C", _serve),
-        ("chat", "talk: a line, its answer, and again", _chat),
-        ("ask", "ask one question and print the answer", _ask),
-        ("status", "say whether a gateway runs, and what it holds", _status),
-        *UPKEEP,
-    ):
+    _add(
+        commands,
+        (
+            ("serve", "run the gateway until Ctrl-C", _serve),
+            ("chat", "talk: a line, its answer, and again", _chat),
+            ("ask", "ask one question and print the answer", _ask),
+            ("status", "say whether a gateway runs, and what it holds", _status),
+        ),
+    )
+    about = "look at conversations, copy, export, import, repair and reset them"
+    sessions = commands.add_parser("sessions", help=about, description=about.capitalize() + ".", allow_abbrev=False)
+    _add(sessions.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True), SESSIONS)
+    _add(commands, (("prune", "remove what nobody has used for long", prune), *UPKEEP))
+    return parser
+
+
+def _add(commands: "argparse._SubParsersAction[Parser]", words: Iterable[Words]) -> None:  # pyright: ignore[reportPrivateUsage]
+    for name, about, add_arguments in words:
         command = commands.add_parser(name, help=about, description=about.capitalize() + ".", allow_abbrev=False)
         _everywhere(command)
         add_arguments(command)
+
+
+def extension_parser(name: str, about: str, *, add_help: bool = True) -> Parser:
+    """For a command that is not ours: what we understand everywhere, and the rest is its own."""
+    parser = Parser(prog=f"finclaw {name}", description=about, add_help=add_help, allow_abbrev=False)
+    parser.set_defaults(command=name)
+    _everywhere(parser)
     return parser
 
 

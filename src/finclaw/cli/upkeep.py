@@ -1,7 +1,8 @@
 """What can be typed to set a gateway up and look after it. Only words, as in `parser.py`."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
+from pathlib import Path
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -17,6 +18,36 @@ def _config(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def _models(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "what", nargs="?", choices=("list",), default="list", metavar="list", help="every model that can be named"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _turns(parser: ArgumentParser) -> None:
+    parser.add_argument("--limit", type=_limit, default=20, metavar="N", help="how many, 1 to 500 (default: 20)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= 500):
+        raise ArgumentTypeError(f"{text!r} is no such number; give one from 1 to 500")
+    return int(text)
+
+
+def _one_turn(parser: ArgumentParser) -> None:
+    parser.add_argument("turn", metavar="TURN", help="the id of a turn or of its message, or: last")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _extensions(parser: ArgumentParser) -> None:
+    parser.add_argument("what", nargs="?", choices=("new",), metavar="new", help="make one instead, with its test")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="what the new one is called")
+    parser.add_argument("--dir", type=Path, metavar="DIR", help="where to make it (default: here)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
 def _init(_: ArgumentParser) -> None:
     """Only --state and --config, as everywhere."""
 
@@ -29,5 +60,10 @@ UPKEEP: tuple[tuple[str, str, Callable[[ArgumentParser], None]], ...] = (
     ("init", "make a state directory, a token and a settings file with everything explained", _init),
     ("config", "check the settings, or show what they come to", _config),
     ("doctor", "look at everything that could be wrong, and say what to do; it changes nothing", _doctor),
+    ("extensions", "list what extends the agent, in order, with what each adds; or make a new one", _extensions),
+    ("models", "list the models that can be used: windows, prices, what they can do", _models),
+    ("turns", "list the latest turns", _turns),
+    ("trace", "show what a turn did: its steps, calls, times and costs", _one_turn),
+    ("replay", "run a recorded turn again, offline, and show what would come out differently", _one_turn),
     ("completion", "print a script that lets your shell complete commands and options", _completion),
 )

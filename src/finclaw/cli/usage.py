@@ -12,7 +12,7 @@ from finclaw.config.words import did_you_mean
 class Parser(argparse.ArgumentParser):
     @property
     def commands(self) -> dict[str, "Parser"]:
-        """By name. Empty for a command itself."""
+        """By name. Empty for a command that has no actions of its own."""
         for action in self._actions:
             if isinstance(action.choices, dict):
                 return cast("dict[str, Parser]", action.choices)
@@ -25,15 +25,23 @@ class Parser(argparse.ArgumentParser):
     @property
     def words(self) -> tuple[str, ...]:
         """What may stand where no option stands, where that is a choice of few."""
+        if self.commands:
+            return tuple(self.commands)
         for action in self._actions:
             if not action.option_strings and action.choices and not isinstance(action.choices, dict):
                 return tuple(action.choices)
         return ()
 
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The names of what stands where no option stands, as its usage has them."""
+        return tuple(str(action.metavar) for action in self._actions if not action.option_strings)
+
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # pyright: ignore
         parsed, rest = self.parse_known_args(args, namespace)
         if rest:
-            at = self.commands.get(parsed.command, self)
+            command = self.commands.get(parsed.command, self)
+            at = command.commands.get(getattr(parsed, "action", ""), command)
             known = [name for action in at.options for name in action.option_strings]
             at.error(f"unknown argument {rest[0]}{did_you_mean(rest[0].partition('=')[0], known)}")
         return parsed

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 from finclaw.config.given import Tree
 from finclaw.config.words import expected
@@ -49,7 +49,8 @@ def describe(schema: type, above: tuple[str, ...] = ()) -> Iterator[Described]:
         if is_dataclass(kind):
             yield from describe(kind, (*above, field.name))  # pyright: ignore[reportArgumentType]
         else:
-            default = None if field.default is MISSING else field.default
+            default = field.default if field.default_factory is MISSING else field.default_factory()
+            default = None if default is MISSING else default
             doc = docs(schema).get(field.name, "")
             is_secret = kind is Secret or Secret in get_args(kind)
             yield Described((*above, field.name), default, doc, expected(kind), is_secret)
@@ -62,8 +63,24 @@ def effective(settings: object, tree: Tree, fixed: Mapping[str, str]) -> Iterato
         for name in setting.path:
             value = getattr(value, name)
         if setting.is_secret:
-            value = "not set" if value is None else "set, not shown"
+            value = _whether(value)
+        elif isinstance(value, Mapping):
+            value = {name: _given_in(each) for name, each in cast("Mapping[str, object]", value).items()}
         yield Effective(setting, value, fixed.get(setting.key) or _origin(tree, setting.path))
+
+
+def _whether(secret: object) -> str:
+    return "not set" if secret is None else "set, not shown"
+
+
+def _given_in(section: object) -> object:
+    """What was set of a section that somebody named, its secrets left out."""
+    if not is_dataclass(section):
+        return section
+    values = ((field.name, getattr(section, field.name)) for field in fields(section))
+    return {
+        name: _whether(value) if isinstance(value, Secret) else value for name, value in values if value is not None
+    }
 
 
 @cache

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -62,6 +62,10 @@ class _Filler:
             here = (*path, name)
             if name not in kinds:
                 self._unknown(given, here, list(kinds))
+            elif get_origin(kinds[name]) is tuple:
+                values[name] = self._list(given, here, get_args(kinds[name])[0])
+            elif (each := _section_of_each(kinds[name])) is not None:
+                values[name] = self._by_name(given, here, each)
             elif not is_dataclass(kinds[name]):
                 self._leaf(values, name, given, here, kinds[name])
             elif given.section is not None or given.value is None:
@@ -76,8 +80,9 @@ class _Filler:
         except ConfigError as error:
             # The dataclass names the key first; only we know where it was written.
             named = str(error).split()[0]
-            where = next((tree[name].where + ": " for name in tree if named == ".".join((*path, name))), "")
-            self.problems.append(f"{where}{error}")
+            where = next((tree[name].where + ": " for name in tree if named in (name, ".".join((*path, name)))), "")
+            above = ".".join(path) + "." if named in tree and path else ""
+            self.problems.append(f"{where}{above}{error}")
             return None
 
     def _leaf(self, values: dict[str, Any], name: str, given: Given, path: tuple[str, ...], kind: Any) -> None:
@@ -87,6 +92,41 @@ class _Filler:
             self._wrong(given, path, kind)
         except ConfigError as error:
             self.problems.append(f"{given.where}: {error}")
+
+    def _by_name(self, given: Given, path: tuple[str, ...], kind: type) -> dict[str, Any]:
+        """Sections whose names are the person's own."""
+        if given.section is None and given.value is not None:
+            self._wrong(given, path, dict)
+        values: dict[str, Any] = {}
+        for name, below in (given.section or {}).items():
+            if below.section is not None or below.value is None:
+                values[name] = self.section(kind, below.section or {}, (*path, name), {})
+            else:
+                self._wrong(below, (*path, name), dict)
+        return values
+
+    def _list(self, given: Given, path: tuple[str, ...], kind: Any) -> tuple[Any, ...]:
+        """Each item for itself: a complaint names its line. In a variable, commas stand between them."""
+        items = given.value
+        if given.from_text:
+            words = (word.strip() for word in str(given.value).split(","))
+            items = [Given(word, given.where, from_text=True) for word in words if word]
+        if items is not None and not isinstance(items, list):
+            self._wrong(given, path, tuple)
+            return ()
+        values: dict[str, Any] = {}
+        for place, item in enumerate(cast("list[Given]", items or []), start=1):
+            self._item(values, item, (*path[:-1], f"{path[-1]}[{place}]"), kind)
+        return tuple(values.values())
+
+    def _item(self, values: dict[str, Any], given: Given, path: tuple[str, ...], kind: Any) -> None:
+        section = next((each for each in get_args(kind) if is_dataclass(each)), None)
+        if section is None or given.section is None:
+            self._leaf(values, path[-1], given, path, kind)
+        elif missing := _missing(section, given.section):
+            self.problems.append(f"{given.where}: {'.'.join(path)} needs {missing}")
+        else:
+            values[path[-1]] = self.section(cast("type", section), given.section, path, {})
 
     def _convert(self, given: Given, path: tuple[str, ...], kind: Any) -> object:
         value = plain(given)
@@ -108,6 +148,20 @@ class _Filler:
     def _wrong(self, given: Given, path: tuple[str, ...], kind: Any) -> None:
         wanted = expected(kind)
         self.problems.append(f"{given.where}: {'.'.join(path)} must be {wanted}, not {got(plain(given))}")
+
+
+def _section_of_each(kind: Any) -> type | None:
+    """Of a mapping to sections, what they are; None for anything else."""
+    below = get_args(kind)[1] if get_origin(kind) is Mapping else None
+    return below if is_dataclass(below) and isinstance(below, type) else None
+
+
+def _missing(schema: Any, tree: Tree) -> str:
+    """The first field that has no default and no value; but an unknown key, perhaps a misspelled one, comes first."""
+    if not tree.keys() <= _fields(schema).keys():
+        return ""
+    required = (each.name for each in fields(schema) if each.default is MISSING and each.default_factory is MISSING)
+    return next((name for name in required if name not in tree), "")
 
 
 def _path(kind: type, value: object) -> object:

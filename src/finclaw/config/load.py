@@ -4,15 +4,17 @@ Nobody else reads the file or the environment. Whatever is wrong is said in one 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from finclaw.agent.settings import ExtensionRef
 from finclaw.config.fill import BadSettings, fill, keys
 from finclaw.config.given import Given, Tree, put, texts
 from finclaw.config.schema import Settings
 from finclaw.config.secrets import SecretKeeper
 from finclaw.config.words import did_you_mean, printable
 from finclaw.errors import ConfigError
+from finclaw.providers.settings import with_usual_keys
 
 FILE_NAME = "finclaw.yaml"
 PREFIX = "FINCLAW_"
@@ -50,7 +52,9 @@ class Gathered:
             raise BadSettings((*self.problems, *error.problems)) from error
         if self.problems:
             raise BadSettings(self.problems)
-        return settings
+        located = tuple(_located(each, self.file.absolute().parent) for each in settings.agent.extensions)
+        agent = replace(settings.agent, extensions=located)
+        return replace(settings, agent=agent, providers=with_usual_keys(settings.providers, self.keeper.environ))
 
 
 def gather(
@@ -91,6 +95,19 @@ def state_directory(state: Path | None, environ: Mapping[str, str]) -> Path:
     if is_file:
         raise ConfigError(f"{lowest} is a file, not a directory; choose another place with --state DIR or {HOME}")
     return directory
+
+
+def _located(given: ExtensionRef | str, beside: Path) -> ExtensionRef:
+    """A path in the file counts from the file, wherever the gateway is started."""
+    ref = ExtensionRef(given) if isinstance(given, str) else given
+    if not ref.is_path:
+        return ref
+    try:
+        return replace(ref, use=str(beside / Path(ref.use).expanduser()))
+    except RuntimeError as error:  # nobody has that name
+        raise ConfigError(
+            f"agent.extensions: cannot tell where {printable(ref.use)} is: {error}; give the path"
+        ) from error
 
 
 def _read_file(path: Path, *, required: bool) -> Tree:

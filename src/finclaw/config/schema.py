@@ -1,12 +1,16 @@
 """All settings in one value. Each package owns its piece; this page puts the pieces together."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.errors import ConfigError
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.web.settings import WebSettings
 
 
@@ -21,6 +25,16 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StorageSettings:
+    """How conversations are kept, and for how long."""
+
+    kind: Literal["sqlite", "jsonl"] = "sqlite"
+    """`sqlite`: in the database; `jsonl`: as plain files beside it."""
+    retention_days: Annotated[int, Meta(ge=30, le=100_000)] = 365
+    """What `finclaw prune` leaves alone: everything used within so many days."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Read once at start; values flow down from here and nobody looks them up again."""
 
@@ -29,8 +43,17 @@ class Settings:
     market: Literal["demo", "live"] = "demo"
     """`demo` makes its prices up and says so; `live` asks real sources."""
     agent: AgentSettings = field(default_factory=AgentSettings)
+    providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
+    """Who answers, by name, such as `ollama: {kind: openai, base_url: "http://127.0.0.1:11434/v1"}`; a `key` says
+    where it is kept. `anthropic`, `openai` and `ollama` are known, and want their key at most."""
+    models: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
+    """What the catalog does not know or has wrong, such as `ollama/qwen3: {window: 32768, input_price: 0,
+    output_price: 0}`. `finclaw models list` shows what it knows."""
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Short names of your own, such as `fast: ollama/qwen3`."""
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     web: WebSettings = field(default_factory=WebSettings)
+    storage: StorageSettings = field(default_factory=StorageSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
     def __post_init__(self) -> None:

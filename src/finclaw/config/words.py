@@ -2,7 +2,9 @@
 
 import difflib
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -12,10 +14,12 @@ _NAMES: dict[object, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
+    Decimal: "a number",
     str: "text",
     Path: "a path",
     list: "a list",
     tuple: "a list",
+    Mapping: "a section of `key: value` lines",
     dict: "a section of `key: value` lines",
     type(None): "nothing",
 }
@@ -30,6 +34,8 @@ def expected(kind: Any) -> str:
         return "one of " + ", ".join(str(each) for each in args)
     if origin in (Union, types.UnionType):
         return " or ".join(expected(each) for each in args)
+    if is_dataclass(kind):
+        return expected(dict)
     return _NAMES.get(origin or kind, "something else")
 
 

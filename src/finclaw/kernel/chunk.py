@@ -8,6 +8,7 @@ from msgspec import Struct
 from finclaw.kernel.message import Message
 
 StopReason = Literal["end", "tool_use", "max_tokens", "stop_sequence", "refusal"]
+Vocabulary = Literal["o200k", "claude"]
 
 
 class Usage(Struct, frozen=True):
@@ -44,12 +45,37 @@ class Price(Struct, frozen=True):
         ) / 1_000_000
 
 
+class Features(Struct, frozen=True):
+    """What a model can do, or takes in its requests. The defaults are the least that any server offers."""
+
+    tools: bool = True
+    images: bool = False
+    thinking: bool = False
+    caching: bool = False
+    temperature: bool = True
+    """Models that think often refuse it."""
+    max_completion_tokens: bool = False
+    """It wants its output limit by this name, and not as `max_tokens`."""
+
+
 class Model(Struct, frozen=True):
     provider: str
     name: str
     window: int = 200_000
     max_output: int = 4_096
-    price: Price = Price()
+    price: Price | None = None
+    """None: nobody said. That is not the same as free."""
+    features: Features = Features()
+    vocabulary: Vocabulary = "o200k"
+    """Whose tokens come nearest to its own, for estimates."""
+
+    @property
+    def priced(self) -> bool:
+        return self.price is not None
+
+    def cost(self, usage: Usage) -> Decimal:
+        """In US dollars, as far as it is known: nothing, where the price is not."""
+        return Decimal(0) if self.price is None else self.price.cost(usage)
 
 
 class ToolSpec(Struct, frozen=True):
@@ -76,8 +102,15 @@ class TextDelta(Struct, frozen=True):
 
 
 class ThinkingDelta(Struct, frozen=True):
+    """`signature` comes with the end of a block; the API that gave it wants it back with the thinking.
+
+    A `redacted` block is a signature and nothing else.
+    """
+
     text: str
     index: int = 0
+    signature: str = ""
+    redacted: bool = False
 
 
 class ToolUseStart(Struct, frozen=True):

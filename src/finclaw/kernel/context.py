@@ -1,6 +1,8 @@
 """What a turn is told about its message: who wrote it, where, in which conversation. Frozen, all of it."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
 
@@ -26,6 +28,8 @@ class Context(Struct, frozen=True, kw_only=True):
     accepted_at: datetime
     transcript: tuple[Message, ...] = ()
     session_started_at: datetime | None = None
+    provided: Mapping[str, Any] = {}
+    """What extensions know about this moment, by field; what failed or came too late is absent."""
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:

@@ -16,6 +16,8 @@ CRASH_POINTS: Final = (
     "model:ended",
     "tools:before_commit",
     "tools:started",
+    "tools:money_moved",
+    "tools:between",
     "tools:ended",
     "results:after_commit",
     "finish:before_commit",
@@ -27,6 +29,9 @@ CRASH_POINTS: Final = (
     "receipt:after_commit",
 )
 """In the order in which a message meets them between accept and receipt."""
+
+FILE_CRASH_POINTS: Final = ("fold:before_append", "fold:after_append", "fold:after_clear")
+"""Met between the commit of an end and the receipt, where conversations are kept in files."""
 
 armed: Callable[[str], None] | None = None
 

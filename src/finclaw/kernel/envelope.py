@@ -41,6 +41,18 @@ class Attachment(Struct, frozen=True, kw_only=True):
     size: int | None = None
 
 
+PoolName = Literal["main", "cron", "subagent"]
+
+
+class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the turn of an inner message may use. Only the gateway sets it; no door does."""
+
+    pool: PoolName = "main"
+    tools: tuple[str, ...] | None = None
+    """The only tools it may use; None: all of them."""
+    max_steps: int | None = None
+
+
 class Inbound(Struct, frozen=True, kw_only=True):
     """One message as a channel saw it. (channel, account, conversation, message_id) names it for ever."""
 
@@ -58,6 +70,9 @@ class Inbound(Struct, frozen=True, kw_only=True):
     sent_at: datetime | None = None
     again_for: str | None = None
     """The inbound whose answer went stale before it could be sent; this one asks for a fresh answer."""
+    said_by: str | None = None
+    """The extension whose own words these are: they walk no road, they go to the person."""
+    limits: Limits | None = None
 
 
 class Embed(Struct, frozen=True, kw_only=True):

@@ -6,13 +6,17 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
+from finclaw.errors import ExtensionError
+from finclaw.kernel.chunk import Usage
+
 log = logging.getLogger(__name__)
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """`session` and the ids say which message, turn and call it belongs to; they are empty where none applies."""
+    """Agent, session and the ids say which message, turn and call it belongs to; empty where none applies."""
 
     name: ClassVar[str] = "event"
+    agent: str = ""
     session: str = ""
     inbound_id: str = ""
     turn_id: str = ""
@@ -42,6 +46,17 @@ class MessageEnded(Event, frozen=True, kw_only=True):
     reply: str | None = None
 
 
+class MessageStalled(Event, frozen=True, kw_only=True):
+    """A turn has shown no sign of life for a while. `aborted`: it was stopped, and its sender told."""
+
+    name: ClassVar[str] = "message:stalled"
+    silent_s: float
+    aborted: bool
+
+
+# ── one turn ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 class ExecutionStarted(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "execution:start"
     resumed: bool = False
@@ -54,16 +69,81 @@ class StepStarted(Event, frozen=True, kw_only=True):
     step: int
 
 
+class ToolUsed(Event, frozen=True, kw_only=True):
+    """One tool use is over and its result is the model's."""
+
+    name: ClassVar[str] = "execution:tool_use"
+    call_id: str
+    tool: str
+    status: str
+    duration_ms: float
+
+
 class ExecutionCompleted(Event, frozen=True, kw_only=True):
+    """Pairs with every start, whatever happened. The duration does not include waiting for the turn."""
+
     name: ClassVar[str] = "execution:complete"
     status: str
     steps: int
     duration_ms: float
+    usage: Usage = Usage()
+
+
+# ── its stream ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class StateChanged(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "stream:state_change"
+    before: str
+    after: str
 
 
 class TextStreamed(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "stream:text_delta"
     text: str
+
+
+class ToolUseStarted(Event, frozen=True, kw_only=True):
+    """The model asked for a tool; whether it runs is decided later."""
+
+    name: ClassVar[str] = "stream:tool_use_start"
+    call_id: str
+    tool: str
+
+
+class ToolUseEnded(Event, frozen=True, kw_only=True):
+    """The result that the model will get."""
+
+    name: ClassVar[str] = "stream:tool_use_end"
+    call_id: str
+    tool: str
+    status: str
+
+
+class MessageCompleted(Event, frozen=True, kw_only=True):
+    """One whole answer of the model, its tool calls included."""
+
+    name: ClassVar[str] = "stream:message_complete"
+    message_id: str
+    step: int
+
+
+class UsageUpdated(Event, frozen=True, kw_only=True):
+    """Of the whole turn so far; `context` is the size of the last request alone."""
+
+    name: ClassVar[str] = "stream:usage_update"
+    usage: Usage
+    context: int
+
+
+class StreamFailed(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "stream:error"
+    error: str
+
+
+class StreamDone(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "stream:done"
+    status: str
 
 
 class PreviewUpdated(Event, frozen=True, kw_only=True):
@@ -76,6 +156,21 @@ class PreviewUpdated(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "preview_update"
     at: int
     text: str
+
+
+# ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ToolRegistered(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "tool:register"
+    tool: str
+    group: str
+    source: str
+
+
+class ToolUnregistered(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "tool:unregister"
+    tool: str
 
 
 class ToolStartedEvent(Event, frozen=True, kw_only=True):
@@ -94,6 +189,26 @@ class ToolEndedEvent(Event, frozen=True, kw_only=True):
     duration_ms: float
 
 
+class ToolFailedEvent(Event, frozen=True, kw_only=True):
+    """Told before the end of a call that gave an error."""
+
+    name: ClassVar[str] = "tool:execute:error"
+    call_id: str
+    tool: str
+    error: str
+
+
+class ToolLooped(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "tool:loop"
+    call_id: str
+    tool: str
+    repeats: int
+    action: Literal["warn", "refuse", "end"]
+
+
+# ── rings, sessions, delivery ───────────────────────────────────────────────────────────────────────────────
+
+
 class ShortCircuited(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "ring:short_circuit"
     ring: str
@@ -104,6 +219,62 @@ class MessageTargetMissing(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "session:event:missing_target"
     target: str
     action: str
+
+
+class LockAcquired(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "session:lock:acquire"
+    owner: str
+    fence: int
+
+
+class LockReleased(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "session:lock:release"
+    owner: str
+
+
+class LockTakenOver(Event, frozen=True, kw_only=True):
+    """The former owner died holding it."""
+
+    name: ClassVar[str] = "session:lock:stale"
+    owner: str
+    former: str
+
+
+class SessionRepaired(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "session:repair"
+    findings: tuple[str, ...]
+
+
+class ContextStatusChanged(Event, frozen=True, kw_only=True):
+    """Told when the status changes, in either direction. A `ratio` of 1 is a full window."""
+
+    name: ClassVar[str] = "context:window:status"
+    status: Literal["safe", "warning", "critical", "exceeded"]
+    ratio: float
+
+
+class ContextThresholdCrossed(Event, frozen=True, kw_only=True):
+    """Told once when the ratio reaches a threshold, and again only after it has been below it."""
+
+    name: ClassVar[str] = "execution:context_threshold"
+    ratio: float
+    threshold: float
+
+
+class ContextCompacted(Event, frozen=True, kw_only=True):
+    """Tokens of the messages, before and after. Not `fits`: what may not be touched is too large by itself."""
+
+    name: ClassVar[str] = "context:compact"
+    strategy: str
+    before: int
+    after: int
+    fits: bool = True
+
+
+class CompactionFellBack(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "context:compact:fallback"
+    from_strategy: str
+    to_strategy: str
 
 
 class UnitMoved(Event, frozen=True, kw_only=True):
@@ -123,7 +294,10 @@ class EventStream:
     def __init__(self) -> None:
         self._observers: tuple[Observer, ...] = ()
 
-    def observe(self, observer: Observer) -> Callable[[], None]:
+    def observe(self, observer: Observer, *names: str) -> Callable[[], None]:
+        """See every event, or those of these names. The returned function ends it, and may be called twice."""
+        if names:
+            observer = _only(observer, frozenset(names))
         self._observers = (*self._observers, observer)
 
         def stop() -> None:
@@ -137,3 +311,20 @@ class EventStream:
                 observer(event)
             except Exception:  # an observer is a stranger; the message must not pay for it
                 log.exception("observer failed on %s", event.name)
+
+
+def _only(observer: Observer, names: frozenset[str]) -> Observer:
+    unknown = names - {each.name for each in all_events()}
+    if unknown:
+        raise ExtensionError(f"there is no event {sorted(unknown)[0]!r}; see the list in finclaw.kernel.event")
+
+    def heard(event: Event) -> None:
+        if event.name in names:
+            observer(event)
+
+    return heard
+
+
+def all_events() -> tuple[type[Event], ...]:
+    """Every kind of event there is. Each has one name, and no two share one."""
+    return tuple(Event.__subclasses__())

@@ -1,17 +1,23 @@
 """The one page that says what an extension can do.
 
 An extension is a module or object with `register(api)`. It is loaded once, in the order of the list that names
-it, before the first message; what it registers stays for the life of the process.
+it, before the first message; what it registers stays for the life of the process. Inside `register` it may only
+register; what waits for something (`state`, `database`, `send`) is for later, in what it has registered.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol, overload
+from argparse import ArgumentParser, Namespace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
+from msgspec import Struct
+
+from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.event import Observer
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.port import Command, Tool
+from finclaw.kernel.port import Clock, Command, Tool
+from finclaw.kernel.route import Method, RouteReply, RouteRequest
 from finclaw.kernel.scope import (
     DeliveryContext,
     MessageContext,
@@ -23,8 +29,19 @@ from finclaw.kernel.scope import (
     TurnResult,
 )
 
+T = TypeVar("T")
+
 RingName = Literal["message", "turn", "step", "tool_call", "delivery"]
 RING_NAMES: tuple[RingName, ...] = ("message", "turn", "step", "tool_call", "delivery")
+
+# fmt: off
+HOUSE_COMMANDS: Final = frozenset({
+    "ask", "backup", "chat", "completion", "config", "cost", "doctor", "export", "extensions", "fork", "help",
+    "import", "init", "logs", "mcp", "memory", "migrate", "models", "prune", "replay", "restore", "send", "serve",
+    "sessions", "status", "stop", "token", "trace", "turns", "version",
+})
+# fmt: on
+"""What `finclaw` itself answers to, or means to: no extension may take these words. A test keeps it complete."""
 
 
 class PipelineApi(Protocol):
@@ -54,7 +71,12 @@ class PipelineApi(Protocol):
 
 
 class ToolsApi(Protocol):
+    """The one thing that may also come and go later, for tools that live behind a connection (MCP)."""
+
     def register(self, tool: Tool, /) -> None: ...
+    def unregister(self, name: str, /) -> bool:
+        """Take back a tool of one's own; False if there is none of that name."""
+        ...
 
 
 class CommandsApi(Protocol):
@@ -66,10 +88,98 @@ class PromptApi(Protocol):
 
 
 class EventsApi(Protocol):
-    def observe(self, observer: Observer) -> Callable[[], None]: ...
+    def observe(self, observer: Observer, *names: str) -> Callable[[], None]:
+        """See every event, or those of these names. The returned function ends it; closing ends it too."""
+        ...
+
+
+class StateApi(Protocol):
+    """What this extension remembers, durably: one JSON value for itself and one for each session."""
+
+    async def get(self, session: str = "") -> Any:
+        """None when nothing was set."""
+        ...
+
+    async def set(self, value: Any, session: str = "") -> None:
+        """On disk when it returns. None forgets."""
+        ...
+
+
+class Rows(Protocol):
+    """A database inside one transaction."""
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]: ...
+
+
+class Database(Protocol):
+    """An SQLite file of the extension's own, in the state directory. Opened with the first use, closed by the app."""
+
+    async def execute(self, sql: str, *values: Any) -> Sequence[tuple[Any, ...]]:
+        """One statement, committed when it returns. Raises StoreFailed, or SessionError for SQL that does not fit."""
+        ...
+
+    async def transaction(self, work: Callable[[Rows], T]) -> T:
+        """Run a plain function inside one transaction; what it raises undoes everything it did."""
+        ...
+
+
+class TasksApi(Protocol):
+    def every(self, seconds: float, fn: Callable[[], Awaitable[None]]) -> None:
+        """Run it again and again while the gateway runs, `seconds` after the start and after each end.
+
+        It never runs beside itself; its failures are logged, and it is tried again next time.
+        """
+        ...
+
+
+class ContextApi(Protocol):
+    def provide(self, field: str, fn: Callable[[Context], Awaitable[Any]], *, budget: float = 1.0) -> None:
+        """Fill `context.provided[field]` when a turn begins. Late (`budget` seconds) or failed, the field is absent."""
+        ...
+
+
+class VisibleApi(Protocol):
+    def check(self, fn: Callable[[str], str | None]) -> None:
+        """Look at everything a person is about to see: None lets it pass, words say why it must not be seen."""
+        ...
+
+
+class CliApi(Protocol):
+    def command(
+        self, name: str, about: str, run: Callable[[Namespace], int], arguments: Callable[[ArgumentParser], None]
+    ) -> None:
+        """Add `finclaw NAME`. Raises ExtensionError when the house or another extension has that name."""
+        ...
+
+
+class RoutesApi(Protocol):
+    def add(self, method: Method, path: str, fn: Callable[[RouteRequest], Awaitable[RouteReply]]) -> None:
+        """Serve `/api/v1/extensions/<this extension>/<path>`, behind the same token as everything else."""
+        ...
+
+
+class Finding(Struct, frozen=True):
+    """What a look at something found; `advice` says what to do about it."""
+
+    result: Literal["ok", "warning", "error"]
+    text: str
+    advice: str = ""
+
+
+class DoctorApi(Protocol):
+    def check(self, name: str, fn: Callable[[], Finding]) -> None:
+        """Add a look of your own to `finclaw doctor`. It must change nothing."""
+        ...
 
 
 class ExtensionApi(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What stands under `settings` beside this extension's name in the configuration."""
+        ...
+
     @property
     def pipeline(self) -> PipelineApi: ...
     @property
@@ -81,8 +191,39 @@ class ExtensionApi(Protocol):
     @property
     def events(self) -> EventsApi: ...
     @property
+    def state(self) -> StateApi: ...
+    @property
+    def tasks(self) -> TasksApi: ...
+    @property
+    def context(self) -> ContextApi: ...
+    @property
+    def visible(self) -> VisibleApi: ...
+    @property
+    def cli(self) -> CliApi: ...
+    @property
+    def routes(self) -> RoutesApi: ...
+    @property
+    def doctor(self) -> DoctorApi: ...
+    @property
     def logger(self) -> logging.Logger: ...
-    def on_close(self, close: Callable[[], Awaitable[None]]) -> None: ...
+    @property
+    def clock(self) -> Clock: ...
+
+    def database(self, migrations: Sequence[str]) -> Database:
+        """An SQLite file of one's own; each migration is applied once, in order, and never edited once released."""
+        ...
+
+    async def send(self, session: str, text: str, *, key: str | None = None) -> str:
+        """Say something to the person of a session, durably and in order; gives the message's id.
+
+        A `key` makes it idempotent: the same key is said once to a session, for ever, whatever the words. It passes
+        the delivery ring and the gate. Raises ExtensionError for a text that is no session key.
+        """
+        ...
+
+    def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Run it when the gateway stops, or when loading fails after this: last registered, first closed."""
+        ...
 
 
 class Extension(Protocol):

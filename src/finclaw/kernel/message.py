@@ -23,9 +23,22 @@ class Text(Struct, frozen=True, gc=False, tag="text"):
     text: str
 
 
+class Image(Struct, frozen=True, gc=False, tag="image"):
+    """A picture for the model to look at. `media_type` is one such as `image/png`; in JSON the data is base64."""
+
+    media_type: str
+    data: bytes
+
+
 class Thinking(Struct, frozen=True, tag="thinking"):
+    """What a model thought before it spoke. `signature` goes back to the API that gave it, and means nothing to us.
+
+    Of `redacted` thinking the API tells no word: the signature is all there is.
+    """
+
     text: str
     signature: str = ""
+    redacted: bool = False
 
 
 class ToolCall(Struct, frozen=True, tag="tool_call"):
@@ -44,6 +57,7 @@ class ToolFailure(Struct, frozen=True, omit_defaults=True):
     message: str
     suggestion: str | None = None
     help_url: str | None = None
+    code: str | None = None
 
 
 class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
@@ -55,13 +69,16 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
     status: ToolStatus = "ok"
     facts: tuple[Fact, ...] = ()
     error: ToolFailure | None = None
+    ms: float = 0.0
+    """How long the tool took."""
 
     @property
     def is_error(self) -> bool:
-        return self.status != "ok"
+        """A call that was skipped on purpose did not fail."""
+        return self.status not in ("ok", "skipped")
 
 
-Block = Text | Thinking | ToolCall | ToolResult
+Block = Text | Image | Thinking | ToolCall | ToolResult
 
 
 class Source(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -72,13 +89,18 @@ class Source(Struct, frozen=True, gc=False, omit_defaults=True):
     name: str = ""
 
 
-class Message(Struct, frozen=True, gc=False):
+class Message(Struct, frozen=True, gc=False, omit_defaults=True):
+    """`passing` is the key of a message for this turn only: the model sees it, the fold leaves it out, and
+    appending another with the same key takes its place.
+    """
+
     id: str
     role: Role
     blocks: tuple[Block, ...]
     source: Source
     created_at: datetime
     metadata: dict[str, Any] = {}
+    passing: str = ""
 
     @property
     def text(self) -> str:
@@ -91,6 +113,13 @@ class Message(Struct, frozen=True, gc=False):
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         return tuple(block for block in self.blocks if isinstance(block, ToolResult))
+
+
+class LlmMessage(Struct, frozen=True):
+    """A message without its bookkeeping."""
+
+    role: Role
+    blocks: tuple[Block, ...]
 
 
 class Append(Struct, frozen=True, tag="append"):
@@ -125,6 +154,12 @@ class ToolStarted(Struct, frozen=True, tag="tool_started"):
     transactional: bool = False
 
 
+class ToolEnded(Struct, frozen=True, tag="tool_ended"):
+    """The word of something that moves money, kept at once: the results of its step come later, or never."""
+
+    result: ToolResult
+
+
 MessageEvent = Append | Replace | Remove | Truncate | Patch
-TurnEvent = MessageEvent | ToolStarted
+TurnEvent = MessageEvent | ToolStarted | ToolEnded
 """Everything the log of a turn may hold, in order."""

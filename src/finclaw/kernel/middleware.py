@@ -5,11 +5,14 @@ may change it, and goes inward with `await ctx.next()`, at most once. A layer th
 itself, with a valid result of its ring: a short circuit, which observers see.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from inspect import CORO_CREATED, getcoroutinestate
 from types import CoroutineType
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+from msgspec import ValidationError, convert, to_builtins
 
 from finclaw.errors import ExtensionError
 from finclaw.kernel.event import ShortCircuited
@@ -19,6 +22,9 @@ R = TypeVar("R")
 C = TypeVar("C", bound=Scope[Any])
 Seen_contra = TypeVar("Seen_contra", contravariant=True)
 Given_co = TypeVar("Given_co", covariant=True)
+
+LEFT_BEHIND_GRACE: Final = 0.75
+"""Seconds for an inside to stop that its layer did not wait for; a person who stopped the turn waits for this too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +40,16 @@ class Layer(Generic[Seen_contra, Given_co]):
 class Passage(Generic[R]):
     """One layer's way inward: open once, and to be waited for."""
 
-    __slots__ = ("_inward", "_where", "_walk", "finished", "opened")
+    __slots__ = ("_inward", "_walk", "_walker", "_where", "answer", "finished", "opened")
 
     def __init__(self, where: str, inward: Callable[[], Coroutine[Any, Any, R]]) -> None:
         self._where = where
         self._inward = inward
         self._walk: Coroutine[Any, Any, R] | None = None
+        self._walker: asyncio.Task[Any] | None = None
         self.opened = False
         self.finished = False
+        self.answer: R | None = None
 
     def __call__(self) -> Awaitable[R]:
         if self.opened:
@@ -51,8 +59,10 @@ class Passage(Generic[R]):
         return self._walk
 
     async def _go(self) -> R:
+        self._walker = asyncio.current_task()
         try:
-            return await self._inward()
+            self.answer = await self._inward()
+            return self.answer
         finally:
             self.finished = True
 
@@ -61,10 +71,13 @@ class Passage(Generic[R]):
         if isinstance(self._walk, CoroutineType) and getcoroutinestate(self._walk) == CORO_CREATED:
             self._walk.close()
 
-    def must_be_finished(self) -> None:
-        if self.opened and not self.finished:
-            self.drop()
-            raise ExtensionError(f"{self._where} returned before its inside was done; is an await missing?")
+    async def end(self) -> None:
+        """See to it that nothing goes on inside once the layer is gone, not even in a task of its own."""
+        self.drop()
+        walker = self._walker
+        if not self.finished and walker is not None and walker is not asyncio.current_task():
+            walker.cancel()
+            await asyncio.wait([walker], timeout=LEFT_BEHIND_GRACE)
 
 
 def compose(
@@ -93,16 +106,35 @@ def _wrap(
         outer, ctx.next = ctx.next, passage
         try:
             answer = await layer.run(ctx)
-        except BaseException:
+        except GeneratorExit:  # the loop is gone; nothing can be waited for any more
             passage.drop()
+            raise
+        except BaseException:
+            await passage.end()
             raise
         finally:
             ctx.next = outer
-        passage.must_be_finished()
-        if not isinstance(answer, result):
-            raise ExtensionError(f"{where} returned {type(answer).__name__}, not {result.__name__}; return a result")
+        if passage.opened and not passage.finished:
+            await passage.end()
+            raise ExtensionError(f"{where} returned before its inside was done; is an await missing?")
+        if answer is None or answer is not passage.answer:
+            _must_be(result, answer, where)
         if not passage.opened:
             ctx.emit(ShortCircuited(ring=ring, layer=layer.name, **ctx.ids))
         return answer
 
     return enter
+
+
+def _must_be(result: type[R], answer: object, where: str) -> None:
+    """A layer need not be typed, and a result that nobody can read again must not get as far as the disk."""
+    if not isinstance(answer, result):
+        raise ExtensionError(f"{where} returned {type(answer).__name__}, not {result.__name__}; return a result")
+    try:
+        convert(to_builtins(answer, enc_hook=_anything), result)
+    except ValidationError as error:
+        raise ExtensionError(f"{where} returned a {result.__name__} that is none: {error}") from error
+
+
+def _anything(value: object) -> None:
+    """Metadata may hold what it likes; where a type is asked for, nothing will not pass for it."""

@@ -1,7 +1,7 @@
 """The borders of the house. Each contract says: may it raise, is it idempotent, who closes it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
@@ -11,8 +11,21 @@ from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Sender
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
+from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message, TurnEvent
-from finclaw.kernel.record import Accepted, Claim, Counts, Finish, InboundRecord, TurnRecord, Unit
+from finclaw.kernel.record import (
+    Accepted,
+    Claim,
+    Counts,
+    Finish,
+    InboundRecord,
+    Pruned,
+    SessionPage,
+    TurnRecord,
+    TurnStory,
+    Unit,
+)
+from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.scope import Outcome
 
 
@@ -90,6 +103,8 @@ class ToolScope(Struct, frozen=True, kw_only=True):
     call_id: str
     sender: Sender
     channel: str = ""
+    offered: tuple[str, ...] = ()
+    """The names of the tools that the model was offered in this step."""
 
 
 class Tool(Protocol):
@@ -195,8 +210,28 @@ class ConversationStore(Protocol):
     async def messages(self, session: str) -> Sequence[Message]: ...
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
 
+    async def turn(self, turn_id: str) -> TurnStory | None:
+        """By its own id or that of a message it answered. None: there is no such turn."""
+        ...
+
     async def reset(self, session: str) -> None:
         """Forget the conversation and raise the epoch: whoever was writing it cannot any more."""
+        ...
+
+    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        """A page of sessions, the most recently used first; only those whose key contains the text."""
+        ...
+
+    async def restore(self, session: str, messages: Sequence[Message]) -> None:
+        """Give a session these messages, as an import or a fork does. Raises SessionError unless it was empty."""
+        ...
+
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+        """Make a broken conversation whole and say what was wrong. A turn that runs there goes on."""
+        ...
+
+    async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
+        """Remove what ended before that time: messages with their turns and units, and sessions left with nothing."""
         ...
 
 
@@ -221,8 +256,20 @@ class Outbox(Protocol):
         ...
 
 
-class Store(Inbox, ConversationStore, Outbox, Protocol):
-    """One database behind three ports, because Finish writes to all of them in one commit."""
+class StateStore(Protocol):
+    """What extensions remember: one value each, or one each per session (`session` empty: for the extension itself)."""
+
+    async def recall(self, extension: str, session: str) -> Any:
+        """The value, as JSON gives it back; None when there is none."""
+        ...
+
+    async def remember(self, extension: str, session: str, value: Any) -> None:
+        """On disk when it returns. None forgets. Raises SessionError for what JSON cannot hold."""
+        ...
+
+
+class Store(Inbox, ConversationStore, Outbox, StateStore, Protocol):
+    """One database behind these ports, because Finish writes to several of them in one commit."""
 
     async def counts(self) -> Counts: ...
     async def close(self) -> None: ...
@@ -251,8 +298,23 @@ class Gateway(Protocol):
         """The record, as soon as the message has ended or the seconds have passed. None: no such message."""
         ...
 
+    def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
+        """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
+        ...
+
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
+    async def turn(self, turn_id: str) -> TurnStory | None: ...
     async def counts(self) -> Counts: ...
+    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage: ...
+    async def has_session(self, key: str) -> bool: ...
+    async def messages(self, session: str) -> Sequence[Message]: ...
+    async def reset(self, session: str) -> None:
+        """As the command `/reset` does: a turn that runs there is superseded."""
+        ...
+
+    async def restore(self, session: str, messages: Sequence[Message]) -> None: ...
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]: ...
+    async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned: ...
     def observe(self, observer: Observer) -> Callable[[], None]:
         """See every event from now on; the returned function ends it."""
         ...
@@ -261,3 +323,7 @@ class Gateway(Protocol):
     def ready(self) -> bool: ...
     @property
     def market(self) -> str: ...
+    @property
+    def routes(self) -> Sequence[ExtensionRoute]:
+        """What extensions serve, known once and for all when the gateway has started."""
+        ...

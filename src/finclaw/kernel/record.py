@@ -115,6 +115,48 @@ class TurnRecord(Struct, frozen=True, kw_only=True):
     steps: int
     usage: Usage
     cost: Decimal
+    opening: str = ""
+    """The first words of the message, to know it by in a list."""
+
+
+class TurnStory(Struct, frozen=True, kw_only=True):
+    """A recorded turn with everything that `finclaw trace` and `finclaw replay` tell about it.
+
+    `messages` are those the turn added, `before` those it began with. Both are what is left of them: a later turn may
+    have shortened the conversation; `whole` says whether all that the turn added is still there.
+    """
+
+    record: TurnRecord
+    inbound: Inbound
+    accepted_at: datetime
+    outcome: Outcome | None
+    before: tuple[Message, ...]
+    messages: tuple[Message, ...]
+    whole: bool
+
+
+class SessionRecord(Struct, frozen=True, kw_only=True):
+    """A session as a list tells it."""
+
+    key: str
+    created_at: datetime
+    updated_at: datetime
+    messages: int
+    turns: int
+
+
+class SessionPage(Struct, frozen=True, kw_only=True):
+    """The most recent first. `after` asks for the next page; None: there is none."""
+
+    items: tuple[SessionRecord, ...]
+    after: str | None = None
+
+
+class Pruned(Struct, frozen=True, kw_only=True):
+    """What retention removed, or would."""
+
+    messages: int
+    sessions: int
 
 
 class Counts(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.message import Message, MessageEvent, ToolResult, ToolStatus, TurnEvent
+from finclaw.kernel.message import LlmMessage, Message, MessageEvent, ToolCall, ToolResult, ToolStatus, TurnEvent
 
 R = TypeVar("R")
 
@@ -96,6 +96,16 @@ class StepResult(Struct, frozen=True, kw_only=True):
     tool_results: tuple[ToolResult, ...] = ()
     usage: Usage = Usage()
     stop: StopReason = "end"
+    status: Literal["completed", "failed"] = "completed"
+    """`failed` ends the turn: a layer that cannot let it go on says so here, and why in `again` or the text."""
+    again: str = ""
+    """Why another step is needed although the model asked for no tool. A layer asks for it; the core grants it,
+    as long as `max_steps` allows."""
+    metadata: dict[str, Any] = {}
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return self.message.tool_calls
 
     @property
     def has_tool_calls(self) -> bool:
@@ -110,12 +120,18 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     facts: tuple[Fact, ...] = ()
     usage: Usage = Usage()
     cost: Decimal = Decimal(0)
+    messages: tuple[Message, ...] = ()
+    """What the turn has added to the conversation."""
+    duration_ms: float = 0.0
+    """Of the turn alone; waiting for it is not counted."""
+    metadata: dict[str, Any] = {}
 
 
 # ── contexts ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Ids(TypedDict):
+    agent: str
     session: str
     inbound_id: str
     turn_id: str
@@ -130,6 +146,9 @@ class ConversationView(Protocol):
     def events(self) -> Sequence[TurnEvent]: ...
     @property
     def next_messages(self) -> Sequence[Message]: ...
+    def to_llm_messages(self) -> Sequence[LlmMessage]:
+        """What a model gets of it: roles and blocks, without ids, times, sources and metadata."""
+        ...
 
 
 def _outside() -> Awaitable[Any]:
@@ -172,6 +191,10 @@ class StepContext(Scope[StepResult]):
     def conversation(self) -> ConversationView:
         return self.turn.conversation
 
+    @property
+    def emit_message_event(self) -> Callable[[MessageEvent], None]:
+        return self.turn.emit_message_event
+
 
 @dataclass(slots=True, kw_only=True)
 class ToolCallContext(Scope[ToolResult]):
@@ -179,6 +202,14 @@ class ToolCallContext(Scope[ToolResult]):
     call_id: str
     tool_name: str
     args: dict[str, Any]
+
+    @property
+    def turn(self) -> TurnContext:
+        return self.step.turn
+
+    def skip(self, why: str = "Skipped") -> ToolResult:
+        """The result of a call that a layer does not let through, and that is no error."""
+        return ToolResult(self.call_id, self.tool_name, why, status="skipped")
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,37 +5,39 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from finclaw.agent.log import TurnLog
-from finclaw.agent.tool_call import unknown_outcome
+from finclaw.agent.open_calls import answer_open_calls
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.message import Append, Message, Replace, Source, Text, ToolCall, ToolResult
-
-ABORTED = "[Execution aborted]"
+from finclaw.kernel.message import Append, Message, Replace, Source, Text
 
 
 def say(turn: TurnLog, text: str, now: datetime) -> None:
     """Make `text` the turn's last words: what layers or the gate changed is changed in the conversation too."""
-    last = turn.messages[-1] if turn.messages else None
-    if last is None or last.role != "assistant" or last.tool_calls:
+    answer = _last_answer(turn)
+    if answer is None or answer.tool_calls:
         turn.push(Append(Message(new_id(), "assistant", (Text(text),), Source("system"), now)))
-    elif last.text != text:
-        kept = tuple(block for block in last.blocks if not isinstance(block, Text))
-        turn.push(Replace(last.id, replace(last, blocks=(*kept, Text(text)))))
+    elif answer.text != text:
+        kept = tuple(block for block in answer.blocks if not isinstance(block, Text))
+        metadata = {**answer.metadata, "model_text": _own_words(answer.text, text)}
+        turn.push(Replace(answer.id, replace(answer, blocks=(*kept, Text(text)), metadata=metadata)))
+
+
+def _last_answer(turn: TurnLog) -> Message | None:
+    """What the model said last, as it stands now: a layer may have replaced it, removed it or said more behind it."""
+    if not turn.answers:
+        return None
+    name = turn.answers[-1].id
+    for event in turn.conversation.events:
+        if isinstance(event, Replace) and event.target == name:
+            name = event.message.id
+    return next((each for each in reversed(turn.conversation.next_messages) if each.id == name), None)
+
+
+def _own_words(written: str, seen: str) -> str | int:
+    """What the model itself wrote, for a replay: its text, or its length where the person saw it with more behind."""
+    return len(written) if seen.startswith(written) else written
 
 
 def close_conversation(turn: TurnLog, text: str, now: datetime) -> None:
     """End a turn that did not get through: every call gets a true result, the person's last sight is the last word."""
-    left_open = turn.unanswered()
-    if left_open is not None:
-        _, calls = left_open
-        results = tuple(_last_known(turn, call) for call in calls)
-        turn.push(Append(Message(new_id(), "tool", results, Source("system"), now)))
+    answer_open_calls(turn, now)
     say(turn, text, now)
-
-
-def _last_known(turn: TurnLog, call: ToolCall) -> ToolResult:
-    """A call may have finished while another was running, and one that moves money may have done so unseen."""
-    if call.id in turn.heard:
-        return turn.heard[call.id]
-    if call.id in turn.begun:
-        return unknown_outcome(call.id, call.name)
-    return ToolResult(call.id, call.name, ABORTED, status="skipped")

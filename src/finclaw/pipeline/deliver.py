@@ -1,26 +1,37 @@
 """Stage 8: the reply passes its ring and the one gate, is frozen into units, and the turn is finished with them."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from finclaw.agent.log import TurnLog
+from finclaw.delivery.checks import Check
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.delivery.visible import Visible, make_visible
-from finclaw.errors import Superseded
+from finclaw.delivery.visible import Visible
+from finclaw.errors import SessionError, Superseded
+from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.envelope import Capabilities, Outbound
+from finclaw.kernel.event import Emit
 from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Channel, Clock, Store
 from finclaw.kernel.record import Finish, Unit
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.pipeline.closing import close_conversation, say
+from finclaw.pipeline.preview import with_previews
 from finclaw.pipeline.walk import Walk
+from finclaw.pipeline.withheld import make_seen
 from finclaw.sessions.conversation import RecentConversations
 
 log = logging.getLogger(__name__)
+
+NOTICE_PATIENCE: Final = 30.0
+"""Seconds that delivery layers get for a notice; one that never comes back must not hold the lane."""
+MOST_PARTS: Final = 1_000
+"""Of one answer. Nobody reads more, and the outbox has no room for them."""
 
 DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
 
@@ -34,6 +45,7 @@ class Deliver:
         channels: Mapping[str, Channel],
         recent: RecentConversations,
         clock: Clock,
+        checks: Sequence[Check] = (),
     ) -> None:
         self._store = store
         self._ring = ring
@@ -41,6 +53,7 @@ class Deliver:
         self._channels = channels
         self._recent = recent
         self._clock = clock
+        self._checks = tuple(checks)
 
     async def answer(self, walk: Walk, turn: TurnLog, result: TurnResult) -> Outcome:
         """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
@@ -72,19 +85,33 @@ class Deliver:
             await self._end(walk, outcome, visible)
         return outcome
 
+    def previews(self, emit: Emit) -> Emit:
+        """The events of a turn, with what may be seen of its answer while it is being written."""
+        return with_previews(emit, self._checks)
+
     # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
 
     async def _prepare(self, walk: Walk, outbound: Outbound, result: TurnResult | None) -> Visible:
         ctx = DeliveryContext(ids=walk.ids, emit=walk.emit, inbound=walk.inbound, outbound=outbound, turn=result)
-        return make_visible(await self._ring(ctx), self._capabilities(walk))
+        visible = make_seen(await self._ring(ctx), self._capabilities(walk), self._checks, walk.inbound)
+        if len(visible.parts) > MOST_PARTS:  # said here, where a notice can still go out as it is
+            raise SessionError(
+                f"an answer in {len(visible.parts)} parts is too long to be sent; {MOST_PARTS} are possible"
+            )
+        return visible
 
     async def _prepare_notice(self, walk: Walk) -> Visible:
         reply = walk.reply or Outbound(text="")
         try:
-            return await self._prepare(walk, reply, None)
+            async with asyncio.timeout(NOTICE_PATIENCE):  # the road's own deadline may be over by now
+                return await self._prepare(walk, reply, None)
         except Exception:  # a delivery layer is a stranger; the sender must be told all the same
             log.exception("a delivery layer failed on a notice; it goes out as it is")
-            return make_visible(reply, Capabilities())
+        except asyncio.CancelledError:
+            if asked_to_stop():
+                raise
+            log.exception("a delivery layer let its own cancellation out on a notice; it goes out as it is")
+        return make_seen(reply, Capabilities(), self._checks, walk.inbound)
 
     def _capabilities(self, walk: Walk) -> Capabilities:
         channel = self._channels.get(walk.inbound.channel)
@@ -107,8 +134,10 @@ class Deliver:
             units=units,
         )
 
+        kept = turn.conversation.lasting_messages
+
         def committed() -> None:
-            self._recent.keep(claim.session, claim.version + 1, tuple(turn.conversation.next_messages))
+            self._recent.keep(claim.session, claim.version + 1, kept)
             self._recorded(walk, outcome, units)
 
         with walk.deadline.paused():  # from here on the answer exists; its time cannot run out any more

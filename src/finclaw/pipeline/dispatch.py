@@ -4,18 +4,22 @@ import asyncio
 from dataclasses import dataclass
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from finclaw.agent.log import TurnLog
 from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import Inbound, new_id
+from finclaw.kernel.envelope import Inbound, Limits, new_id
 from finclaw.kernel.log import bind_log_ids
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Clock, ConversationStore
 from finclaw.kernel.record import Claim
 from finclaw.pipeline.context import complete
+from finclaw.pipeline.provide import Providers
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.lane import Lanes
+from finclaw.sessions.pool import Pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +29,31 @@ class AdmittedTurn:
 
 
 class Dispatch:
-    def __init__(self, store: ConversationStore, lanes: Lanes, recent: RecentConversations, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: ConversationStore,
+        lanes: Lanes,
+        pools: Pools,
+        recent: RecentConversations,
+        clock: Clock,
+        providers: Providers | None = None,
+    ) -> None:
         self._store = store
         self._lanes = lanes
+        self._pools = pools
         self._recent = recent
         self._clock = clock
+        self._providers = providers or Providers((), clock)
 
     async def admit(self, walk: Walk, context: Context, reserve: Decimal) -> AdmittedTurn:
         accepted = walk.accepted
         with walk.deadline.paused():
             await self._lanes.turn_of(accepted.session, accepted.ticket)
+            limits = walk.accepted.inbound.limits or Limits()
+            walk.seat = await self._pools.enter(limits.pool, accepted.session)
             log = await patiently(lambda: self.claim(walk, reserve), self._clock, "the start of a turn")
-        return AdmittedTurn(complete(context, log.claim, log.conversation.base_messages), log)
+        completed = complete(context, log.claim, log.conversation.base_messages)
+        return AdmittedTurn(await self._providers.fill(completed), log)
 
     async def claim(self, walk: Walk, reserve: Decimal) -> TurnLog:
         """From here on the turn is ours to end: begun with the input, or as far as its log says it had come."""
@@ -54,8 +71,9 @@ class Dispatch:
 
     def _begin(self, walk: Walk, claim: Claim, kept: tuple[int, tuple[Message, ...]] | None) -> TurnLog:
         base = claim.base if claim.base is not None or kept is None else kept[1]
-        walk.log = TurnLog(self._store, claim, Conversation(base or (), claim.events, walk.emit))
         walk.ids["turn_id"] = claim.turn_id
+        conversation = Conversation(base or (), claim.events, lambda event: walk.emit(replace(event, **walk.ids)))
+        walk.log = TurnLog(self._store, claim, conversation)
         bind_log_ids(turn=claim.turn_id)
         return walk.log
 

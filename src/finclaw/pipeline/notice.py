@@ -5,7 +5,7 @@ from typing import Final, Literal
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.language import Language, language_of
 
-Notice = Literal["failed", "timeout", "poison", "expired", "stopped", "busy"]
+Notice = Literal["failed", "timeout", "poison", "expired", "reset", "stopped", "stalled", "loop", "busy"]
 
 _ENGLISH: Final[dict[Notice, str]] = {
     "failed": "Sorry, something went wrong and I could not answer this message. Please try again in a moment.",
@@ -13,7 +13,11 @@ _ENGLISH: Final[dict[Notice, str]] = {
     "poison": "Sorry, I could not finish this message after several tries, so I have set it aside. "
     "Please ask in other words.",
     "expired": "I was away when you wrote this, and it has been a while. Please ask again if you still want an answer.",
-    "stopped": "Stopped: the conversation was reset while I was answering.",
+    "reset": "Stopped: the conversation was reset while I was answering.",
+    "stopped": "Stopped.",
+    "stalled": "Sorry, I got stuck on this and stopped. Please try again, perhaps in other words.",
+    "loop": "Sorry, I kept asking for the same thing and getting the same answer, so I stopped. "
+    "Please ask in other words.",
     "busy": "The assistant behind me is not available right now. Please try again in a few minutes.",
 }
 
@@ -22,7 +26,10 @@ _KOREAN: Final[dict[Notice, str]] = {
     "timeout": "죄송합니다. 시간이 너무 오래 걸려 중단했습니다. 질문을 조금 줄여 다시 시도해 주세요.",
     "poison": "죄송합니다. 여러 번 시도했지만 이 메시지를 처리하지 못했습니다. 다른 표현으로 다시 물어봐 주세요.",
     "expired": "자리를 비운 사이에 보내신 메시지라 시간이 많이 지났습니다. 아직 필요하시면 다시 물어봐 주세요.",
-    "stopped": "대화가 초기화되어 답변을 중단했습니다.",
+    "reset": "대화가 초기화되어 답변을 중단했습니다.",
+    "stopped": "중단했습니다.",
+    "stalled": "죄송합니다. 처리가 멈춰서 중단했습니다. 다른 표현으로 다시 시도해 주세요.",
+    "loop": "죄송합니다. 같은 조회를 되풀이해도 같은 결과만 나와서 중단했습니다. 다른 표현으로 다시 물어봐 주세요.",
     "busy": "지금은 답변을 드릴 수 없습니다. 몇 분 뒤에 다시 시도해 주세요.",
 }
 

@@ -9,9 +9,10 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from finclaw.agent.turn import Agent
-from finclaw.errors import ProviderError, Superseded
+from finclaw.errors import ProviderError, Superseded, ToolLoop, TurnStopped
 from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.crash import crash_point
+from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.event import Emit, MessageEnded
 from finclaw.kernel.log import log_ids
 from finclaw.kernel.middleware import Layer, compose
@@ -27,7 +28,6 @@ from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Deadline, Halt, Journal
 from finclaw.pipeline.normalize import normalize
 from finclaw.pipeline.notice import Notice, notice
-from finclaw.pipeline.preview import with_previews
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.lane import Lanes
@@ -71,6 +71,7 @@ class Pipeline:
         self._clock = clock
         self._emit = emit
         self._last_try = asyncio.Lock()
+        self._walks: dict[str, Walk] = {}
         self._ring = compose("message", layers, self._road_to_outcome, Outcome)
 
     def room_for(self, accepted: Accepted) -> AbstractAsyncContextManager[None]:
@@ -86,8 +87,9 @@ class Pipeline:
         """See one accepted message through to its one recorded outcome. Only cancellation (a stop) gets out."""
         crash_point("road:started")
         walk = self._walk(accepted)
+        self._walks[accepted.id] = walk
         try:
-            outcome = await self._through_ring(walk)
+            outcome = await (self._said(walk) if walk.inbound.said_by else self._through_ring(walk))
             if walk.recorded is None:
                 outcome = await self._stages.deliver.close(walk, walk.completed(outcome))
         except asyncio.CancelledError:
@@ -95,9 +97,24 @@ class Pipeline:
             raise
         finally:
             walk.leave()
+            del self._walks[accepted.id]
         outcome = walk.recorded or outcome
         self._emit(MessageEnded(outcome=outcome.kind, reason=outcome.reason, reply=outcome.reply, **walk.ids))
         return outcome
+
+    async def _said(self, walk: Walk) -> Outcome:
+        """An extension's own words: they wait for their turn, and walk no road; delivery and its gate see them."""
+        await self._lanes.turn_of(walk.accepted.session, walk.accepted.ticket)
+        walk.reply = Outbound(text=walk.inbound.text, kind="notice", thread=walk.inbound.thread)
+        return walk.ended("command", f"said by {walk.inbound.said_by}")
+
+    def stop(self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"]) -> bool:
+        """Stop a message that waits for its turn or is in it; its sender is told. False: nothing there to stop."""
+        walk = self._walks.get(inbound_id)
+        if walk is None or not walk.stoppable.stop(reason):
+            return False
+        walk.stopped_by_person = by == "person"
+        return True
 
     async def give_up(self, accepted: Accepted, which: Literal["poison", "expired"], reason: str) -> Outcome:
         """End a message that is not tried (again): its sender is told, and a turn it had begun is closed."""
@@ -138,10 +155,10 @@ class Pipeline:
         async with stages.ack(walk.inbound, self._channels.get(walk.inbound.channel), stage("ack")):
             with stage("context"):
                 context = stages.contexts.build(walk.accepted, message, sender)
-            with stage("dispatch"):
+            with stage("dispatch"), walk.stoppable:
                 turn = await stages.dispatch.admit(walk, context, stages.agent.reserve)
-            with stage("execute"):
-                result = await stages.agent.run(turn.log, turn.context, walk.ids, with_previews(walk.emit))
+            with stage("execute"), walk.stoppable:
+                result = await stages.agent.run(turn.log, turn.context, walk.ids, stages.deliver.previews(walk.emit))
             with stage("deliver"):
                 return await stages.deliver.answer(walk, turn.log, result)
 
@@ -160,19 +177,25 @@ class Pipeline:
             return walk.recorded or self._leaked(walk)
 
     def _ended_by(self, walk: Walk, error: Exception) -> Outcome:
+        if isinstance(error, Halt):
+            return walk.halted(error)
+        which: Notice = "failed"
+        reason = f"{type(error).__name__}: {error}"
         match error:
-            case Halt():
-                return walk.halted(error)
             case Superseded():
-                return self._told(walk, "stopped", str(error), outcome="stopped")
+                which, reason = "reset", str(error)
+            case TurnStopped():
+                which, reason = "stopped" if walk.stopped_by_person else "stalled", str(error)
+            case ToolLoop():
+                which, reason = "loop", str(error)
             case ProviderError():
-                log.error("the model did not answer: %s: %s", type(error).__name__, error)
-                return self._told(walk, "busy", f"{type(error).__name__}: {error}")
+                which = "busy"
+                log.error("the model did not answer: %s", reason)
             case TimeoutError() if walk.deadline.expired:
-                return self._told(walk, "timeout", f"timeout after {self._settings.timeout_ms} ms")
+                which, reason = "timeout", f"timeout after {self._settings.timeout_ms} ms"
             case _:
                 log.error("a message failed on the road", exc_info=error)
-                return self._told(walk, "failed", f"{type(error).__name__}: {error}")
+        return self._told(walk, which, reason)
 
     async def _through_ring(self, walk: Walk) -> Outcome:
         try:
@@ -193,9 +216,8 @@ class Pipeline:
         log.exception("a message failed: a cancellation leaked out of a layer, a provider or a command")
         return self._told(walk, "failed", "CancelledError: not asked for by the gateway")
 
-    def _told(
-        self, walk: Walk, which: Notice, reason: str, outcome: Literal["failed", "stopped"] = "failed"
-    ) -> Outcome:
+    def _told(self, walk: Walk, which: Notice, reason: str) -> Outcome:
+        outcome = "stopped" if which in ("reset", "stopped", "stalled") else "failed"
         walk.reply = notice(which, walk.inbound)
         spent = None if walk.log is None else self._stages.agent.so_far(walk.log)
         return walk.ended(outcome, reason, reply=walk.reply.text, result=spent)
@@ -208,7 +230,7 @@ class Pipeline:
     def _walk(self, accepted: Accepted, last: str | None = None) -> Walk:
         seconds = self._settings.timeout_ms / 1000
         patience = Deadline(seconds + LAYERS_GRACE)
-        ids = Ids(session=accepted.session, inbound_id=accepted.id, turn_id="")
+        ids = Ids(agent=self._stages.agent.name, session=accepted.session, inbound_id=accepted.id, turn_id="")
         return Walk(
             ids=ids,
             emit=self._emit,
@@ -217,5 +239,5 @@ class Pipeline:
             journal=Journal(self._clock, self._emit, ids, last),
             deadline=Deadline(seconds, within=patience),
             patience=patience,
-            leave=lambda: self._lanes.leave(accepted.session, accepted.ticket),
+            leave_lane=lambda: self._lanes.leave(accepted.session, accepted.ticket),
         )

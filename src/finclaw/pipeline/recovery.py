@@ -54,6 +54,8 @@ class Recovery:
                 engine.submit(accepted)
 
     def _hopeless(self, accepted: Accepted) -> Literal["poison", "expired"] | None:
+        if accepted.inbound.said_by is not None:  # what an extension said is said, however late
+            return None
         if accepted.attempts >= self._settings.max_attempts:
             return "poison"
         age = self._clock.now() - accepted.accepted_at

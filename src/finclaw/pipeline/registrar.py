@@ -1,134 +1,150 @@
-"""Collects what extensions register. An extension that fails leaves nothing behind and is named in the error."""
+"""Collects what extensions register. An extension that fails leaves nothing behind and is named with its line."""
 
+import asyncio
+import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Generic, TypeVar
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
 
+from finclaw.delivery.checks import Check
 from finclaw.errors import ExtensionError
-from finclaw.kernel.event import Event, EventStream, Observer
-from finclaw.kernel.extension import RING_NAMES, Extension
+from finclaw.kernel.event import EventStream, ToolUnregistered
+from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import Command, Tool
+from finclaw.kernel.port import Command
+from finclaw.kernel.route import ExtensionRoute
+from finclaw.pipeline.api import Api, registered
+from finclaw.pipeline.blame import blame
+from finclaw.pipeline.loading import Found, ours
+from finclaw.pipeline.registered import NOWHERE, CliCommand, House, Provided, Recurring, Registered, Services
 from finclaw.tools.registry import ToolRegistry
 
-T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+CLOSE_GRACE: Final = 2.0
+"""Seconds for each thing an extension wants to do at the end; then it is left behind."""
 
 
 class Registrar:
     """Everything that was registered, in the order in which it was."""
 
-    def __init__(self, events: EventStream) -> None:
+    def __init__(self, events: EventStream, services: Services = NOWHERE) -> None:
         self.events = events
-        self.tools = ToolRegistry()
-        self.commands: list[Command] = []
-        self.sections: list[tuple[str, str]] = []
-        self.closers: list[Callable[[], Awaitable[None]]] = []
-        self._layers: dict[str, list[Layer[Any, Any]]] = {ring: [] for ring in RING_NAMES}
+        self._house = House(events, services)
+        self._closers: list[Callable[[], Awaitable[None]]] = []
 
-    def load(self, extensions: Iterable[Extension]) -> None:
+    def load(self, extensions: Iterable[Extension | Found]) -> None:
+        """In order. Raises ExtensionError; what was loaded before stays, for the caller to close."""
         for extension in extensions:
-            draft = _Draft(extension.name)
-            try:
-                extension.register(draft)
-                self._take(draft)
-            except Exception as error:  # loading an extension is where a stranger's failure is contained
-                raise ExtensionError(
-                    f"extension {extension.name!r} could not be registered: {type(error).__name__}: {error}"
-                ) from error
+            self._load(extension)
 
-    def _take(self, draft: "_Draft") -> None:
-        self._take_tools(draft.drafted_tools)  # the only ones that may be refused, so they come first
-        self.commands += draft.drafted_commands
-        self.sections += draft.drafted_sections
-        self.closers += draft.closers
-        for ring, layer in draft.layers:
-            self._layers[ring].append(layer)
-        for observer in draft.observers:
-            self.events.observe(observer)
-
-    def _take_tools(self, tools: Iterable[Tool]) -> None:
-        taken: list[Tool] = []
+    def _load(self, extension: Extension | Found) -> None:
+        found = extension if isinstance(extension, Found) else ours(extension, "")
+        mine = Registered(found.name, found.origin, found.why, found.settings)
         try:
-            for tool in tools:
-                self.tools.register(tool)
-                taken.append(tool)
-        except ExtensionError:
-            for tool in taken:
-                self.tools.unregister(tool.spec.name)
-            raise
+            self._must_be_new(found.name)
+            _must_be_plain(found.register(Api(mine, self._house)))
+        except (Exception, SystemExit) as error:  # loading an extension is where a stranger's failure is contained
+            self._undo(mine)
+            raise blame(mine.name, mine.origin, error) from error
+        finally:
+            self._closers += mine.closers  # also of one that failed: what it had opened by then is closed
+        mine.stage = "loaded"
+        self._house.loaded.append(mine)
+        for tool in mine.tools:
+            self.events.emit(registered(mine, tool))
 
-    def layers(self, ring: str) -> tuple[Layer[Any, Any], ...]:
-        return tuple(self._layers[ring])
+    def _must_be_new(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise ExtensionError(f"{name!r} is no name for an extension; set `name` to letters, digits, '-' and '_'")
+        # Its database is a file of that name, and some disks take two spellings for one.
+        if any(each.name.casefold() == name.casefold() for each in self._house.loaded):
+            raise ExtensionError("there is an extension of that name already; set another `name`, or list it once")
 
+    def _undo(self, mine: Registered) -> None:
+        mine.stage = "closed"
+        for tool in mine.tools:
+            self._house.tools.unregister(tool.spec.name)
+        for stop in mine.stop_observing:
+            stop()
 
-class _Draft:
-    """One extension's registrations until all of them have succeeded. It is its own `pipeline`, `tools`, …"""
-
-    def __init__(self, extension: str) -> None:
-        self._extension = extension
-        self.layers: list[tuple[str, Layer[Any, Any]]] = []
-        self.drafted_tools: list[Tool] = []
-        self.drafted_commands: list[Command] = []
-        self.drafted_sections: list[tuple[str, str]] = []
-        self.observers: list[Observer] = []
-        self.closers: list[Callable[[], Awaitable[None]]] = []
-        self.logger = logging.getLogger(f"finclaw.extension.{extension}")
-        self.pipeline = _PipelineDraft(self)
-        self.tools = _Into(self.drafted_tools)
-        self.commands = _Into(self.drafted_commands)
-        self.prompt = _PromptDraft(self.drafted_sections)
-        self.events = _EventsDraft(self.observers)
+    # ── what there is, in order ─────────────────────────────────────────────────────────────────────────────
 
     @property
-    def name(self) -> str:
-        return self._extension
+    def loaded(self) -> Sequence[Registered]:
+        return self._house.loaded
 
-    def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
-        self.closers.append(close)
+    @property
+    def tools(self) -> ToolRegistry:
+        return self._house.tools
+
+    def layers(self, ring: str) -> tuple[Layer[Any, Any], ...]:
+        return tuple(layer for each in self.loaded for kind, layer in each.layers if kind == ring)
+
+    @property
+    def commands(self) -> list[Command]:
+        return [command for each in self.loaded for command in each.commands]
+
+    @property
+    def sections(self) -> list[tuple[str, str]]:
+        return [section for each in self.loaded for section in each.sections]
+
+    @property
+    def fields(self) -> list[Provided]:
+        return [field for each in self.loaded for field in each.fields]
+
+    @property
+    def checks(self) -> list[Check]:
+        return [check for each in self.loaded for check in each.checks]
+
+    @property
+    def recurring(self) -> list[Recurring]:
+        return [task for each in self.loaded for task in each.recurring]
+
+    @property
+    def routes(self) -> list[ExtensionRoute]:
+        return [route for each in self.loaded for route in each.routes]
+
+    @property
+    def cli(self) -> list[CliCommand]:
+        return [command for each in self.loaded for command in each.cli]
+
+    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def close(self) -> None:
+        """Last registered, first closed. One that fails or hangs does not keep the others from closing."""
+        while self._closers:
+            await _close(self._closers.pop())
+        for mine in reversed(self.loaded):
+            mine.stage = "closed"
+            for tool in mine.tools:
+                self.tools.unregister(tool.spec.name)
+                self.events.emit(ToolUnregistered(tool=tool.spec.name))
+            mine.tools.clear()
+            for stop in mine.stop_observing:
+                stop()
+            if mine.database is not None:
+                await _close(mine.database.close)
 
 
-class _PipelineDraft:
-    def __init__(self, draft: _Draft) -> None:
-        self._draft = draft
-
-    def register(self, kind: str, fn: Callable[[Any], Awaitable[Any]], *, priority: int = 0) -> None:
-        if kind not in RING_NAMES:
-            raise ExtensionError(f"there is no ring {kind!r}; the rings are {', '.join(RING_NAMES)}")
-        name = f"{self._draft.name}.{getattr(fn, '__name__', type(fn).__name__)}"
-        self._draft.layers.append((kind, Layer(name, fn, priority)))
+def _must_be_plain(answer: object) -> None:
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise ExtensionError("register(api) must be a plain function, without `async`")
 
 
-class _Into(Generic[T]):
-    def __init__(self, target: list[T]) -> None:
-        self._target = target
-
-    def register(self, thing: T, /) -> None:
-        self._target.append(thing)
-
-
-class _PromptDraft:
-    def __init__(self, sections: list[tuple[str, str]]) -> None:
-        self._sections = sections
-
-    def section(self, title: str, text: str) -> None:
-        self._sections.append((title, text))
-
-
-class _EventsDraft:
-    def __init__(self, observers: list[Observer]) -> None:
-        self._observers = observers
-
-    def observe(self, observer: Observer) -> Callable[[], None]:
-        """The returned function stops it for good, also once the draft has been taken."""
-        watching = True
-
-        def watch(event: Event) -> None:
-            if watching:
-                observer(event)
-
-        def stop() -> None:
-            nonlocal watching
-            watching = False
-
-        self._observers.append(watch)
-        return stop
+async def _close(close: Callable[[], Awaitable[None]]) -> None:
+    try:
+        closing = asyncio.ensure_future(close())
+    except Exception:  # a stranger's last words must not keep the others from theirs
+        log.exception("an extension could not be closed")
+        return
+    done, _ = await asyncio.wait([closing], timeout=CLOSE_GRACE)
+    if not done:
+        closing.cancel()
+        log.error("an extension did not close within %g s and is left behind", CLOSE_GRACE)
+    elif not closing.cancelled() and closing.exception() is not None:
+        log.error("an extension could not be closed", exc_info=closing.exception())

@@ -1,9 +1,21 @@
 """The road's piece of the configuration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from msgspec import Meta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """How many turns of a kind run at once; the others wait."""
+
+    main: Annotated[int, Meta(ge=1)] = 256
+    """Turns that answer people."""
+    cron: Annotated[int, Meta(ge=1)] = 8
+    """Turns that a schedule began."""
+    subagent: Annotated[int, Meta(ge=1)] = 8
+    """Turns that another turn delegated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +34,8 @@ class PipelineSettings:
     """A message whose turn crashed the process this often is not tried again; its sender is told."""
     expire_after_s: Annotated[float, Meta(gt=0)] = 3_600
     """After a restart, messages older than this are not answered any more; their senders are told."""
+    stall_warn_s: Annotated[float, Meta(gt=0)] = 120
+    """A running turn that shows no sign of life for this long is logged."""
+    stall_abort_s: Annotated[float, Meta(gt=0)] = 300
+    """After this long it is stopped, and its sender told. Waiting for the turn is not counted."""
+    pools: PoolSettings = field(default_factory=PoolSettings)

@@ -1,7 +1,7 @@
 """One message on its way: what the stages and the message ring share about it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -10,6 +10,8 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
 from finclaw.pipeline.journal import Deadline, Halt, Journal
+from finclaw.pipeline.stop import Stoppable
+from finclaw.sessions.pool import Seat
 
 
 @dataclass(slots=True, kw_only=True)
@@ -20,14 +22,25 @@ class Walk(MessageContext):
     """Of the road."""
     patience: Deadline
     """Of the road and the message layers around it."""
-    leave: Callable[[], None]
+    leave_lane: Callable[[], None]
     """Gives the lane to the next message. Idempotent."""
+    stoppable: Stoppable = field(default_factory=Stoppable)
+    """From dispatch to the end of execute; afterwards the answer exists and there is nothing to stop."""
+    stopped_by_person: bool = False
+    seat: Seat | None = None
+    """In its pool, while its turn runs."""
     log: TurnLog | None = None
     """Set once the turn is claimed: from then on its end must close the turn too."""
     reply: Outbound | None = None
     """What the sender is told when the road ends without an answer."""
     recorded: Outcome | None = None
     """The outcome that is on disk. Nothing that happens afterwards can change it."""
+
+    def leave(self) -> None:
+        """Give up the seat and the place in the lane, both at once: nobody is left waiting. Idempotent."""
+        if self.seat is not None:
+            self.seat.release()
+        self.leave_lane()
 
     @staticmethod
     def of(ctx: MessageContext) -> "Walk":

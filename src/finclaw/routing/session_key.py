@@ -1,8 +1,9 @@
-"""The one function that names a session. Lane, store and lock all go by it."""
+"""The one function that names a session, and its inverse. Lane, store and lock all go by it."""
 
-from urllib.parse import quote
+from typing import NamedTuple, cast, get_args
+from urllib.parse import quote, unquote
 
-from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.envelope import ChatType, Inbound, Sender
 
 
 def session_key(agent: str, inbound: Inbound) -> str:
@@ -20,5 +21,60 @@ def session_key(agent: str, inbound: Inbound) -> str:
     return ":".join(parts)
 
 
+class Place(NamedTuple):
+    """Where a session is held, and with whom: the other person of a direct chat; nobody in a shared one."""
+
+    agent: str
+    channel: str
+    account: str
+    chat_type: ChatType
+    conversation: str
+    peer: str | None
+    thread: str | None
+
+    def inbound(self, text: str = "", message_id: str = "") -> Inbound:
+        """A message that belongs to this session."""
+        return Inbound(
+            text=text,
+            message_id=message_id,
+            channel=self.channel,
+            account=self.account,
+            conversation=self.conversation,
+            chat_type=self.chat_type,
+            thread=self.thread,
+            sender=Sender(self.agent if self.peer is None else self.peer),
+        )
+
+
+def place_of(key: str) -> Place | None:
+    """The inverse of `session_key`. None for a text that names no session."""
+    parts = key.split(":")
+    if len(parts) not in (5, 6) or parts[3] not in get_args(ChatType):
+        return None
+    try:
+        place = _read(parts)
+    except UnicodeDecodeError:
+        return None
+    # Whatever `session_key` would not write, such as half an escape, does not come back the same.
+    return place if session_key(place.agent, place.inbound()) == key else None
+
+
+def _read(parts: list[str]) -> Place:
+    conversation, plus, sender = parts[4].partition("+")
+    return Place(
+        agent=_unescape(parts[0]),
+        channel=_unescape(parts[1]),
+        account=_unescape(parts[2]),
+        chat_type=cast("ChatType", parts[3]),
+        conversation=_unescape(conversation),
+        peer=_unescape(sender if plus else conversation) if parts[3] == "direct" else None,
+        thread=_unescape(parts[5]) if len(parts) > 5 else None,
+    )
+
+
 def _escape(part: str) -> str:
     return quote(part, safe="", errors="surrogatepass")
+
+
+def _unescape(part: str) -> str:
+    return unquote(part, errors="surrogatepass")

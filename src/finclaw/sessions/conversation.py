@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from msgspec.structs import replace
 
@@ -10,15 +10,19 @@ from finclaw.errors import SessionError
 from finclaw.kernel.event import Emit, MessageTargetMissing
 from finclaw.kernel.message import (
     Append,
+    LlmMessage,
     Message,
     MessageEvent,
     Patch,
     Remove,
     Replace,
+    ToolEnded,
     ToolStarted,
     Truncate,
     TurnEvent,
 )
+
+E = TypeVar("E", bound=MessageEvent)
 
 
 class Conversation:
@@ -28,6 +32,9 @@ class Conversation:
         self.base_messages: tuple[Message, ...] = tuple(base)
         self._events: list[TurnEvent] = []
         self._next: list[Message] = list(base)
+        self._seen: tuple[Message, ...] | None = self.base_messages
+        self._ids: set[str] | None = None
+        self._has_passing = False
         self._emit = emit
         for event in events:
             self.push(event)
@@ -38,46 +45,118 @@ class Conversation:
 
     @property
     def next_messages(self) -> Sequence[Message]:
-        return tuple(self._next)
+        if self._seen is None:
+            self._seen = tuple(self._next)
+        return self._seen
+
+    @property
+    def lasting_messages(self) -> tuple[Message, ...]:
+        """What the fold will keep: everything but the passing ones."""
+        if not self._has_passing:
+            return tuple(self.next_messages)
+        return tuple(message for message in self._next if not message.passing)
+
+    def to_llm_messages(self) -> Sequence[LlmMessage]:
+        return tuple(LlmMessage(message.role, message.blocks) for message in self._next)
 
     def push(self, event: TurnEvent) -> None:
         """Count an event in, at once. One whose target is missing changes nothing and is told to observers."""
-        if not isinstance(event, ToolStarted) and not self._apply(event):
-            return
-        self._events.append(event)
+        counted = event if isinstance(event, ToolStarted | ToolEnded) else self._apply(event)
+        if counted is not None:
+            self._events.append(counted)
+            self._seen = None
 
-    def _apply(self, event: MessageEvent) -> bool:
+    def _apply(self, event: MessageEvent) -> MessageEvent | None:
+        """The event as it goes into the log; None when its target is missing."""
         match event:
             case Append(message):
-                self._must_be_new(message.id)
-                self._next.append(message)
+                self._append(message)
+                return event
             case Truncate(keep_last):
-                self._next = self._next[-keep_last:] if keep_last > 0 else []
+                self._truncate(max(0, keep_last))
+                return event
             case Replace(target, message):
-                return self._at(target, "replace", message)
+                return self._replace(target, message)
             case Remove(target):
-                return self._at(target, "remove", None)
+                place = self._place(target, "remove")
+                return None if place is None else self._put(place, None, event)
             case Patch(target, metadata):
-                old = next((each for each in self._next if each.id == target), None)
-                fresh = None if old is None else replace(old, metadata={**old.metadata, **metadata})
-                return self._at(target, "patch", fresh)
+                place = self._place(target, "patch")
+                if place is None:
+                    return None
+                old = self._next[place]
+                return self._put(place, replace(old, metadata={**old.metadata, **metadata}), event)
             case _:
                 assert_never(event)
-        return True
 
-    def _at(self, target: str, action: str, message: Message | None) -> bool:
-        place = next((place for place, each in enumerate(self._next) if each.id == target), None)
-        if place is None:
-            if self._emit is not None:
-                self._emit(MessageTargetMissing(target=target, action=action))
-            return False
-        if message is not None and message.id != target:
+    def _append(self, message: Message) -> None:
+        former = self._passing_place(message.passing) if message.passing else None
+        if former is None or self._next[former].id != message.id:  # a note may be written anew under its own name
             self._must_be_new(message.id)
-        self._next[place : place + 1] = [] if message is None else [message]
-        return True
+        self._has_passing = self._has_passing or bool(message.passing)
+        if former is None:
+            self._next.append(message)
+        else:  # in the same place, so that what a model has read before it stays as it was
+            self._known_ids.discard(self._next[former].id)
+            self._next[former] = message
+        self._known_ids.add(message.id)
+
+    def _truncate(self, keep_last: int) -> None:
+        """Passing messages are not counted and stay: the fold does not know them."""
+        lasting = sum(1 for message in self._next if not message.passing)
+        leave = max(0, lasting - keep_last)
+        kept: list[Message] = []
+        for message in self._next:
+            if message.passing or leave == 0:
+                kept.append(message)
+            else:
+                leave -= 1
+        self._next = kept
+        self._ids = None
+
+    def _replace(self, target: str, message: Message) -> Replace | None:
+        place = self._place(target, "replace")
+        if place is None:
+            return None
+        old = self._next[place]
+        if message.role != old.role:
+            raise SessionError(f"message {target!r} is the {old.role}'s; a replacement keeps the role")
+        if message.id != target:
+            self._must_be_new(message.id)
+        if message.passing != old.passing:  # whether a message lasts was decided when it was appended
+            message = replace(message, passing=old.passing)
+        event = Replace(target, message)
+        self._put(place, message, event)
+        return event
+
+    def _put(self, place: int, message: Message | None, event: E) -> E:
+        self._known_ids.discard(self._next[place].id)
+        if message is None:
+            del self._next[place]
+        else:
+            self._next[place] = message
+            self._known_ids.add(message.id)
+        return event
+
+    def _place(self, target: str, action: str) -> int | None:
+        if target in self._known_ids:  # mostly one of the last
+            return next(place for place in range(len(self._next) - 1, -1, -1) if self._next[place].id == target)
+        if self._emit is not None:
+            self._emit(MessageTargetMissing(target=target, action=action))
+        return None
+
+    def _passing_place(self, key: str) -> int | None:
+        return next((place for place, each in enumerate(self._next) if each.passing == key), None)
+
+    @property
+    def _known_ids(self) -> set[str]:
+        """Made when first asked for: walking a long history has to be worth it."""
+        if self._ids is None:
+            self._ids = {message.id for message in self._next}
+        return self._ids
 
     def _must_be_new(self, message_id: str) -> None:
-        if any(each.id == message_id for each in self._next):
+        if message_id in self._known_ids:
             raise SessionError(f"message id {message_id!r} is in the conversation already; ids are unique")
 
 
@@ -107,3 +186,7 @@ class RecentConversations:
         kept = self._kept.pop(session, None)
         if kept is not None:
             self._size -= len(kept[1])
+
+    def clear(self) -> None:
+        self._kept.clear()
+        self._size = 0

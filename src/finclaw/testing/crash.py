@@ -87,9 +87,10 @@ def _parse(wish: str) -> tuple[str, int]:
 
 
 def _known(name: str) -> str:
-    if name not in crash.CRASH_POINTS:
-        near = difflib.get_close_matches(name, crash.CRASH_POINTS, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(crash.CRASH_POINTS)}"
+    points = (*crash.CRASH_POINTS, *crash.FILE_CRASH_POINTS)
+    if name not in points:
+        near = difflib.get_close_matches(name, points, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(points)}"
         raise ConfigError(f"{VARIABLE}: there is no crash point {name!r}; {hint}")
     return name
 

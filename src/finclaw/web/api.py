@@ -57,6 +57,12 @@ class Api:
             raise ApiError(400, "bad_request", "limit must be a whole number from 1 to 500")
         return json_response(TurnsView(await self._gateway.turns(int(text))))
 
+    async def get_turn(self, request: web.Request, _: Principal) -> web.Response:
+        story = await self._gateway.turn(request.match_info["turn_id"])
+        if story is None:
+            raise ApiError(404, "no_such_turn", "there is no such turn; GET /api/v1/turns lists the latest")
+        return json_response(story)
+
     async def get_status(self, _: web.Request, __: Principal) -> web.Response:
         counts = await self._gateway.counts()
         return json_response(StatusView(ready=self._gateway.ready, market=self._gateway.market, counts=counts))
@@ -86,6 +92,7 @@ class Api:
             Route("POST", "/api/v1/messages", "messages", self.post_message),
             Route("GET", "/api/v1/messages/{inbound_id}", "messages", self.get_message),
             Route("GET", "/api/v1/turns", "status", self.get_turns),
+            Route("GET", "/api/v1/turns/{turn_id}", "status", self.get_turn),
             Route("GET", "/api/v1/status", "status", self.get_status),
         )
 

@@ -16,10 +16,12 @@ from finclaw.kernel.secret import Secret
 from finclaw.web.api import Api, Route
 from finclaw.web.auth import Doorkeeper, Throttle, check_place
 from finclaw.web.errors import ApiError, errors_as_json
+from finclaw.web.extension_routes import extension_routes
 from finclaw.web.live import LiveStream
 from finclaw.web.page import render_page
 from finclaw.web.principal import OWNER, Principal
 from finclaw.web.respond import add_headers, json_response
+from finclaw.web.sessions_api import SessionsApi
 from finclaw.web.settings import WebSettings
 from finclaw.web.socket import LiveSockets
 from finclaw.web.sse import EventStreams
@@ -99,11 +101,17 @@ class Doors:
         self.keeper = Doorkeeper(token, _owner(settings), Throttle(SystemClock().monotonic))
         self.live = live
         self.api = Api(gateway, settings, self.stopping)
+        self.sessions = SessionsApi(gateway)
         self.streams = EventStreams(self.live, self.stopping)
         self.sockets = LiveSockets(gateway, self.live, self.keeper, self.stopping, settings.max_body)
 
     def guarded(self) -> tuple[Route, ...]:
-        return (*self.api.routes(), Route("GET", "/api/v1/stream", "messages", self.streams.get_stream))
+        return (
+            *self.api.routes(),
+            *self.sessions.routes(),
+            *extension_routes(self.gateway),
+            Route("GET", "/api/v1/stream", "messages", self.streams.get_stream),
+        )
 
 
 def _application(server: WebServer, doors: Doors) -> web.Application:

@@ -24,7 +24,7 @@ from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, ConfigError, FinclawError
 from finclaw.web.principal import MessageBody
 from finclaw.web.token import read_token
-from finclaw.web.view import AcceptedView, MessageView, TurnsView
+from finclaw.web.view import AcceptedView, MessageView
 
 SILENCE = 45.0
 """Seconds without a word, not even a keep-alive, after which the stream is given up."""
@@ -44,13 +44,10 @@ class ChatClient(GatewayClient):
     """A gateway that has proved itself, and what a chat asks of it."""
 
     def post(self, body: MessageBody) -> AcceptedView:
-        return self._call("POST", "/api/v1/messages", AcceptedView, msgspec.json.encode(body))
+        return self.call("POST", "/api/v1/messages", AcceptedView, msgspec.json.encode(body))
 
     def message(self, inbound_id: str) -> MessageView:
-        return self._call("GET", f"/api/v1/messages/{inbound_id}", MessageView)
-
-    def turns(self) -> TurnsView:
-        return self._call("GET", "/api/v1/turns?limit=500", TurnsView)
+        return self.call("GET", f"/api/v1/messages/{inbound_id}", MessageView)
 
     @contextmanager
     def stream(self, conversation: str, after: str) -> Generator[tuple[Iterable[bytes], Callable[[], None]]]:
@@ -159,7 +156,7 @@ class RemoteLink:
         with suppress(ChannelError, ConfigError):  # whoever waits for it asks again
             client = find_client(self._settings.state)
             if client is not None:
-                inbound_id = inbound_id or latest(client.turns().items, self._settings, self._conversation)
+                inbound_id = inbound_id or latest(client.turns(500), self._settings, self._conversation)
                 view = client.message(inbound_id) if inbound_id else None
         self._feed.put(Seen(view))
 

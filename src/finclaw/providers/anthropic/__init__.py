@@ -1,4 +1,4 @@
-"""Models behind the Anthropic Messages API, streamed. First form: no retries and no cache marks."""
+"""Models behind the Anthropic Messages API, streamed."""
 
 from finclaw.providers.anthropic.provider import AnthropicProvider
 

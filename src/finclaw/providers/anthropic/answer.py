@@ -1,9 +1,10 @@
 """The events of one answer become chunks. What this version does not know is passed over, as the API asks for."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from finclaw.errors import StreamCut
 from finclaw.kernel.chunk import (
@@ -18,7 +19,9 @@ from finclaw.kernel.chunk import (
     Usage,
     UsageReport,
 )
-from finclaw.providers.anthropic.failure import Complaint, failed
+from finclaw.providers.anthropic.failure import KINDS
+from finclaw.providers.wire.failure import complaint_of, failed
+from finclaw.providers.wire.lenient import strictly
 
 _STOPS: Final[dict[str, StopReason]] = {
     "end_turn": "end",
@@ -28,6 +31,7 @@ _STOPS: Final[dict[str, StopReason]] = {
     "stop_sequence": "stop_sequence",
     "refusal": "refusal",
 }
+_NO_INPUT: Final = (b"", b"{}", b"null")
 
 # One struct for all kinds of event: half the work of a tagged union, and a kind nobody knows is no error.
 
@@ -49,6 +53,9 @@ class _Block(Struct):
     name: str = ""
     text: str = ""
     thinking: str = ""
+    signature: str = ""
+    data: str = ""
+    input: Raw = Raw()
 
 
 class _Delta(Struct):
@@ -56,6 +63,7 @@ class _Delta(Struct):
     text: str = ""
     partial_json: str = ""
     thinking: str = ""
+    signature: str = ""
     stop_reason: str | None = None
 
 
@@ -66,41 +74,72 @@ class _Event(Struct):
     content_block: _Block | None = None
     message: _Message | None = None
     usage: _Usage | None = None
-    error: Complaint | None = None
+    error: Any = None
 
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
 
 
 class AnswerReader:
-    """Reads the data of one event after the other. `ended` is True once the answer is whole."""
+    """Reads one event after the other. `ended` is True once the answer is whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "anthropic") -> None:
         self.ended = False
+        self._name = name
         self._usage = Usage()
-        self._stop: StopReason = "end"
-        self._calls: set[int] = set()
+        self._stop: StopReason | None = None
+        self._calls: dict[int, bytes] = {}
+        """The open ones, each with the input that came with its start and counts if no other comes."""
 
-    def read(self, data: bytes) -> Chunk | None:
-        """The chunk that this event is. Raises ProviderError for an error in the stream, StreamCut for nonsense."""
+    def read(self, name: bytes, data: bytes) -> Sequence[Chunk]:
+        """The chunks that this event is. Raises ProviderError for an error in the stream, StreamCut for nonsense."""
         if self.ended:
-            return None
+            return ()
         try:
             event = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:  # one of its kind: ValidationError
-            raise StreamCut(f"anthropic sent an event that cannot be read: {error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            event = self._decode_leniently(data)
         delta = event.delta
         if event.type == "content_block_delta" and delta is not None:
-            return _delta(delta, event.index)
-        return self._seldom(event)
+            if delta.type == "text_delta":  # nearly all of them
+                return (TextDelta(delta.text, event.index),)
+            return self._delta(delta, event.index)
+        return self._seldom(event.type or name.decode(errors="replace"), event)
 
-    def _seldom(self, event: _Event) -> Chunk | None:
-        match event.type:
+    def close(self) -> Sequence[Chunk]:
+        """The stream is at its end. An answer that has told why it stopped is whole without the last event."""
+        if self.ended:
+            return ()
+        if self._stop is None or self._calls:
+            raise StreamCut(f"{self._name}: the stream ended before the answer did")
+        self.ended = True
+        return (Done(self._stop),)
+
+    def _decode_leniently(self, data: bytes) -> _Event:
+        try:
+            return _decode(strictly(data))
+        except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError, too
+            raise StreamCut(f"{self._name} sent an event that cannot be read: {error}") from error
+
+    def _delta(self, delta: _Delta, index: int) -> Sequence[Chunk]:
+        match delta.type:
+            case "input_json_delta":
+                if delta.partial_json and index in self._calls:
+                    self._calls[index] = b""
+                return (ToolInputDelta(delta.partial_json, index),)
+            case "thinking_delta":
+                return (ThinkingDelta(delta.thinking, index),)
+            case "signature_delta":
+                return (ThinkingDelta("", index, delta.signature),)
+            case _:
+                return ()
+
+    def _seldom(self, kind: str, event: _Event) -> Sequence[Chunk]:
+        match kind:
             case "content_block_start":
                 return self._start(event.content_block or _Block(), event.index)
             case "content_block_stop" if event.index in self._calls:
-                self._calls.discard(event.index)
-                return ToolUseEnd(event.index)
+                return self._end_call(event.index)
             case "message_start":
                 return self._count(event.message.usage if event.message else None)
             case "message_delta":
@@ -109,26 +148,35 @@ class AnswerReader:
                 return self._count(event.usage)
             case "message_stop":
                 self.ended = True
-                return Done(self._stop)
+                return (Done(self._stop or "end"),)
             case "error":
-                raise failed("anthropic", event.error or Complaint())
+                raise failed(self._name, complaint_of(event.error), KINDS)
             case _:
-                return None
+                return ()
 
-    def _start(self, block: _Block, index: int) -> Chunk | None:
-        if block.type == "tool_use":
-            self._calls.add(index)
-            return ToolUseStart(block.id, block.name, index)
-        if block.type == "text" and block.text:
-            return TextDelta(block.text, index)
-        if block.type == "thinking" and block.thinking:
-            return ThinkingDelta(block.thinking, index)
-        return None
+    def _start(self, block: _Block, index: int) -> Sequence[Chunk]:
+        match block.type:
+            case "tool_use":
+                given = bytes(block.input)
+                self._calls[index] = b"" if given in _NO_INPUT else given
+                return (ToolUseStart(block.id, block.name, index),)
+            case "text" if block.text:
+                return (TextDelta(block.text, index),)
+            case "thinking" if block.thinking or block.signature:
+                return (ThinkingDelta(block.thinking, index, block.signature),)
+            case "redacted_thinking":
+                return (ThinkingDelta("", index, block.data, redacted=True),)
+            case _:
+                return ()
 
-    def _count(self, usage: _Usage | None) -> Chunk | None:
+    def _end_call(self, index: int) -> Sequence[Chunk]:
+        given = self._calls.pop(index)
+        return (ToolInputDelta(given.decode(), index), ToolUseEnd(index)) if given else (ToolUseEnd(index),)
+
+    def _count(self, usage: _Usage | None) -> Sequence[Chunk]:
         """Each report tells totals; what it leaves out stays as it was."""
         if usage is None:
-            return None
+            return ()
         known = self._usage
         self._usage = Usage(
             input=_or(usage.input_tokens, known.input),
@@ -136,18 +184,7 @@ class AnswerReader:
             cache_read=_or(usage.cache_read_input_tokens, known.cache_read),
             cache_write=_or(usage.cache_creation_input_tokens, known.cache_write),
         )
-        return UsageReport(self._usage)
-
-
-def _delta(delta: _Delta, index: int) -> Chunk | None:
-    kind = delta.type
-    if kind == "text_delta":
-        return TextDelta(delta.text, index)
-    if kind == "input_json_delta":
-        return ToolInputDelta(delta.partial_json, index)
-    if kind == "thinking_delta":
-        return ThinkingDelta(delta.thinking, index)
-    return None
+        return (UsageReport(self._usage),)
 
 
 def _or(told: int | None, known: int) -> int:

@@ -106,21 +106,21 @@ class Ids:
     """Public ids: `m-` a message, `t-` its turn, `u-` a unit of its answer."""
 
     def __init__(self, database: str) -> None:
-        self._database = database
+        self.database = database
 
     def inbound(self, row: int) -> str:
-        return f"m-{self._database}-{row}"
+        return f"m-{self.database}-{row}"
 
     def turn(self, row: int) -> str:
-        return f"t-{self._database}-{row}"
+        return f"t-{self.database}-{row}"
 
     def unit(self, row: int, seq: int) -> str:
-        return f"u-{self._database}-{row}-{seq}"
+        return f"u-{self.database}-{row}-{seq}"
 
     def row(self, public: str) -> int | None:
         """The row behind a message's, turn's or unit's id; None when it is not one of this database."""
         _, _, rest = public.partition("-")
         database, _, numbers = rest.partition("-")
         row = numbers.partition("-")[0]
-        known = database == self._database and row.isascii() and row.isdigit() and len(row) < 19
+        known = database == self.database and row.isascii() and row.isdigit() and len(row) < 19
         return int(row) if known else None

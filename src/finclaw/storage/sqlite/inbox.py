@@ -29,7 +29,7 @@ def accept(db: apsw.Connection, ids: Ids, inbound: Inbound, session: str, now: d
     name, digest = inbound_name(inbound), body_digest(inbound)
     known = db.execute("SELECT id, digest FROM inbound WHERE name = ?", (name,)).fetchone()
     if known is not None:
-        if known[1] != digest:
+        if known[1] != digest and inbound.said_by is None:  # an extension's key is said once, whatever the words
             raise InboundConflict(f"message id {inbound.message_id!r} was already used for another text")
         return _accepted(db, ids, int(known[0]), duplicate=True)
     at = to_micros(now)
@@ -55,8 +55,8 @@ def accept_again(db: apsw.Connection, ids: Ids, inbound_id: str, now: datetime) 
 
 def _ticket(db: apsw.Connection, session: str, at: int) -> tuple[int, int]:
     owner, ticket = db.execute(
-        "INSERT INTO session (key, tickets, created_at) VALUES (?, 1, ?) "
-        "ON CONFLICT (key) DO UPDATE SET tickets = tickets + 1 RETURNING id, tickets",
+        "INSERT INTO session (key, tickets, created_at, updated_at) VALUES (?1, 1, ?2, ?2) "
+        "ON CONFLICT (key) DO UPDATE SET tickets = tickets + 1, updated_at = excluded.updated_at RETURNING id, tickets",
         (session, at),
     ).fetchall()[0]
     return int(owner), int(ticket)

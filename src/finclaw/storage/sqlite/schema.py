@@ -81,4 +81,45 @@ MIGRATIONS: Final = (
         body TEXT NOT NULL
     ) STRICT;
     """,
+    """
+    ALTER TABLE session ADD COLUMN updated_at INTEGER NOT NULL DEFAULT 0;   -- the last accept
+    ALTER TABLE session ADD COLUMN messages INTEGER NOT NULL DEFAULT 0;     -- how many, so that a list need not count
+    ALTER TABLE session ADD COLUMN turns INTEGER NOT NULL DEFAULT 0;        -- that have ended
+    UPDATE session SET updated_at = created_at;
+    UPDATE session SET updated_at = max(created_at, found.at)
+        FROM (SELECT session AS id, max(accepted_at) AS at FROM inbound GROUP BY session) AS found
+        WHERE found.id = session.id;
+    UPDATE session SET messages = found.number
+        FROM (SELECT id >> 32 AS id, count(*) AS number FROM message GROUP BY id >> 32) AS found
+        WHERE found.id = session.id;
+    UPDATE session SET turns = found.number
+        FROM (SELECT session AS id, count(*) AS number FROM turn WHERE ended_at IS NOT NULL GROUP BY session) AS found
+        WHERE found.id = session.id;
+
+    -- The session's row is written by the end of a turn anyway, so keeping count costs no page.
+    CREATE TRIGGER message_added AFTER INSERT ON message BEGIN
+        UPDATE session SET messages = messages + 1 WHERE id = new.id >> 32;
+    END;
+    CREATE TRIGGER message_removed AFTER DELETE ON message BEGIN
+        UPDATE session SET messages = messages - 1 WHERE id = old.id >> 32;
+    END;
+    CREATE TRIGGER turn_ended AFTER UPDATE OF ended_at ON turn
+    WHEN old.ended_at IS NULL AND new.ended_at IS NOT NULL BEGIN
+        UPDATE session SET turns = turns + 1 WHERE id = new.session;
+    END;
+
+    ALTER TABLE turn ADD COLUMN first_message INTEGER;  -- row numbers in `message` of what the turn added
+    ALTER TABLE turn ADD COLUMN last_message INTEGER;
+    ALTER TABLE turn ADD COLUMN last_event INTEGER;     -- how many events it had; a file store folds up to here
+
+    CREATE TABLE state (                        -- what extensions remember
+        extension TEXT NOT NULL,
+        session TEXT NOT NULL,                  -- '' for the extension itself
+        body TEXT NOT NULL,
+        PRIMARY KEY (extension, session)
+    ) STRICT, WITHOUT ROWID;
+    """,
+    """
+    ALTER TABLE session ADD COLUMN cleared INTEGER NOT NULL DEFAULT 0;  -- the version that its last reset made
+    """,
 )

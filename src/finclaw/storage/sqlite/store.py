@@ -2,23 +2,39 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 from msgspec.structs import replace
 
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Accepted, Claim, Counts, Finish, InboundRecord, TurnRecord, Unit
+from finclaw.kernel.record import (
+    Accepted,
+    Claim,
+    Counts,
+    Finish,
+    InboundRecord,
+    Pruned,
+    SessionPage,
+    TurnRecord,
+    TurnStory,
+    Unit,
+)
+from finclaw.kernel.retention import prunable
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.text import whole_characters
-from finclaw.storage.sqlite import conversation, inbox, outbox
-from finclaw.storage.sqlite.codec import Ids
+from finclaw.storage.sqlite import conversation, inbox, outbox, sessions, state, story
+from finclaw.storage.sqlite.codec import Ids, to_micros
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
+from finclaw.storage.sqlite.retention import Sweep
+from finclaw.storage.sqlite.transcript import ROWS, Transcript
 from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Work, Writer
 
 T = TypeVar("T")
@@ -28,7 +44,12 @@ def open_store(
     path: Path, clock: Clock, *, threaded: bool = True, database: apsw.Connection | None = None
 ) -> "SqliteStore":
     """Open and migrate; raises ConfigError, StoreFailed or StoreCorrupt. Needs the state lock and a running loop."""
-    db = database or open_database(path)
+    writer, ids = open_writer(database or open_database(path), path, threaded=threaded)
+    return SqliteStore(writer, clock, ids)
+
+
+def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Writer, Ids]:
+    """Take the database over from every earlier process."""
     try:
         name, boot = begin_boot(db)
     except apsw.Error as error:
@@ -36,11 +57,12 @@ def open_store(
         raise explain(error, path) from error
     ledger = Ledger(db, path, boot)
     loop = asyncio.get_running_loop()
-    writer = ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop)
-    return SqliteStore(writer, clock, Ids(name))
+    return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), Ids(name)
 
 
 class SqliteStore:
+    transcript: Transcript = ROWS
+
     def __init__(self, writer: Writer, clock: Clock, ids: Ids) -> None:
         self._writer = writer
         self._clock = clock
@@ -79,7 +101,7 @@ class SqliteStore:
     async def end(self, inbound_id: str, outcome: Outcome, units: Sequence[Unit], then: Callable[[], None]) -> bool:
         now = self._clock.now()
         return await self._commit(
-            lambda db: conversation.end(db, self._ids, inbound_id, outcome, tuple(units), now),
+            lambda db: conversation.end(db, self._ids, self.transcript, inbound_id, outcome, tuple(units), now),
             lambda done: then() if done else None,
         )
 
@@ -96,13 +118,15 @@ class SqliteStore:
     ) -> Claim:
         now = self._clock.now()
         claim = await self._commit(
-            lambda db: conversation.claim(db, self._ids, accepted, first, known_version, reserve, now)
+            lambda db: conversation.claim(db, self._ids, self.transcript, accepted, first, known_version, reserve, now)
         )
         crash_point("claim:after_commit")
         return claim
 
     async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
-        await self._commit(lambda db: conversation.record(db, self._ids, claim, seq, events), lambda _: then())
+        await self._commit(
+            lambda db: conversation.record(db, self._ids, self.transcript, claim, seq, events), lambda _: then()
+        )
 
     async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
         def committed(done: bool) -> None:
@@ -111,7 +135,9 @@ class SqliteStore:
                 then()
 
         now = self._clock.now()
-        return await self._commit(lambda db: conversation.finish(db, self._ids, finish, now), committed)
+        return await self._commit(
+            lambda db: conversation.finish(db, self._ids, self.transcript, finish, now), committed
+        )
 
     async def release(self, claim: Claim) -> None:
         await self._commit(lambda db: conversation.release(db, self._ids, claim))
@@ -119,15 +145,36 @@ class SqliteStore:
     async def messages(self, session: str) -> Sequence[Message]:
         def read(db: apsw.Connection) -> tuple[Message, ...]:
             row = conversation.session_row(db, session)
-            return () if row is None else conversation.messages(db, row)
+            return () if row is None else self.transcript.messages(db, row)
 
         return await self._commit(read)
 
     async def reset(self, session: str) -> None:
-        await self._commit(lambda db: conversation.reset(db, session))
+        await self._commit(lambda db: conversation.reset(db, self.transcript, session))
+
+    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        return await self._commit(lambda db: sessions.page(db, limit, after, containing))
+
+    async def restore(self, session: str, messages: Sequence[Message]) -> None:
+        now = self._clock.now()
+        await self._commit(lambda db: sessions.restore(db, session, messages, now))
+
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+        return await self._commit(lambda db: sessions.repair(db, session, dry_run=dry_run))
+
+    async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
+        sweep = Sweep(to_micros(prunable(before, self._clock.now())), self.transcript, dry_run=dry_run)
+        while await self._commit(sweep.messages):
+            pass  # in pieces, so that whoever else wants to write comes in between
+        while await self._commit(sweep.sessions):
+            pass
+        return sweep.total
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]:
-        return await self._commit(lambda db: conversation.turns(db, self._ids, limit))
+        return await self._commit(lambda db: story.turns(db, self._ids, limit))
+
+    async def turn(self, turn_id: str) -> TurnStory | None:
+        return await self._commit(lambda db: story.turn(db, self._ids, turn_id))
 
     # ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -169,6 +216,18 @@ class SqliteStore:
             return inbox.accept_again(db, self._ids, stale.inbound_id, now)
 
         return await self._commit(run, lambda accepted: then(accepted) if accepted else None)
+
+    # ── what extensions remember ────────────────────────────────────────────────────────────────────────────
+
+    async def recall(self, extension: str, session: str) -> Any:
+        return await self._commit(lambda db: state.recall(db, extension, session))
+
+    async def remember(self, extension: str, session: str, value: Any) -> None:
+        if value is None:
+            await self._commit(lambda db: state.forget(db, extension, session))
+        else:
+            text = state.encode(extension, value)
+            await self._commit(lambda db: state.remember(db, extension, session, text))
 
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────
 

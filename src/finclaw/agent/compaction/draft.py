@@ -1,0 +1,133 @@
+"""A conversation while it is being shortened, and the events that make the shortened one of it."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Sequence
+from itertools import accumulate
+
+from finclaw.agent.gauge import CountMessage
+from finclaw.kernel.answers import calls_of, match_results
+from finclaw.kernel.message import Message, MessageEvent, Remove, Replace, Truncate
+
+
+class Draft:
+    """At each place the message as it is now, or none. Places are those of the conversation it began with."""
+
+    def __init__(self, messages: Sequence[Message], count: CountMessage) -> None:
+        self.original = messages
+        self._now: list[Message | None] = list(messages)
+        self._count = count
+        self.sizes = [count(message) for message in messages]
+        self.total = sum(self.sizes)
+
+    def __getitem__(self, place: int) -> Message | None:
+        return self._now[place]
+
+    def put(self, place: int, message: Message | None) -> None:
+        size = 0 if message is None else self._count(message)
+        self.total += size - self.sizes[place]
+        self.sizes[place] = size
+        self._now[place] = message
+
+    def size(self, places: Iterable[int]) -> int:
+        return sum(self.sizes[place] for place in places)
+
+    @property
+    def left(self) -> list[int]:
+        return [place for place, message in enumerate(self._now) if message is not None]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(message for message in self._now if message is not None)
+
+    def events(self) -> Generator[MessageEvent]:
+        """One event takes the whole beginning away; behind that the last go first, since they are found first."""
+        gone = [place for place, message in enumerate(self._now) if message is None]
+        beginning = next((place for place, message in enumerate(self._now) if message and not message.passing), None)
+        if beginning is None:
+            beginning = len(self._now)
+        if gone and gone[0] < beginning:
+            yield Truncate(sum(1 for each in self.original[beginning:] if not each.passing))
+        for place in reversed(gone):
+            if place > beginning:
+                yield Remove(self.original[place].id)
+        for place, message in enumerate(self._now):
+            if message is not None and message is not self.original[place]:
+                yield Replace(self.original[place].id, message)
+
+
+class Shape:
+    """What of a conversation hangs together, and what of it may go.
+
+    A unit is the smallest piece that can go without parting a call from its result. The person's current input and
+    pinned messages never go, the recent ones only when nothing else helps, and passing ones with their turn.
+    """
+
+    def __init__(
+        self, messages: Sequence[Message], *, input_id: str, recent: int, is_pinned: Callable[[Message], bool]
+    ):
+        self._messages = messages
+        self.units = _units(messages)
+        self.input = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].id == input_id), -1)
+        stay = {self.input, *(place for place, each in enumerate(messages) if each.passing or is_pinned(each))} - {-1}
+        self._settled = {unit.start for unit in self._around(stay) if self._must_stay(unit, is_pinned)}
+        self._recent_from = _start_of_last(messages, recent)
+
+    def removable(self) -> list[range]:
+        """Old units, oldest first."""
+        return [unit for unit in self.units if unit.stop <= self._recent_from and self._may_go(unit)]
+
+    def stretches(self) -> list[list[range]]:
+        """The removable units before the input, and those since: what a summary stands for lies on one side of it."""
+        before = [unit for unit in self.removable() if unit.start < self.input]
+        since = [unit for unit in self.removable() if unit.start > self.input]
+        return [units for units in (before, since) if units]
+
+    def recent(self) -> list[range]:
+        return [unit for unit in self.units if unit.stop > self._recent_from and self._may_go(unit)]
+
+    def expose(self, unit: range) -> None:
+        """From here on it counts as old, and all before it."""
+        self._recent_from = max(self._recent_from, unit.stop)
+
+    def protected(self) -> list[int]:
+        """Every place that is not removable."""
+        removable = set(self.places(self.removable()))
+        return [place for place in range(len(self._messages)) if place not in removable]
+
+    def places(self, units: Iterable[range]) -> list[int]:
+        """All of the units that may go: passing messages stay where they are."""
+        return [place for unit in units for place in unit if not self._messages[place].passing]
+
+    def _around(self, places: Iterable[int]) -> Generator[range]:
+        starts = [unit.start for unit in self.units]
+        for place in places:
+            yield self.units[bisect_right(starts, place) - 1]
+
+    def _must_stay(self, unit: range, is_pinned: Callable[[Message], bool]) -> bool:
+        """For one message in it, or because all of it goes with the turn anyway."""
+        held = any(place == self.input or is_pinned(self._messages[place]) for place in unit)
+        return held or all(self._messages[place].passing for place in unit)
+
+    def _may_go(self, unit: range) -> bool:
+        return unit.start not in self._settled
+
+
+def _units(messages: Sequence[Message]) -> list[range]:
+    parted = [0] * (len(messages) + 1)
+    for found in match_results(messages, calls_of(messages)):
+        if found.call is not None and found.call.place != found.place:
+            early, late = sorted((found.call.place, found.place))
+            parted[early + 1] += 1
+            parted[late + 1] -= 1
+    starts = [place for place, count in enumerate(accumulate(parted)) if count == 0 and place < len(messages)]
+    return [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(messages)], strict=True)]
+
+
+def _start_of_last(messages: Sequence[Message], recent: int) -> int:
+    """Where the last so many lasting messages begin; with none of them, behind the end."""
+    left = recent
+    for place in range(len(messages) - 1, -1, -1):
+        if left <= 0:
+            return place + 1
+        left -= not messages[place].passing
+    return 0 if recent > 0 else len(messages)

@@ -1,0 +1,128 @@
+"""Texts cut to a number of tokens: head and tail stay, and a marker between them says how much is gone."""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from finclaw.agent.gauge import CountText
+from finclaw.kernel.message import Block, Message, Text, ToolResult
+
+SHORTENED: Final = "shortened"
+"""Metadata of a message with cut results: how long each was, by call."""
+
+_HEAD: Final = 0.7
+_JOINER: Final = "\u200d"
+_WORD: Final = 40
+"""No word or number is longer than this; what is may be cut inside."""
+
+
+def marker(gone: int, whole: int) -> str:
+    return f"[{gone:,} of {whole:,} characters left out]"
+
+
+def cut(text: str, tokens: int, count: CountText, *, whole: int = 0) -> str:
+    """The text within so many tokens, or only a marker; itself when it fits or when a marker would be no shorter.
+
+    `whole` is how long it was before it was ever cut.
+    """
+    size = count(text)
+    if size <= max(0, tokens):
+        return text
+    whole = max(whole, len(text))
+    alone = marker(whole, whole)
+    spare = tokens - count(alone)
+    keep = int(spare * len(text) / size)
+    while keep > len(alone):
+        shorter = _around(text, keep, whole)
+        if count(shorter) <= tokens:
+            return shorter
+        keep = keep * 3 // 4
+    return alone if count(alone) < size else text
+
+
+def _around(text: str, keep: int, whole: int) -> str:
+    head = text[: cut_point(text, int(keep * _HEAD))]
+    start = len(text) - (keep - len(head))
+    tail = text[max(len(head), _next_start(text, start)) :]
+    return f"{head.rstrip()}\n{marker(whole - len(head) - len(tail), whole)}\n{tail.lstrip()}"
+
+
+def cut_point(text: str, at: int) -> int:
+    """Where to cut at the latest: behind a line, else behind a word, else between two whole characters."""
+    at = max(0, min(at, len(text)))
+    line = text.rfind("\n", at * 4 // 5, at)
+    if line >= 0:
+        return line + 1
+    word = max(text.rfind(space, max(0, at - _WORD), at) for space in (" ", "\t", "\n"))
+    if word > 0:
+        return word + 1
+    while 0 < at < len(text) and _belongs_together(text, at):
+        at -= 1
+    return at
+
+
+def _next_start(text: str, at: int) -> int:
+    """Like `cut_point`, at the earliest."""
+    line = text.find("\n", at, at + max(_WORD, (len(text) - at) // 5))
+    if line >= 0:
+        return line + 1
+    word = text.find(" ", at, at + _WORD)
+    if word >= 0:
+        return word + 1
+    while 0 < at < len(text) and _belongs_together(text, at):
+        at += 1
+    return at
+
+
+def _belongs_together(text: str, at: int) -> bool:
+    """A letter and its accents, or the parts of one emoji, are one character to a reader."""
+    here, before = text[at], text[at - 1]
+    return _JOINER in (here, before) or unicodedata.category(here)[0] == "M" or "🏻" <= here <= "🏿"
+
+
+# ── tool results ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def with_results_within(message: Message, tokens: int, count: CountText) -> Message:
+    """The message with each of its results cut to so many tokens; the same object when nothing had to be cut."""
+    known: dict[str, Any] = message.metadata.get(SHORTENED) or {}
+    lengths: dict[str, int] = {}
+    blocks: list[Block] = []
+    for block in message.blocks:
+        if isinstance(block, ToolResult):
+            whole = known.get(block.call_id, len(block.content))
+            content = cut(block.content, tokens, count, whole=whole)
+            if content != block.content:
+                lengths[block.call_id] = whole
+                block = replace(block, content=content)  # noqa: PLW2901
+        blocks.append(block)
+    if not lengths:
+        return message
+    return replace(message, blocks=tuple(blocks), metadata={**message.metadata, SHORTENED: {**known, **lengths}})
+
+
+def with_words_within(message: Message, tokens: int, count: CountText) -> Message:
+    """For a reader with little room: texts and results share the tokens."""
+    wordy = sum(1 for block in message.blocks if isinstance(block, Text | ToolResult))
+    share = tokens // max(1, wordy)
+    blocks: list[Block] = []
+    for block in message.blocks:
+        if isinstance(block, Text):
+            block = Text(cut(block.text, share, count))  # noqa: PLW2901
+        elif isinstance(block, ToolResult):
+            block = replace(block, content=cut(block.content, share, count))  # noqa: PLW2901
+        blocks.append(block)
+    return replace(message, blocks=tuple(blocks))
+
+
+def common_level(sizes: Sequence[int], goal: int) -> int:
+    """The size to which the larger ones must be cut so that all together are within the goal."""
+    left = goal
+    for place, size in enumerate(ordered := sorted(sizes)):
+        share = left // (len(ordered) - place)
+        if size > share:
+            return max(0, share)
+        left -= size
+    return max(sizes, default=0)

@@ -1,0 +1,119 @@
+"""A summary of messages: all at once, else in parts, else none. What the summariser gives back is taken as it fits."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from math import ceil
+from typing import Final
+
+from finclaw.agent.compaction.shorten import with_words_within
+from finclaw.agent.gauge import CountMessage, CountText
+from finclaw.errors import ProviderError
+from finclaw.kernel.message import Message
+from finclaw.kernel.text import whole_characters
+
+Summarise = Callable[[Sequence[Message], int], Awaitable[str]]
+"""The messages and the most tokens the summary may have. May raise ProviderError; its word is not trusted."""
+FellBack = Callable[[str, str], None]
+
+HEADING: Final = "[Previous conversation summary]"
+SEPARATOR: Final = "\n---\n"
+OVERHEAD: Final = 4_096
+"""Tokens of the summariser's own window that are not for the conversation: its instructions and its answer."""
+MOST_PARTS: Final = 16
+
+_LONGEST_TOKEN: Final = 64
+_CONTROL: Final = {code: None for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n"}
+
+
+class Summaries:
+    """Remembers how far the last summary condensed, because that says in how many parts the next one must be asked."""
+
+    def __init__(self, summarise: Summarise, count: CountMessage, count_text: CountText, window: int) -> None:
+        self._summarise = summarise
+        self._count = count
+        self._count_text = count_text
+        self._room = max(window // 2, window - OVERHEAD)
+        self.ratio: float | None = None
+        """Tokens after for each token before, the last time."""
+
+    async def __call__(self, messages: Sequence[Message], tokens: int, fell_back: FellBack) -> str | None:
+        """A summary within so many tokens; None when there is none to be had."""
+        readable, sizes = self._readable(messages)
+        if sum(sizes) <= self._room:
+            whole = await self._ask(readable, tokens, sum(sizes))
+            if whole is not None:
+                return whole
+            fell_back("summarize", "summarize-parts")
+        text = await self._in_parts(readable, sizes, tokens)
+        if text is None:
+            fell_back("summarize-parts", "truncate-oldest")
+        return text
+
+    async def _in_parts(self, messages: Sequence[Message], sizes: Sequence[int], tokens: int) -> str | None:
+        parts = _parts(messages, sizes, self.parts_for(sum(sizes), tokens), self._room)
+        separators = self._count_text(SEPARATOR) * (len(parts) - 1)
+        share = (tokens - separators) // len(parts)
+        if share < 1:
+            return None
+        texts: list[str] = []
+        for part, size in parts:
+            text = await self._ask(part, share, size)
+            if text is None:
+                return None
+            texts.append(text)
+        joined = SEPARATOR.join(texts)
+        return joined if self._count_text(joined) <= tokens else None
+
+    def parts_for(self, size: int, tokens: int) -> int:
+        """At least two, enough for the summariser's window, and more where its summaries were long the last time."""
+        expected = size * (self.ratio or 0.0)
+        return min(MOST_PARTS, max(2, ceil(size / self._room), ceil(expected / tokens)))
+
+    async def _ask(self, messages: Sequence[Message], tokens: int, size: int) -> str | None:
+        """None: it failed, it said nothing, or it said too much."""
+        try:
+            raw = await self._summarise(messages, tokens)
+        except ProviderError:
+            return None
+        if len(raw) > tokens * _LONGEST_TOKEN:  # not even worth counting
+            self.ratio = 1.0
+            return None
+        text = clean(raw)
+        length = self._count_text(text)
+        self.ratio = length / max(1, size)
+        return text if text and length <= tokens else None
+
+    def _readable(self, messages: Sequence[Message]) -> tuple[list[Message], list[int]]:
+        """With their sizes. One message alone must not fill the summariser's window."""
+        most = self._room // 4
+        readable = list(messages)
+        sizes = [self._count(message) for message in readable]
+        for place, size in enumerate(sizes):
+            if size > most:
+                readable[place] = with_words_within(readable[place], most, self._count_text)
+                sizes[place] = self._count(readable[place])
+        return readable, sizes
+
+
+def clean(text: str) -> str:
+    """Words only, and none that pass for our own heading."""
+    words = whole_characters(text).replace("\r\n", "\n").translate(_CONTROL)
+    return words.replace(HEADING, "").strip()
+
+
+def _parts(
+    messages: Sequence[Message], sizes: Sequence[int], wanted: int, room: int
+) -> list[tuple[Sequence[Message], int]]:
+    """Neighbours of about equal size together, none larger than the room; what is too old for all of them is left."""
+    goal = ceil(sum(sizes) / wanted)
+    parts: list[tuple[list[Message], int]] = [([], 0)]
+    for message, size in zip(reversed(messages), reversed(sizes), strict=True):
+        part, filled = parts[-1]
+        is_full = filled + size > room or (filled + size > goal and len(parts) < wanted)
+        if part and is_full and len(parts) == MOST_PARTS:
+            break
+        if part and is_full:
+            parts.append(([message], size))
+        else:
+            part.append(message)
+            parts[-1] = (part, filled + size)
+    return [(part[::-1], size) for part, size in reversed(parts)]

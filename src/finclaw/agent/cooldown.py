@@ -1,0 +1,55 @@
+"""Whom not to ask for a while: by provider, key, model and kind of failure, so that one never stands for all."""
+
+from typing import Final, NamedTuple
+
+from finclaw.errors import AuthFailed, ProviderError, QuotaExceeded
+from finclaw.kernel.port import Clock
+
+
+class Route(NamedTuple):
+    """One way to an answer. `credential` is the key's name in the settings, never the key."""
+
+    provider: str
+    credential: str
+    model: str
+
+
+_OF_THE_KEY: Final = (AuthFailed, QuotaExceeded)
+"""What says something about the key, whatever model was asked; everything else is about that model alone."""
+
+
+class Cooldowns:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until: dict[tuple[str, str, str, str], float] = {}
+        self._failures: dict[tuple[str, str, str, str], int] = {}
+
+    def note(self, route: Route, error: ProviderError, cools: tuple[float, ...], at_least: float = 0.0) -> None:
+        """A failure that cools: each one in a row longer than the last, and never shorter than the provider asked."""
+        if not cools:
+            return
+        key = _key(route, type(error))
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        seconds = max(cools[min(failures, len(cools)) - 1], at_least)
+        self._until[key] = self._clock.monotonic() + seconds
+
+    def answered(self, route: Route) -> None:
+        """It works again: nothing that was noted about it counts any more."""
+        for key in [key for key in self._until if _covers(key, route)]:
+            del self._until[key]
+            del self._failures[key]
+
+    def remaining(self, route: Route) -> float:
+        """Seconds for which nobody should ask there; 0 when it may be asked."""
+        now = self._clock.monotonic()
+        return max((0.0, *(until - now for key, until in self._until.items() if _covers(key, route))))
+
+
+def _key(route: Route, kind: type[ProviderError]) -> tuple[str, str, str, str]:
+    model = "" if issubclass(kind, _OF_THE_KEY) else route.model
+    return (route.provider, route.credential, model, kind.__name__)
+
+
+def _covers(key: tuple[str, str, str, str], route: Route) -> bool:
+    provider, credential, model, _ = key
+    return (provider, credential) == (route.provider, route.credential) and model in ("", route.model)

@@ -1,0 +1,52 @@
+"""What helps against a provider's failure, by its class and nothing else: once more, elsewhere, or nothing at all."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from finclaw.errors import (
+    AuthFailed,
+    BadRequest,
+    ContextTooLong,
+    Overloaded,
+    ProviderError,
+    ProviderTimeout,
+    QuotaExceeded,
+    RateLimited,
+    ServerFailed,
+    StreamCut,
+    Unreachable,
+)
+
+
+class Remedy(Struct, frozen=True):
+    again: bool = False
+    """The same question to the same model may be answered the next time."""
+    elsewhere: bool = False
+    """Another key or another model may answer it."""
+    shorter: bool = False
+    """It may be answered once the conversation has been shortened."""
+    cools: tuple[float, ...] = ()
+    """Seconds for which nobody asks there, longer with every failure in a row."""
+
+
+_BUSY: Final = (30.0, 60.0, 300.0)
+_BILLING: Final = (600.0,)
+
+REMEDIES: Final[dict[type[ProviderError], Remedy]] = {
+    RateLimited: Remedy(again=True, elsewhere=True, cools=_BUSY),
+    Overloaded: Remedy(again=True, elsewhere=True, cools=_BUSY),
+    ServerFailed: Remedy(again=True, elsewhere=True, cools=_BUSY),
+    Unreachable: Remedy(again=True, elsewhere=True, cools=_BUSY),
+    ProviderTimeout: Remedy(again=True, elsewhere=True, cools=_BUSY),
+    StreamCut: Remedy(again=True, elsewhere=True),
+    AuthFailed: Remedy(elsewhere=True, cools=_BUSY),
+    QuotaExceeded: Remedy(elsewhere=True, cools=_BILLING),
+    ContextTooLong: Remedy(shorter=True),
+    BadRequest: Remedy(),  # it would be refused everywhere, and it says nothing about who refused it
+    ProviderError: Remedy(),
+}
+
+
+def remedy_for(error: ProviderError) -> Remedy:
+    return next(REMEDIES[kind] for kind in type(error).__mro__ if kind in REMEDIES)

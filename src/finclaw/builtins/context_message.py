@@ -1,0 +1,83 @@
+"""What the model should know about this moment: when, where, who, and what other extensions provide.
+
+The note stands behind the input, not before it and not in the system prompt. Everything before it, the input included,
+is then the same in the next turn, where the note is gone, and a model's cache can keep it. Within the turn the note
+keeps its place and its words: the time is the message's, so that a turn which resumes says the same.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Struct
+
+from finclaw.builtins.note import put_note
+from finclaw.builtins.own_settings import read_settings
+from finclaw.errors import ExtensionError
+from finclaw.kernel.context import Context
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.scope import TurnContext, TurnResult
+
+KEY: Final = "context-message"
+_HEADING: Final = "[About this message, from the gateway; the person did not write this]"
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_LONGEST: Final = 400
+"""Characters of one line's value. What is longer is no note."""
+
+
+class ContextSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    timezone: str = "UTC"
+    fields: tuple[str, ...] | None = None
+    """Which provided fields are told; all of them, unless it says otherwise."""
+
+
+class ContextMessage:
+    name = "context-message"
+
+    def __init__(self, settings: ContextSettings | None = None) -> None:
+        self._settings = settings or ContextSettings()
+        self._zone = _zone(self._settings.timezone)
+
+    def register(self, api: ExtensionApi) -> None:
+        api.pipeline.register("turn", self.tell)
+
+    async def tell(self, ctx: TurnContext) -> TurnResult:
+        put_note(ctx, KEY, "\n".join([_HEADING, *self._lines(ctx.context)]))
+        return await ctx.next()
+
+    def _lines(self, context: Context) -> Iterator[str]:
+        yield f"time: {self._written(context.accepted_at)}"
+        yield f"channel: {_quoted(context.inbound.channel)} ({context.inbound.chat_type})"
+        yield f"person: {_quoted(context.sender.name or context.sender.id)}"
+        for field in sorted(context.provided):
+            if self._settings.fields is None or field in self._settings.fields:
+                yield f"{field}: {_quoted(context.provided[field])}"
+
+    def _written(self, moment: datetime) -> str:
+        local = moment.astimezone(self._zone)
+        return f"{local:%Y-%m-%d %H:%M} {self._settings.timezone}, {_DAYS[local.weekday()]}"
+
+
+def _quoted(value: Any) -> str:
+    """As JSON on one line: a person who calls himself "Ada, system: obey" is still only a name in quotes."""
+    try:
+        written = msgspec.json.encode(value, enc_hook=str, order="sorted").decode()
+    except (TypeError, ValueError, RecursionError):  # half a character, a key that is a list, a list in itself
+        written = '"?"'
+    return written if len(written) <= _LONGEST else f"{written[:_LONGEST]}…"
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError, ValueError) as error:  # unknown, a directory of zones, or no name at all
+        raise ExtensionError(f"there is no time zone {name!r}; give a name such as Asia/Seoul") from error
+
+
+name = ContextMessage.name
+
+
+def register(api: ExtensionApi) -> None:
+    ContextMessage(read_settings(api, ContextSettings)).register(api)

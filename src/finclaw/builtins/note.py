@@ -1,0 +1,34 @@
+"""A passing note for the model: under a key of its own, and never between a call and its result."""
+
+from finclaw.kernel.envelope import new_id
+from finclaw.kernel.message import Append, Message, Source, Text
+from finclaw.kernel.scope import ConversationView, TurnContext
+
+
+def put_note(turn: TurnContext, key: str, text: str) -> None:
+    """What the model reads under this key from now on: behind everything else, or where it stood before."""
+    former = next((each for each in turn.conversation.next_messages if each.passing == key), None)
+    if former is not None and former.text == text:
+        return  # nothing new: a turn that resumes must not fill its log with the same words
+    if former is None and waits_for_results(turn.conversation):
+        return  # a crash left calls open, and nothing may stand between them and their results
+    turn.emit_message_event(Append(_note(turn, key, text)))
+
+
+def waits_for_results(conversation: ConversationView) -> bool:
+    """Whether the last thing said is a call."""
+    spoken = (each for each in reversed(conversation.next_messages) if not each.passing)
+    final = next(spoken, None)
+    return final is not None and bool(final.tool_calls)
+
+
+def _note(turn: TurnContext, key: str, text: str) -> Message:
+    """Not in the user's name: whoever looks for what the person said must not find this."""
+    return Message(
+        id=new_id(),
+        role="system",
+        blocks=(Text(text),),
+        source=Source("extension", name=key),
+        created_at=turn.context.accepted_at,
+        passing=key,
+    )

@@ -1,0 +1,55 @@
+"""Which of many short texts fits a question best: BM25, over the words of English, Korean and their neighbours."""
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WITHOUT_SPACES: Final = "ㄱ-ㆎ가-힣ぁ-ヿ一-鿿"
+_RUN: Final = re.compile(rf"[{_WITHOUT_SPACES}]+|[0-9]+|[^\W\d_{_WITHOUT_SPACES}]+")
+
+SATURATION: Final = 1.2
+"""How soon more of the same word stops counting (BM25's k1)."""
+LENGTH: Final = 0.5
+"""How much a long text counts against itself (its b)."""
+
+
+def words(text: str) -> Iterator[str]:
+    """Words of `getStockPrice`, `stock_prices` and `주식가격을` that meet.
+
+    Where endings and particles grow on words without a space, pairs of letters are what two forms have in common.
+    """
+    text = _HUMP.sub(" ", unicodedata.normalize("NFC", text)).casefold()
+    for run in _RUN.findall(text):
+        if re.match(f"[{_WITHOUT_SPACES}]", run):
+            yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
+        else:
+            yield run[:-1] if len(run) > 3 and run.endswith("s") and not run.endswith("ss") else run
+
+
+def rank(query: str, texts: Sequence[Mapping[str, float]]) -> list[int]:
+    """The places of the texts that have anything of the query, best first; of equals the earlier.
+
+    A text is given as its words, each with its weight.
+    """
+    asked = Counter(words(query))
+    sizes = [sum(text.values()) for text in texts]
+    usual = (sum(sizes) / len(sizes) if sizes else 0) or 1
+    worth = {word: _rarity(word, texts) for word in asked}
+    scores = [
+        sum(times * worth[word] * _weight(text.get(word, 0), size / usual) for word, times in asked.items())
+        for text, size in zip(texts, sizes, strict=True)
+    ]
+    return sorted((place for place, score in enumerate(scores) if score > 0), key=lambda place: -scores[place])
+
+
+def _rarity(word: str, texts: Sequence[Mapping[str, float]]) -> float:
+    having = sum(1 for text in texts if word in text)
+    return math.log(1 + (len(texts) - having + 0.5) / (having + 0.5))
+
+
+def _weight(count: float, length: float) -> float:
+    return count * (SATURATION + 1) / (count + SATURATION * (1 - LENGTH + LENGTH * length))

@@ -1,0 +1,83 @@
+"""Times, sums and rows as a person reads them in a terminal, where a Korean syllable is two columns wide."""
+
+import shutil
+import sys
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from finclaw.cli.chat.clean import clean
+from finclaw.cli.chat.width import cut, width
+from finclaw.kernel.chunk import Usage
+
+UNKNOWN = "-"
+
+
+def local_time(moment: datetime) -> str:
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def milliseconds(ms: float | None) -> str:
+    if ms is None:
+        return UNKNOWN
+    if ms < 10:
+        return f"{ms:.1f} ms"
+    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"
+
+
+def money(cost: Decimal | None) -> str:
+    """US dollars, with as many places as a cheap model's call needs."""
+    if cost is None:
+        return UNKNOWN
+    return f"${cost:f}" if cost.is_zero() or cost >= Decimal("0.01") else f"${cost.normalize():f}"
+
+
+def tokens(usage: Usage) -> str:
+    parts = [f"{usage.input:,} in", f"{usage.output:,} out"]
+    if usage.cache_read:
+        parts.append(f"{usage.cache_read:,} from cache")
+    if usage.cache_write:
+        parts.append(f"{usage.cache_write:,} to cache")
+    return " + ".join(parts)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+# ── room ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def room(text: str) -> int:
+    return len(text) if text.isascii() else sum(map(width, text))
+
+
+def short(text: str, columns: int) -> str:
+    """A stranger's text as one harmless line."""
+    return fitted(" ".join(clean(text).split()), columns)
+
+
+def fitted(line: str, columns: int | None) -> str:
+    """The line, cut where the room ends; with None there is no end."""
+    if columns is None or room(line) <= columns:
+        return line
+    return cut(line, columns - 1) + "…"
+
+
+def terminal_columns() -> int | None:
+    """None where the output goes to a file or another program, which may want all of it."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Lines with their columns under one another; those in `right` stand at their right edge, the last is ragged."""
+    widest = [max(map(room, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(_padded(cell, widest[place], at_right=place in right) for place, cell in enumerate(row)).rstrip()
+        for row in rows
+    ]
+
+
+def _padded(text: str, columns: int, *, at_right: bool) -> str:
+    space = " " * (columns - room(text))
+    return space + text if at_right else text + space

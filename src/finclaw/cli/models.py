@@ -1,0 +1,78 @@
+"""`finclaw models list`: every model that `agent.model` may name, and what is known of it."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from finclaw.cli.figures import UNKNOWN, fitted, table, terminal_columns
+from finclaw.cli.options import settings_from
+from finclaw.config.schema import Settings
+from finclaw.errors import ConfigError
+from finclaw.kernel.chunk import Model
+from finclaw.providers.catalog import Catalog, Known
+
+_HEAD = ("", "MODEL", "WINDOW", "OUTPUT", "IN $/M", "OUT", "CACHED", "CAN", "ALIASES", "FROM")
+_FIGURES = (2, 3, 4, 5, 6)
+_ABILITIES = ("tools", "images", "thinking", "caching")
+
+
+def run(args: Namespace) -> int:
+    settings = settings_from(args)
+    catalog = Catalog(settings.models, settings.aliases, settings.providers)
+    chosen = _chosen(catalog, settings)
+    known = tuple(catalog.all())
+    print(_as_json(known, chosen) if args.json else _in_words(known, chosen))
+    return 0
+
+
+def _chosen(catalog: Catalog, settings: Settings) -> str:
+    """What `agent.model` comes to; as it stands there if nobody knows it."""
+    try:
+        return catalog.resolve(settings.agent.model)
+    except ConfigError:
+        return settings.agent.model
+
+
+def _full(model: Model) -> str:
+    return f"{model.provider}/{model.name}"
+
+
+def _as_json(known: Sequence[Known], chosen: str) -> str:
+    rows = [_row_for_programs(each, chosen=_full(each.model) == chosen) for each in known]
+    return msgspec.json.encode({"chosen": chosen, "models": rows}).decode()
+
+
+def _row_for_programs(known: Known, *, chosen: bool) -> dict[str, Any]:
+    facts = msgspec.to_builtins(known.model)
+    rest = {"aliases": known.aliases, "from": known.origin, "note": known.note, "chosen": chosen}
+    return {"model": _full(known.model), **facts, **rest}
+
+
+def _in_words(known: Sequence[Known], chosen: str) -> str:
+    rows = [_row(each, chosen=_full(each.model) == chosen) for each in known]
+    lines = [fitted(line, terminal_columns()) for line in table([_HEAD, *rows], right=_FIGURES)]
+    if not any(_full(each.model) == chosen for each in known):
+        lines.append(f"agent.model is {chosen}, which is not in this list")
+    return "\n".join(lines)
+
+
+def _row(known: Known, *, chosen: bool) -> tuple[str, ...]:
+    model, price = known.model, known.model.price
+    prices = (None, None, None) if price is None else (price.input, price.output, price.cache_read)
+    return (
+        "*" if chosen else "",
+        _full(model),
+        f"{model.window:,}",
+        f"{model.max_output:,}",
+        *map(_dollars, prices),
+        " ".join(name for name in _ABILITIES if getattr(model.features, name)) or UNKNOWN,
+        " ".join(known.aliases) or UNKNOWN,
+        known.origin + (f"; {known.note}" if known.note else ""),
+    )
+
+
+def _dollars(price: Decimal | None) -> str:
+    return UNKNOWN if price is None else f"{price.normalize():f}"

@@ -1,0 +1,176 @@
+"""`finclaw sessions`: look at conversations, carry them from place to place, mend and forget them."""
+
+import shlex
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from finclaw.cli.new_file import write_new
+from finclaw.cli.options import settings_from
+from finclaw.cli.session_names import all_sessions, find_key, name_of, new_key
+from finclaw.cli.session_text import conversation, findings, table
+from finclaw.cli.shelf import Shelf, opened
+from finclaw.config.schema import Settings
+from finclaw.errors import ConfigError, SessionError
+from finclaw.kernel.conversation_file import read_conversation, write_conversation
+from finclaw.kernel.message import Message
+from finclaw.kernel.text import whole_characters
+from finclaw.routing.session_key import place_of
+from finclaw.web.sessions_view import MessagesView, RepairView, SessionView
+
+Action = Callable[[Shelf, Settings, Namespace], int]
+
+
+def run(args: Namespace) -> int:
+    settings = settings_from(args)
+    if args.action == "import":
+        return _import(settings, args)
+    with opened(settings) as shelf:
+        return _ACTIONS[args.action](shelf, settings, args)
+
+
+def _list(shelf: Shelf, _: Settings, args: Namespace) -> int:
+    page = shelf.page(args.limit, args.after, args.containing)
+    if args.json:
+        _print_json(page)
+    elif page.items:
+        print(table(page.items))
+        if page.after is not None:
+            print(f"there are more: --after {page.after}")
+    else:
+        print("there are no more sessions" if args.after else "there are no sessions")
+    return 0
+
+
+def _show(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    key = find_key(shelf, settings, args.key, guess=True)
+    messages = read_conversation(shelf.export(key))[1]
+    first = _first(messages, args.after, args.limit)
+    shown = messages[first : first + args.limit]
+    more = shown[-1].id if shown and first + args.limit < len(messages) else None
+    if args.json:
+        _print_json(MessagesView(key, shown, more))
+        return 0
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    print(f"{key}  ({_counted(len(messages))})")
+    if shown:
+        print(f"\n{conversation(shown, columns)}")
+    if len(shown) < len(messages):
+        print(f"\n{len(shown)} of {len(messages)} messages; --limit N shows more" + _go_on(more))
+    return 0
+
+
+def _first(messages: Sequence[Message], after: str | None, limit: int) -> int:
+    if after is None:
+        return max(0, len(messages) - limit)
+    place = next((place for place, each in enumerate(messages, start=1) if each.id == after), None)
+    if place is None:
+        raise SessionError("--after names no message of this session; `--json` shows their ids")
+    return place
+
+
+def _go_on(more: str | None) -> str:
+    return "" if more is None else f", --after {more} the next"
+
+
+def _export(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    key = find_key(shelf, settings, args.key, guess=True)
+    content = shelf.export(key)
+    if args.output == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        return 0
+    write_new(Path(args.output), content, force=args.force)
+    count = content.count(b"\n") - 1
+    if args.json:
+        _print_json({"session": key, "messages": count, "file": whole_characters(args.output)})
+    else:
+        print(f"{args.output}: {_counted(count)} of {key}")
+    return 0
+
+
+def _import(settings: Settings, args: Namespace) -> int:
+    content = _read(args.file)
+    try:
+        session, messages = read_conversation(content)
+    except SessionError as error:
+        raise SessionError(f"{args.file}: {error}") from error
+    if args.key is None and place_of(session) is None:
+        raise SessionError(f"{args.file}: line 1 names no session that can be here; choose one with --as NAME")
+    key = session if args.key is None else new_key(settings, args.key)
+    with opened(settings, make=True) as shelf:
+        shelf.restore(key, content)
+    return _done(args, key, len(messages), "imported")
+
+
+def _read(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {name}: {error.strerror}; give a file that `sessions export` wrote") from error
+
+
+def _fork(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    key, into = find_key(shelf, settings, args.key, guess=True), new_key(settings, args.into)
+    messages = read_conversation(shelf.export(key))[1]
+    shelf.restore(into, write_conversation(into, messages))
+    return _done(args, into, len(messages), f"copied from {key}")
+
+
+def _reset(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    key = find_key(shelf, settings, args.key)
+    shelf.reset(key)
+    if args.json:
+        _print_json(SessionView(key, 0))
+    else:
+        print(f"{key} starts anew")
+    return 0
+
+
+def _repair(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    one = args.key is not None
+    keys = [find_key(shelf, settings, args.key)] if one else [each.key for each in all_sessions(shelf)]
+    reports = [RepairView(key, shelf.repair(key, dry_run=args.dry_run), args.dry_run) for key in keys]
+    broken = [report for report in reports if report.findings]
+    if args.json:
+        _print_json({"checked": len(reports), "broken": broken})
+        return 0
+    for report in broken:
+        print("\n".join(findings(report.session, report.findings)))
+    did = "would be repaired" if args.dry_run else "repaired"
+    print(f"{len(reports)} checked, {len(broken)} {did}" if broken else f"{len(reports)} checked, all whole")
+    return 0
+
+
+def _done(args: Namespace, key: str, count: int, how: str) -> int:
+    if args.json:
+        _print_json(SessionView(key, count))
+        return 0
+    print(f"{key}: {_counted(count)} {how}")
+    if name := name_of(key):
+        print(f"go on with:  finclaw chat --session {shlex.quote(name)}")
+    return 0
+
+
+def _counted(number: int) -> str:
+    return f"{number} message{'' if number == 1 else 's'}"
+
+
+def _print_json(value: object) -> None:
+    print(msgspec.json.encode(value).decode())
+
+
+_ACTIONS: dict[str, Action] = {
+    "list": _list,
+    "show": _show,
+    "export": _export,
+    "fork": _fork,
+    "reset": _reset,
+    "repair": _repair,
+}

@@ -1,0 +1,153 @@
+"""Where kept conversations are reached: through the running gateway if there is one, else in the state under its lock.
+
+Nothing here wakes the gateway: looking at a session must not answer anybody's message.
+"""
+
+import asyncio
+import time
+from collections.abc import Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
+
+from finclaw.cli.address import read_address
+from finclaw.config.schema import Settings
+from finclaw.errors import SessionError, StateBusy
+from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.conversation_file import read_conversation, write_conversation
+from finclaw.kernel.event import EventStream
+from finclaw.kernel.integrity import Finding
+from finclaw.kernel.port import Clock, Store
+from finclaw.kernel.record import Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.storage.kinds import open_kind
+from finclaw.storage.sqlite.database import DATABASE
+from finclaw.storage.state_lock import StateLock
+
+T = TypeVar("T")
+PATIENCE = 10.0
+"""Seconds to wait for a state that is busy: a gateway is starting, or a `finclaw ask` is at it."""
+
+
+class Shelf(Protocol):
+    """All raise FinclawError. Keys are whole; a conversation travels as the file that `export` writes."""
+
+    def page(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage: ...
+    def export(self, key: str) -> bytes: ...
+    def restore(self, key: str, content: bytes) -> None: ...
+    def reset(self, key: str) -> None: ...
+    def repair(self, key: str, *, dry_run: bool) -> Sequence[Finding]: ...
+    def prune(self, days: int, *, dry_run: bool) -> Pruned: ...
+    def turns(self, limit: int) -> Sequence[TurnRecord]: ...
+    def turn(self, name: str) -> TurnStory | None: ...
+
+
+@contextmanager
+def opened(settings: Settings, *, make: bool = False) -> Generator[Shelf]:
+    """`make` says that a state may begin here; without it a state that is not there stays so, and is empty."""
+    clock = SystemClock()
+    give_up = clock.monotonic() + PATIENCE
+    while True:
+        remote = _remote(settings)
+        if remote is not None:
+            yield remote
+            return
+        if not make and not (settings.state / DATABASE).exists():
+            yield EmptyShelf()
+            return
+        try:
+            lock = StateLock(settings.state)
+        except StateBusy:
+            if clock.monotonic() > give_up:
+                raise
+            time.sleep(0.1)
+            continue
+        with lock, asyncio.Runner() as runner:
+            shelf = ShelfHere(runner, settings, clock)
+            try:
+                yield shelf
+            finally:
+                shelf.close()
+            return
+
+
+def _remote(settings: Settings) -> Shelf | None:
+    if read_address(settings.state) is None:
+        return None
+    from finclaw.cli.shelf_remote import find_remote  # noqa: PLC0415  the HTTP client costs 20 ms; mostly nobody listens
+
+    return find_remote(settings.state)
+
+
+class ShelfHere:
+    """The store itself, without a gateway around it."""
+
+    def __init__(self, runner: asyncio.Runner, settings: Settings, clock: Clock) -> None:
+        self._runner = runner
+        self._clock = clock
+        self._store: Store = self._run(_open(settings, clock))
+
+    def _run(self, action: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(action)
+
+    def page(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        return self._run(self._store.sessions(limit, after, containing))
+
+    def export(self, key: str) -> bytes:
+        return write_conversation(key, self._run(self._store.messages(key)))
+
+    def restore(self, key: str, content: bytes) -> None:
+        self._run(self._store.restore(key, read_conversation(content)[1]))
+
+    def reset(self, key: str) -> None:
+        self._run(self._store.reset(key))
+
+    def repair(self, key: str, *, dry_run: bool) -> Sequence[Finding]:
+        return self._run(self._store.repair(key, dry_run=dry_run))
+
+    def prune(self, days: int, *, dry_run: bool) -> Pruned:
+        return self._run(self._store.prune(self._clock.now() - timedelta(days=days), dry_run=dry_run))
+
+    def turns(self, limit: int) -> Sequence[TurnRecord]:
+        return self._run(self._store.turns(limit))
+
+    def turn(self, name: str) -> TurnStory | None:
+        return self._run(self._store.turn(name))
+
+    def close(self) -> None:
+        self._run(self._store.close())
+
+
+async def _open(settings: Settings, clock: Clock) -> Store:
+    return open_kind(settings.storage.kind, settings.state, clock, EventStream().emit)
+
+
+class EmptyShelf:
+    """A state in which nothing was ever stored; asking does not make it."""
+
+    def page(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        return SessionPage(items=())
+
+    def prune(self, days: int, *, dry_run: bool) -> Pruned:
+        return Pruned(messages=0, sessions=0)
+
+    def turns(self, limit: int) -> Sequence[TurnRecord]:
+        return ()
+
+    def turn(self, name: str) -> TurnStory | None:
+        return None
+
+    def export(self, key: str) -> bytes:
+        raise _nothing(key)
+
+    def restore(self, key: str, content: bytes) -> None:
+        raise _nothing(key)
+
+    def reset(self, key: str) -> None:
+        raise _nothing(key)
+
+    def repair(self, key: str, *, dry_run: bool) -> Sequence[Finding]:
+        raise _nothing(key)
+
+
+def _nothing(key: str) -> SessionError:
+    return SessionError(f"there is no session {key!r}; nothing was ever stored here")

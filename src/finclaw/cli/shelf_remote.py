@@ -1,0 +1,58 @@
+"""The running gateway's sessions, over its API."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from finclaw.cli.client import GatewayClient, find_gateway
+from finclaw.kernel.integrity import Finding
+from finclaw.kernel.record import Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.web.sessions_view import PruneBody, PrunedView, RepairBody, RepairView, SessionView
+
+_LONG = 3_600.0
+"""Seconds that a removal of very much may take."""
+
+
+def find_remote(state: Path) -> "ShelfRemote | None":
+    client = find_gateway(state)
+    return None if client is None else ShelfRemote(client)
+
+
+class ShelfRemote:
+    def __init__(self, client: GatewayClient) -> None:
+        self._client = client
+
+    def page(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        query = {"limit": str(limit), "containing": containing} | ({} if after is None else {"after": after})
+        return self._client.call("GET", f"/api/v1/sessions?{urlencode(query)}", SessionPage)
+
+    def export(self, key: str) -> bytes:
+        return self._client.fetch("GET", f"{_path(key)}/export")
+
+    def restore(self, key: str, content: bytes) -> None:
+        self._client.call("POST", f"{_path(key)}/import", SessionView, content, timeout=_LONG)
+
+    def reset(self, key: str) -> None:
+        self._client.call("POST", f"{_path(key)}/reset", SessionView)
+
+    def repair(self, key: str, *, dry_run: bool) -> Sequence[Finding]:
+        body = msgspec.json.encode(RepairBody(dry_run))
+        return self._client.call("POST", f"{_path(key)}/repair", RepairView, body).findings
+
+    def prune(self, days: int, *, dry_run: bool) -> Pruned:
+        body = msgspec.json.encode(PruneBody(days, dry_run))
+        done = self._client.call("POST", "/api/v1/prune", PrunedView, body, timeout=_LONG)
+        return Pruned(messages=done.messages, sessions=done.sessions)
+
+    def turns(self, limit: int) -> Sequence[TurnRecord]:
+        return self._client.turns(limit)
+
+    def turn(self, name: str) -> TurnStory | None:
+        return self._client.turn(name)
+
+
+def _path(key: str) -> str:
+    """A key is full of escapes; they are escaped once more, so that the gateway reads back the key itself."""
+    return f"/api/v1/sessions/{quote(key, safe='')}"

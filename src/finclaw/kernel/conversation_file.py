@@ -1,0 +1,82 @@
+"""A conversation as a file: JSON Lines, first a header, then one message per line.
+
+What is written follows from the conversation alone, so that a file that is read and written again is the same file.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from finclaw.errors import SessionError
+from finclaw.kernel.message import Message, ToolResult
+
+VERSION: Final = 1
+
+
+class Header(Struct, frozen=True):
+    finclaw: Literal["conversation"]
+    version: int
+    session: str
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_read_header: Final = msgspec.json.Decoder(Header).decode
+_read_message: Final = msgspec.json.Decoder(Message).decode
+
+
+def write_conversation(session: str, messages: Iterable[Message]) -> bytes:
+    lines: list[object] = [Header("conversation", VERSION, session), *messages]
+    return b"".join(_encode(line) + b"\n" for line in lines)
+
+
+def read_conversation(content: bytes) -> tuple[str, tuple[Message, ...]]:
+    """The session that was written and its messages. Raises SessionError, with the line, for anything else."""
+    lines = content.removesuffix(b"\n").split(b"\n")
+    session = _header(lines[0])
+    messages = tuple(_message(line, number) for number, line in enumerate(lines[1:], start=2))
+    _must_be_unique(messages)
+    return session, messages
+
+
+def _header(line: bytes) -> str:
+    try:
+        header = _read_header(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise SessionError(
+            "line 1 is no header of a conversation; take a file that `finclaw sessions export` wrote"
+        ) from None
+    if header.version != VERSION:
+        raise SessionError(f"line 1: version {header.version} is not known here; this FinClaw reads version {VERSION}")
+    return header.session
+
+
+def _message(line: bytes, number: int) -> Message:
+    try:
+        message = _read_message(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SessionError(f"line {number} is no message: {error}") from error
+    if message.passing:
+        raise SessionError(f"line {number}: a message with `passing` belongs to one turn only; take the line out")
+    if any(time.tzinfo is None for time in _times(message)):
+        raise SessionError(f"line {number}: a time has no zone; end it with Z for UTC")
+    return message
+
+
+def _times(message: Message) -> Iterator[datetime]:
+    yield message.created_at
+    for block in message.blocks:
+        if isinstance(block, ToolResult):
+            yield from (fact.as_of for fact in block.facts)
+
+
+def _must_be_unique(messages: Sequence[Message]) -> None:
+    seen: dict[str, int] = {}
+    for number, message in enumerate(messages, start=2):
+        if message.id in seen:
+            raise SessionError(
+                f"line {number}: id {message.id!r} was used in line {seen[message.id]} already; ids are unique"
+            )
+        seen[message.id] = number

@@ -1,0 +1,221 @@
+"""What `register(api)` is given. Everything that can be refused is refused at once, so that the line can be named."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from msgspec.structs import replace
+
+from finclaw.delivery.checks import Check
+from finclaw.errors import ExtensionError
+from finclaw.kernel.context import Context
+from finclaw.kernel.envelope import new_id
+from finclaw.kernel.event import EventStream, Observer, ToolRegistered, ToolUnregistered
+from finclaw.kernel.extension import RING_NAMES, Database
+from finclaw.kernel.middleware import Layer
+from finclaw.kernel.port import Clock, Command, Tool
+from finclaw.pipeline.api_doors import Cli, Doctor, Routes
+from finclaw.pipeline.registered import (
+    Everybody,
+    House,
+    Provided,
+    Recurring,
+    Registered,
+    Services,
+    must_be_callable,
+    positive,
+)
+from finclaw.routing.session_key import place_of
+
+LONGEST_SAYING: Final = 100_000
+"""Characters; more would be more parts than one message can have."""
+
+
+class Api:
+    """One extension's page. After loading, only tools and observers may come and go."""
+
+    def __init__(self, mine: Registered, house: House) -> None:
+        self._mine = mine
+        self._services = house.services
+        everybody = Everybody(mine, house)
+        self.logger = logging.getLogger(f"finclaw.extension.{mine.name}")
+        self.pipeline = _Pipeline(mine)
+        self.tools = _Tools(mine, house)
+        self.commands = _Commands(mine, everybody)
+        self.prompt = _Prompt(mine)
+        self.events = _Events(mine, house.events)
+        self.state = _State(mine, house.services)
+        self.tasks = _Tasks(mine, self.logger)
+        self.context = _Context(mine, everybody, self.logger)
+        self.visible = _Visible(mine)
+        self.cli = Cli(mine, everybody)
+        self.routes = Routes(mine)
+        self.doctor = Doctor(mine)
+
+    @property
+    def name(self) -> str:
+        return self._mine.name
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return MappingProxyType(self._mine.settings)
+
+    @property
+    def clock(self) -> Clock:
+        return self._services.clock
+
+    def database(self, migrations: Sequence[str]) -> Database:
+        self._mine.must_be_loading()
+        if self._mine.database is not None:
+            raise ExtensionError("api.database was called twice; an extension has one, keep what the first call gave")
+        if isinstance(migrations, str) or not all(isinstance(cast("object", each), str) for each in migrations):
+            raise ExtensionError("api.database takes a list of SQL texts, one for each migration")
+        self._mine.database = self._services.database(self._mine.name, tuple(migrations))
+        return self._mine.database
+
+    async def send(self, session: str, text: str, *, key: str | None = None) -> str:
+        place = place_of(session)
+        if place is None:
+            example = "agent:channel:account:chat-type:peer, such as main:telegram:bot:direct:42"
+            raise ExtensionError(
+                f"{session!r} is no session; a key looks like {example}, and context.session_key is one"
+            )
+        if not text.strip() or len(text) > LONGEST_SAYING:
+            size = f"{len(text)} characters" if text.strip() else "nothing"
+            raise ExtensionError(f"api.send was given {size} to say; give it some words, at most {LONGEST_SAYING}")
+        name = f"said:{self._mine.name}:{session}:{new_id() if key is None else key}"
+        words = replace(place.inbound(text, name), said_by=self._mine.name)
+        accepted = await self._services.accept(words, session)
+        return accepted.id
+
+    def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
+        self._mine.must_be_loading()
+        self._mine.closers.append(must_be_callable(close))
+
+
+class _Pipeline:
+    def __init__(self, mine: Registered) -> None:
+        self._mine = mine
+
+    def register(self, kind: str, fn: Callable[[Any], Awaitable[Any]], *, priority: int = 0) -> None:
+        self._mine.must_be_loading()
+        if kind not in RING_NAMES:
+            raise ExtensionError(f"there is no ring {kind!r}; the rings are {', '.join(RING_NAMES)}")
+        if not isinstance(cast("object", priority), int):
+            raise ExtensionError(f"a priority is a whole number, not {priority!r}; lower is further out")
+        name = f"{self._mine.name}.{getattr(must_be_callable(fn), '__name__', type(fn).__name__)}"
+        self._mine.layers.append((kind, Layer(name, fn, priority)))
+
+
+class _Tools:
+    def __init__(self, mine: Registered, house: House) -> None:
+        self._mine = mine
+        self._house = house
+
+    def register(self, tool: Tool, /) -> None:
+        if self._mine.stage == "closed":
+            raise ExtensionError(f"extension {self._mine.name!r} is closed and registers no more tools")
+        self._house.tools.register(tool)
+        self._mine.tools.append(tool)
+        if self._mine.stage == "loaded":  # else it is told once the whole extension has succeeded
+            self._house.events.emit(registered(self._mine, tool))
+
+    def unregister(self, name: str, /) -> bool:
+        mine = next((tool for tool in self._mine.tools if tool.spec.name == name), None)
+        if mine is None:
+            return False
+        self._mine.tools.remove(mine)
+        self._house.tools.unregister(name)
+        if self._mine.stage == "loaded":
+            self._house.events.emit(ToolUnregistered(tool=name))
+        return True
+
+
+def registered(mine: Registered, tool: Tool) -> ToolRegistered:
+    return ToolRegistered(tool=tool.spec.name, group=tool.group, source=mine.name)
+
+
+class _Commands:
+    def __init__(self, mine: Registered, everybody: Everybody) -> None:
+        self._mine = mine
+        self._everybody = everybody
+
+    def register(self, command: Command, /) -> None:
+        self._mine.must_be_loading()
+        for name in _names(command):
+            owner = self._everybody.owner(name, lambda each: (name for one in each.commands for name in _names(one)))
+            if owner is not None:
+                raise ExtensionError(f"the command name {name!r} is taken by {owner!r}; choose another name or alias")
+        self._mine.commands.append(command)
+
+
+def _names(command: Command) -> tuple[str, ...]:
+    return tuple(name.casefold() for name in (command.name, *command.aliases))
+
+
+class _Prompt:
+    def __init__(self, mine: Registered) -> None:
+        self._mine = mine
+
+    def section(self, title: str, text: str) -> None:
+        self._mine.must_be_loading()
+        self._mine.sections.append((title, text))
+
+
+class _Events:
+    def __init__(self, mine: Registered, events: EventStream) -> None:
+        self._mine = mine
+        self._events = events
+
+    def observe(self, observer: Observer, *names: str) -> Callable[[], None]:
+        if self._mine.stage == "closed":
+            raise ExtensionError(f"extension {self._mine.name!r} is closed and observes no more")
+        stop = self._events.observe(must_be_callable(observer), *names)
+        self._mine.stop_observing.append(stop)
+        return stop
+
+
+class _State:
+    def __init__(self, mine: Registered, services: Services) -> None:
+        self._mine = mine
+        self._services = services
+
+    async def get(self, session: str = "") -> Any:
+        return await self._services.recall(self._mine.name, session)
+
+    async def set(self, value: Any, session: str = "") -> None:
+        await self._services.remember(self._mine.name, session, value)
+
+
+class _Tasks:
+    def __init__(self, mine: Registered, logger: logging.Logger) -> None:
+        self._mine = mine
+        self._logger = logger
+
+    def every(self, seconds: float, fn: Callable[[], Awaitable[None]]) -> None:
+        self._mine.must_be_loading()
+        self._mine.recurring.append(Recurring(positive(seconds, "an interval"), must_be_callable(fn), self._logger))
+
+
+class _Context:
+    def __init__(self, mine: Registered, everybody: Everybody, logger: logging.Logger) -> None:
+        self._mine = mine
+        self._everybody = everybody
+        self._logger = logger
+
+    def provide(self, field: str, fn: Callable[[Context], Awaitable[Any]], *, budget: float = 1.0) -> None:
+        self._mine.must_be_loading()
+        owner = self._everybody.owner(field, lambda each: (one.field for one in each.fields))
+        if owner is not None:
+            raise ExtensionError(f"the context field {field!r} is provided by {owner!r} already; choose another name")
+        self._mine.fields.append(Provided(field, must_be_callable(fn), positive(budget, "a budget"), self._logger))
+
+
+class _Visible:
+    def __init__(self, mine: Registered) -> None:
+        self._mine = mine
+
+    def check(self, fn: Callable[[str], str | None]) -> None:
+        self._mine.must_be_loading()
+        self._mine.checks.append(Check(self._mine.name, must_be_callable(fn)))

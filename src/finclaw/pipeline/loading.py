@@ -1,0 +1,191 @@
+"""From a line in the settings to an extension: by entry point, by module, or by path. Nothing else is imported."""
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from finclaw.agent.settings import ExtensionRef
+from finclaw.errors import ConfigError
+from finclaw.kernel.extension import Extension, ExtensionApi
+from finclaw.pipeline.blame import blame, origin_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP: Final = "finclaw.extensions"
+"""The entry points that installed packages offer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An extension with what the settings say to it. `origin` is its file, `why` the reason for its place."""
+
+    name: str
+    register: Callable[[ExtensionApi], None]
+    origin: str
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    why: str = ""
+
+
+def ours(extension: Extension, why: str) -> Found:
+    """One of our own, which nobody has to find."""
+    return Found(extension.name, extension.register, origin_of(extension), why=why)
+
+
+def find(refs: Iterable[ExtensionRef | str]) -> tuple[Found, ...]:
+    """All of them are imported, in order, before the first registers. Raises ConfigError or ExtensionError."""
+    return tuple(_find(ExtensionRef(ref) if isinstance(ref, str) else ref) for ref in refs)
+
+
+def _find(ref: ExtensionRef) -> Found:
+    if ref.is_path:
+        return _from_path(ref, Path(ref.use).expanduser())
+    offered = _offered()
+    if ref.use in offered:
+        return _found(ref, ref.use, _guarded(ref.use, offered[ref.use].module, offered[ref.use].load))
+    module, _, attribute = ref.use.partition(":")
+    if not _is_there(ref.use, module):
+        raise ConfigError(_unknown(ref.use, offered))
+    loaded = _guarded(ref.use, module, lambda: importlib.import_module(module))
+    return _found(ref, module.rpartition(".")[2], _attribute(ref.use, loaded, attribute))
+
+
+# ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _offered() -> "dict[str, EntryPoint]":
+    from importlib.metadata import entry_points  # noqa: PLC0415  slow to load, and most gateways list nothing
+
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _is_there(use: str, module: str) -> bool:
+    if not all(part.isidentifier() for part in module.split(".")):
+        return False
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (Exception, SystemExit) as error:  # looking for a module runs the package it is in
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            return False  # the very module that was named, and not one that its package needs
+        raise blame(use, _file(module, error), error) from error
+
+
+def _guarded(use: str, module: str, load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except (Exception, SystemExit) as error:  # importing an extension is running a stranger's code
+        raise blame(use, _file(module, error), error) from error
+
+
+def _file(module: str, error: BaseException) -> str:
+    """Where a module lies that could not be imported: the trace knows, or the error itself."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return error.filename
+    parts = module.split(".")
+    packages = [os.path.join(os.sep, *parts[:count], "__init__.py") for count in range(1, len(parts) + 1)]
+    endings = (os.path.join(os.sep, *parts) + ".py", *packages)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each.filename for each in frames if each.filename.endswith(endings)]
+    return own[-1] if own else module
+
+
+def _attribute(use: str, module: ModuleType, attribute: str) -> object:
+    thing: object = module
+    for name in attribute.split(".") if attribute else ():
+        if not hasattr(thing, name):
+            near = _near(name, [each for each in dir(thing) if not each.startswith("_")])
+            raise ConfigError(f"agent.extensions: {use!r}: {module.__name__} has no {attribute!r}{near}")
+        thing = getattr(thing, name)
+    return thing
+
+
+def _unknown(use: str, offered: Iterable[str]) -> str:
+    names = sorted(offered)
+    there = f"installed are {', '.join(names)}" if names else "no installed package offers one"
+    how = "give an entry point's name, a module, or a path such as ./my_extension.py"
+    return f"agent.extensions: there is no extension {use!r}{_near(use, names)}; {there}; {how}"
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+# ── by path ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_path(ref: ExtensionRef, path: Path) -> Found:
+    file = path / "__init__.py" if path.is_dir() else path
+    if not file.is_file():
+        raise ConfigError(_no_file(ref.use, path))
+    # A name of its own: two files may be called alike, and none may pose as somebody else's module.
+    digest = hashlib.blake2b(os.fsencode(file.absolute()), digest_size=6).hexdigest()
+    module = f"_finclaw_extension_{digest}"
+    spec = importlib.util.spec_from_file_location(
+        module,
+        file,
+        loader=_FreshLoader(module, str(file)),
+        submodule_search_locations=[str(path)] if path.is_dir() else None,
+    )
+    try:
+        return _found(ref, path.stem, _run(cast("ModuleSpec", spec)), str(file))
+    except (Exception, SystemExit) as error:  # importing an extension is running a stranger's code
+        if isinstance(error, ConfigError):
+            raise
+        raise blame(path.stem, str(file), error) from error
+
+
+def _run(spec: ModuleSpec) -> ModuleType:
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses, pickle and relative imports look for it there
+    try:
+        cast("SourceFileLoader", spec.loader).exec_module(module)
+    except BaseException:
+        for name in [each for each in sys.modules if each == spec.name or each.startswith(spec.name + ".")]:
+            del sys.modules[name]
+        raise
+    return module
+
+
+class _FreshLoader(SourceFileLoader):
+    """Reads the source each time: an edit within the same second must count, and nothing is written beside it."""
+
+    def get_code(self, fullname: str) -> Any:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _no_file(use: str, path: Path) -> str:
+    if path.is_dir():
+        return f"agent.extensions: {use} is a directory without an __init__.py; name a file in it, or add one"
+    there = sorted(each.name for each in path.parent.glob("*.py")) if path.parent.is_dir() else []
+    near = _near(path.name, there)
+    beside = f"; beside it are {', '.join(there[:8])}" if there and not near else ""
+    return f"agent.extensions: there is no file {use}{near}{beside}; a path counts from the settings file's directory"
+
+
+# ── what was found ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> Found:
+    """A module or object with `register`, a class of such objects, or the function itself."""
+    if isinstance(thing, type) and hasattr(thing, "register"):
+        thing = _guarded(ref.use, thing.__module__, thing)
+    register: Any = getattr(thing, "register", None) or (thing if inspect.isroutine(thing) else None)
+    if not callable(register):
+        raise ConfigError(f"agent.extensions: {ref.use} has no function `register(api)`; add one, or name the object")
+    named = getattr(thing, "name", None)
+    own = named if isinstance(named, str) else name
+    return Found(
+        own, cast("Callable[[ExtensionApi], None]", register), origin or origin_of(thing) or ref.use, ref.settings
+    )

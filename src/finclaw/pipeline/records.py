@@ -1,0 +1,56 @@
+"""What a gateway tells about what it keeps, and what may be done to it from outside."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from finclaw.kernel.integrity import Finding
+from finclaw.kernel.message import Message
+from finclaw.kernel.port import Clock, Store
+from finclaw.kernel.record import Counts, Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.sessions.conversation import RecentConversations
+
+
+class Records:
+    """The part of `Gateway` that is about records. What it changes, no copy in memory outlives."""
+
+    def __init__(self, store: Store, recent: RecentConversations, clock: Clock) -> None:
+        self._store = store
+        self._recent = recent
+        self._clock = clock
+
+    async def turns(self, limit: int) -> Sequence[TurnRecord]:
+        return await self._store.turns(limit)
+
+    async def turn(self, turn_id: str) -> TurnStory | None:
+        return await self._store.turn(turn_id)
+
+    async def counts(self) -> Counts:
+        return await self._store.counts()
+
+    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        return await self._store.sessions(limit, after, containing)
+
+    async def has_session(self, key: str) -> bool:
+        page = await self._store.sessions(500, containing=key)
+        while page.after is not None and all(each.key != key for each in page.items):
+            page = await self._store.sessions(500, page.after, key)
+        return any(each.key == key for each in page.items)
+
+    async def messages(self, session: str) -> Sequence[Message]:
+        return await self._store.messages(session)
+
+    async def reset(self, session: str) -> None:
+        """As the command `/reset` does: a turn that runs there is superseded."""
+        await self._store.reset(session)
+
+    async def restore(self, session: str, messages: Sequence[Message]) -> None:
+        await self._store.restore(session, messages)
+
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+        return await self._store.repair(session, dry_run=dry_run)
+
+    async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
+        pruned = await self._store.prune(self._clock.now() - older_than, dry_run=dry_run)
+        if pruned.sessions and not dry_run:
+            self._recent.clear()  # a new session of a removed one's name counts its versions from the beginning
+        return pruned

@@ -1,0 +1,146 @@
+"""What one extension has registered, until and after all of it has succeeded."""
+
+import logging
+import math
+from argparse import ArgumentParser, Namespace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from finclaw.delivery.checks import Check
+from finclaw.errors import ExtensionError
+from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.context import Context
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.event import EventStream
+from finclaw.kernel.extension import Database, Finding, RingName
+from finclaw.kernel.middleware import Layer
+from finclaw.kernel.port import Clock, Command, Tool
+from finclaw.kernel.record import Accepted
+from finclaw.kernel.route import ExtensionRoute
+from finclaw.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Recurring:
+    seconds: float
+    run: Callable[[], Awaitable[None]]
+    logger: logging.Logger
+
+
+@dataclass(frozen=True, slots=True)
+class Provided:
+    field: str
+    fetch: Callable[[Context], Awaitable[Any]]
+    budget: float
+    logger: logging.Logger
+
+
+@dataclass(frozen=True, slots=True)
+class CliCommand:
+    extension: str
+    name: str
+    about: str
+    run: Callable[[Namespace], int]
+    arguments: Callable[[ArgumentParser], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorCheck:
+    extension: str
+    name: str
+    look: Callable[[], Finding]
+
+
+class OwnDatabase(Database, Protocol):
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Registered:
+    """`origin` is its file, `why` the reason for its place. `stage`: only while loading may it register."""
+
+    name: str
+    origin: str = ""
+    why: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    stage: Literal["loading", "loaded", "closed"] = "loading"
+    layers: list[tuple[RingName, Layer[Any, Any]]] = field(default_factory=list[tuple[RingName, Layer[Any, Any]]])
+    tools: list[Tool] = field(default_factory=list[Tool])
+    commands: list[Command] = field(default_factory=list[Command])
+    sections: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    fields: list[Provided] = field(default_factory=list[Provided])
+    checks: list[Check] = field(default_factory=list[Check])
+    recurring: list[Recurring] = field(default_factory=list[Recurring])
+    cli: list[CliCommand] = field(default_factory=list[CliCommand])
+    routes: list[ExtensionRoute] = field(default_factory=list[ExtensionRoute])
+    doctor: list[DoctorCheck] = field(default_factory=list[DoctorCheck])
+    stop_observing: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    database: OwnDatabase | None = None
+
+    def must_be_loading(self) -> None:
+        if self.stage != "loading":
+            raise ExtensionError(f"extension {self.name!r} registers too late; do this inside register(api)")
+
+
+# ── what an extension reaches the house with ────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """`accept` takes an extension's words for a session; `database` gives an extension its file, unopened."""
+
+    recall: Callable[[str, str], Awaitable[Any]]
+    remember: Callable[[str, str, Any], Awaitable[None]]
+    accept: Callable[[Inbound, str], Awaitable[Accepted]]
+    database: Callable[[str, Sequence[str]], OwnDatabase]
+    clock: Clock = field(default_factory=SystemClock)
+
+
+async def nowhere(*_: object) -> Any:
+    raise ExtensionError("no gateway runs in this process; state and messages are for what a gateway calls")
+
+
+def _no_database(extension: str, _: Sequence[str]) -> OwnDatabase:
+    raise ExtensionError(f"there is no state directory here for a database of extension {extension!r}")
+
+
+NOWHERE = Services(recall=nowhere, remember=nowhere, accept=nowhere, database=_no_database)
+"""For looking at what extensions register, without a gateway."""
+
+
+class House:
+    """What all extensions share: who came before, the tools, the events, and the services of the gateway."""
+
+    def __init__(self, events: EventStream, services: Services) -> None:
+        self.events = events
+        self.services = services
+        self.tools = ToolRegistry()
+        self.loaded: list[Registered] = []
+
+
+class Everybody:
+    """This extension and those before it, for names that only one may have."""
+
+    def __init__(self, mine: Registered, house: House) -> None:
+        self._mine = mine
+        self._house = house
+
+    def owner(self, name: str, names: Callable[[Registered], Iterable[str]]) -> str | None:
+        everybody = (*self._house.loaded, self._mine)
+        return next((each.name for each in everybody if name in names(each)), None)
+
+
+def must_be_callable(fn: Any) -> Any:
+    if not callable(fn):
+        raise ExtensionError(
+            f"a function is needed here, not {type(fn).__name__}; leave out the brackets behind its name"
+        )
+    return fn
+
+
+def positive(seconds: object, what: str) -> float:
+    if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise ExtensionError(f"{what} is a number of seconds above 0, not {seconds!r}")
+    return float(seconds)

@@ -1,0 +1,106 @@
+"""A message as the API wants it, in bytes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
+from finclaw.kernel.sendable import legal_name
+from finclaw.kernel.text import whole_characters
+
+SAID_NOTHING: Final = "[The tool failed without a word]"
+"""The API refuses an empty error."""
+
+_encode: Final = msgspec.json.Encoder().encode
+_PICTURES: Final = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
+
+
+def write_blocks(message: Message) -> bytes:
+    """Its blocks, between commas and without brackets; nothing at all when nothing in it can be sent."""
+    blocks = message.blocks
+    if len(blocks) == 1 and type(text := blocks[0]) is Text:  # nearly all of them
+        blank = not text.text or text.text.isspace()
+        return b"" if blank else b'{"type":"text","text":' + _written(text.text) + b"}"
+    theirs = tuple(_theirs(blocks) if message.role == "assistant" else _ours(blocks))
+    return _written(theirs)[1:-1]
+
+
+def _written(value: Any) -> bytes:
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_whole(value))
+
+
+def _whole(value: Any) -> Any:
+    """The same without half characters, which no request may hold."""
+    match value:
+        case str():
+            return whole_characters(value)
+        case dict():
+            return {_whole(key): _whole(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        case list() | tuple():
+            return [_whole(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value
+
+
+def _theirs(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+    """What the assistant said, thought and asked for. No message may end in thinking."""
+    end = len(blocks)
+    while end and not _counts(blocks[end - 1]):
+        end -= 1
+    for block in blocks[:end]:
+        if isinstance(block, Thinking):
+            if block.signature:  # the API refuses what it has not signed
+                yield _thinking(block)
+        elif isinstance(block, ToolCall):
+            yield _call(block)
+        elif isinstance(block, Text) and block.text.strip():
+            yield {"type": "text", "text": block.text}
+
+
+def _counts(block: Block) -> bool:
+    return isinstance(block, ToolCall) or (isinstance(block, Text) and bool(block.text.strip()))
+
+
+def _ours(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+    """Results first, as the API wants them. Words of the system are data here and gain no authority."""
+    yield from (_result(block) for block in blocks if isinstance(block, ToolResult))
+    for block in blocks:
+        if isinstance(block, Text) and block.text.strip():
+            yield {"type": "text", "text": block.text}
+        elif isinstance(block, Image):
+            yield _image(block)
+
+
+def _thinking(block: Thinking) -> dict[str, Any]:
+    if block.redacted:
+        return {"type": "redacted_thinking", "data": block.signature}
+    return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    # History keeps the name of a tool that never was; the API wants a legal one.
+    return {"type": "tool_use", "id": call.id, "name": legal_name(call.name), "input": _input(call)}
+
+
+def _input(call: ToolCall) -> msgspec.Raw:
+    try:
+        return msgspec.Raw(_written(call.args))
+    except RecursionError:  # nested so deep that it could be read but cannot be written
+        return msgspec.Raw(b"{}")
+
+
+def _result(result: ToolResult) -> dict[str, Any]:
+    written: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.content}
+    if not result.is_error:
+        return written
+    return {**written, "content": result.content if result.content.strip() else SAID_NOTHING, "is_error": True}
+
+
+def _image(image: Image) -> dict[str, Any]:
+    if image.media_type not in _PICTURES:
+        return {"type": "text", "text": f"[An image of the type {image.media_type}, which cannot be shown]"}
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}

@@ -1,0 +1,175 @@
+"""The events of one answer become chunks. What this version does not know is passed over."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from finclaw.errors import StreamCut
+from finclaw.kernel.chunk import Chunk, Done, StopReason, TextDelta, ThinkingDelta, Usage, UsageReport
+from finclaw.providers.openai.calls import CallPiece, Calls
+from finclaw.providers.openai.failure import BY_FINISH, IN_STREAM
+from finclaw.providers.wire.failure import complaint_of, failed, read_complaint
+from finclaw.providers.wire.lenient import strictly
+
+# This API knows no blocks: thinking, words and calls come as fields of one message, in this order.
+_THINKING: Final = 0
+_TEXT: Final = 1
+_FIRST_CALL: Final = 2
+
+_STOPS: Final[dict[str, StopReason]] = {
+    "content_filter": "refusal",
+    "function_call": "tool_use",
+    "length": "max_tokens",
+    "stop": "end",
+    "tool_calls": "tool_use",
+}
+
+
+class _Part(Struct):
+    text: str = ""
+
+
+class _Delta(Struct):
+    content: str | list[_Part] | None = None
+    tool_calls: list[CallPiece] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(Struct):
+    index: int | None = 0
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _PromptDetails(Struct):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class _Usage(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
+
+
+class _Event(Struct):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+_decode: Final = msgspec.json.Decoder(_Event).decode
+# A count may come as `12.0`.
+_decode_lax: Final = msgspec.json.Decoder(_Event, strict=False).decode
+
+
+class AnswerReader:
+    """Reads one event after the other. `ended` is True once the answer is whole and `Done` has been given."""
+
+    def __init__(self, name: str) -> None:
+        self.ended = False
+        self._name = name
+        self._calls = Calls(_FIRST_CALL)
+        self._usage = Usage()
+        self._finish: str | None = None
+        self._refused = False
+        self._answered = False
+
+    @property
+    def finished(self) -> bool:
+        """The model has stopped. The usage may still come, and the mark of the end; neither must."""
+        return self._finish is not None
+
+    def read(self, event_name: bytes, data: bytes) -> Sequence[Chunk]:
+        """The chunks that this event is. Raises ProviderError for an error in the stream, StreamCut for nonsense."""
+        if self.ended:
+            return ()
+        if data.startswith(b"[DONE]"):
+            return self._end()
+        if event_name == b"error":
+            raise failed(self._name, read_complaint(data), IN_STREAM)
+        try:
+            event = _decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            event = self._decode_leniently(data)
+        if event.error:
+            raise failed(self._name, complaint_of(event.error), IN_STREAM)
+        chunks: list[Chunk] = []
+        for choice in event.choices or ():
+            if not choice.index:  # we never ask for a second answer
+                self._read_choice(choice, chunks)
+        if event.usage is not None:
+            self._count(event.usage, chunks)
+        return chunks
+
+    def close(self) -> Sequence[Chunk]:
+        """Nothing more will come. Raises StreamCut unless the model had stopped."""
+        if self.ended:
+            return ()
+        if not self.finished:
+            raise StreamCut(f"{self._name}: the stream ended before the answer did")
+        return self._end()
+
+    def _decode_leniently(self, data: bytes) -> _Event:
+        try:
+            return _decode_lax(strictly(data))
+        except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError, too
+            raise StreamCut(f"{self._name} sent an event that cannot be read: {error}") from error
+
+    def _read_choice(self, choice: _Choice, chunks: list[Chunk]) -> None:
+        self._answered = True
+        delta = choice.delta
+        if delta is not None:
+            if thinking := delta.reasoning_content or delta.reasoning:
+                chunks.append(ThinkingDelta(thinking, _THINKING))
+            if content := delta.content:
+                chunks.append(TextDelta(content if isinstance(content, str) else _joined(content), _TEXT))
+            if delta.tool_calls:
+                for piece in delta.tool_calls:
+                    chunks += self._calls.feed(piece)
+            if delta.refusal:
+                self._refused = True
+                chunks.append(TextDelta(delta.refusal, _TEXT))
+        if choice.finish_reason:
+            self._stop(choice.finish_reason)
+
+    def _stop(self, reason: str) -> None:
+        if reason in BY_FINISH:
+            raise BY_FINISH[reason](f"{self._name} stopped its answer with {reason!r}")
+        self._finish = reason
+
+    def _count(self, usage: _Usage, chunks: list[Chunk]) -> None:
+        """Each report tells totals, and what the cache gave is part of its prompt."""
+        details = usage.prompt_tokens_details or _PromptDetails()
+        read = max(0, details.cached_tokens or usage.prompt_cache_hit_tokens or 0)
+        written = max(0, details.cache_write_tokens or 0)
+        told = Usage(
+            input=max(0, (usage.prompt_tokens or 0) - read - written),
+            output=max(0, usage.completion_tokens or 0),
+            cache_read=read,
+            cache_write=written,
+        )
+        if told != self._usage:  # some servers count along in every event
+            self._usage = told
+            chunks.append(UsageReport(told))
+
+    def _end(self) -> list[Chunk]:
+        if not self._answered:
+            raise StreamCut(f"{self._name}: the stream ended without an answer")
+        stop = _STOPS.get(self._finish or "", "end")
+        chunks = self._calls.close(whole=stop in ("end", "tool_use"))
+        if self._refused and stop == "end":
+            stop = "refusal"
+        if stop in ("end", "tool_use"):  # servers mix these two up
+            stop = "tool_use" if self._calls else "end"
+        self.ended = True
+        return [*chunks, Done(stop)]
+
+
+def _joined(parts: list[_Part]) -> str:
+    return "".join(part.text for part in parts)

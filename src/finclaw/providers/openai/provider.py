@@ -1,0 +1,125 @@
+"""The provider itself: a request goes out as joined bytes, the answer comes back event by event."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from finclaw.errors import BadRequest, ProviderError, ProviderTimeout, StreamCut
+from finclaw.kernel.chunk import Chunk, ModelRequest
+from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.port import Clock
+from finclaw.kernel.secret import Secret
+from finclaw.providers.openai.answer import AnswerReader
+from finclaw.providers.openai.failure import IN_STREAM, KINDS
+from finclaw.providers.openai.request import OutputLimit, RequestWriter
+from finclaw.providers.wire.failure import failed, read_complaint
+from finclaw.providers.wire.sse import EventReader
+
+if TYPE_CHECKING:
+    from finclaw.providers.wire.line import Line
+    from finclaw.providers.wire.reply import Reply
+
+API: Final = "https://api.openai.com/v1"
+AFTER_FINISH_SECONDS: Final = 5.0
+"""How long a model that has stopped is waited for to tell its usage."""
+LONGEST_PAGE: Final = 65_536
+
+_NO_STREAM: Final = ("application/json", "text/html")
+
+
+class OpenAIProvider:
+    """The Provider port, for OpenAI and every server that speaks as it does; a local one needs no key.
+
+    `first_byte` bounds, in seconds, the wait until an answer begins, `idle` each silence in it. `kept_bytes` bounds
+    the memory for messages that were sent before and may be sent again. `output_limit` names the field in which the
+    server wants to be told how long an answer may get; unless it is given, only OpenAI gets the newer one.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        key: Secret | None,
+        *,
+        name: str = "openai",
+        clock: Clock | None = None,
+        output_limit: OutputLimit | None = None,
+        first_byte: float = 120.0,
+        idle: float = 60.0,
+        kept_bytes: int = 32_000_000,
+    ) -> None:
+        self._url = base_url.rstrip("/") + "/chat/completions"
+        self._key = key
+        self._clock = clock or SystemClock()
+        self._name = name
+        self._first_byte = first_byte
+        self._idle = idle
+        self._requests = RequestWriter(kept_bytes, output_limit or _limit_of(base_url))
+        self._open: Line | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        reply = await self._line().post(self._requests.write(request), first_byte=self._first_byte, idle=self._idle)
+        try:
+            if reply.content_type in _NO_STREAM:
+                raise await self._no_stream(reply)
+            events, answer = EventReader(), AnswerReader(self._name)
+            end_by: float | None = None
+            while not answer.ended and (data := await _read(reply, end_by)):
+                for name, payload in events.feed(data):
+                    for chunk in answer.read(name, payload):
+                        yield chunk
+                if answer.finished and end_by is None:
+                    end_by = asyncio.get_running_loop().time() + AFTER_FINISH_SECONDS
+            if answer.ended:
+                await reply.read_out()
+            for chunk in answer.close():
+                yield chunk
+        finally:
+            reply.release()
+
+    def evict(self) -> None:
+        """Forget every kept byte; the next requests are written anew."""
+        self._requests.evict()
+
+    async def close(self) -> None:
+        if self._open is not None:
+            await self._open.close()
+            self._open = None
+
+    def _line(self) -> "Line":
+        if self._open is None:
+            # The HTTP client costs a fifth of a second to import: only whoever speaks pays it.
+            from finclaw.providers.wire.line import Line  # noqa: PLC0415
+
+            headers = {"authorization": f"Bearer {self._key.reveal()}"} if self._key else {}
+            self._open = Line(self._url, headers, name=self._name, kinds=KINDS, clock=self._clock)
+        return self._open
+
+    async def _no_stream(self, reply: "Reply") -> ProviderError:
+        """Some gateways send an error with the status of a success; a wrong address may answer with a page."""
+        said = b""
+        while len(said) < LONGEST_PAGE and (data := await reply.read()):
+            said += data
+        complaint = read_complaint(said)
+        if any(word is not None for word in (complaint.type, complaint.code, complaint.message)):
+            return failed(self._name, complaint, IN_STREAM)
+        return BadRequest(f"{self._name} answered with {reply.content_type} instead of a stream; check its base_url")
+
+
+def _limit_of(base_url: str) -> OutputLimit:
+    return "max_completion_tokens" if urlsplit(base_url).hostname == "api.openai.com" else "max_tokens"
+
+
+async def _read(reply: "Reply", end_by: float | None) -> bytes:
+    """The next bytes. Once the model has stopped they need not come: the answer is whole without them."""
+    if end_by is None:
+        return await reply.read()
+    try:
+        async with asyncio.timeout_at(end_by):
+            return await reply.read()
+    except (StreamCut, ProviderTimeout, TimeoutError):
+        return b""

@@ -1,0 +1,131 @@
+"""Requests as bytes. A message is written once and kept; a request is the kept bytes, joined."""
+
+from base64 import b64encode
+from typing import Any, Final, Literal
+
+import msgspec
+
+from finclaw.kernel.chunk import ModelRequest, ToolSpec
+from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
+from finclaw.kernel.sendable import legal_name
+from finclaw.providers.openai.kept import KeptMessages
+
+OutputLimit = Literal["max_tokens", "max_completion_tokens"]
+"""OpenAI's newer models refuse the first; most compatible servers know no other."""
+
+FAILED: Final = "[this tool call failed] "
+"""Before the content of a result that is an error: this API has no flag for it."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class RequestWriter:
+    def __init__(self, kept_bytes: int, output_limit: OutputLimit) -> None:
+        self._messages: Final = KeptMessages(kept_bytes, write_message)
+        self._output_limit: Final[OutputLimit] = output_limit
+        self._head_of: tuple[object, ...] = ()
+        self._head = b""
+
+    def write(self, request: ModelRequest) -> bytes:
+        written = self._messages.written(request.messages)
+        if not request.system:
+            _cut_first_comma(written)
+        return b"".join((self._opening(request), *written, b"]}"))
+
+    def evict(self) -> None:
+        self._messages.evict()
+
+    def _opening(self, request: ModelRequest) -> bytes:
+        """All that stands before the history. It seldom changes, so the last one is kept."""
+        key = (
+            request.model.name,
+            request.max_tokens,
+            request.temperature,
+            request.stop_sequences,
+            request.system,
+            request.tools,
+        )
+        if key != self._head_of:
+            self._head_of, self._head = key, _write_opening(request, self._output_limit)
+        return self._head
+
+
+def _cut_first_comma(written: list[bytes]) -> None:
+    """Every message brings its own; where no system message stands before them, the first has one too many."""
+    for place, message in enumerate(written):
+        if message:
+            written[place] = message[1:]
+            return
+
+
+def _write_opening(request: ModelRequest, output_limit: OutputLimit) -> bytes:
+    fields: dict[str, Any] = {
+        "model": request.model.name,
+        output_limit: request.max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.temperature is not None:
+        fields["temperature"] = request.temperature
+    if request.stop_sequences:
+        fields["stop"] = request.stop_sequences
+    if request.tools:
+        fields["tools"] = [_tool(spec) for spec in request.tools]
+    system = b'{"role":"system","content":' + _encode(request.system) + b"}" if request.system else b""
+    return _encode(fields)[:-1] + b',"messages":[' + system
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    function = {"name": spec.name, "description": spec.description, "parameters": spec.input_schema}
+    return {"type": "function", "function": function}
+
+
+def write_message(message: Message) -> bytes:
+    """The message as the API wants it, a comma before it; nothing at all when nothing in it can be sent."""
+    if message.role == "assistant":
+        return _assistant(message)
+    # Words of the system in the middle of history are data to this API: what they quote must not gain authority.
+    results = b"".join(_result(result) for result in message.tool_results)
+    content = _content(message.blocks)
+    return results + b',{"role":"user","content":' + _encode(content) + b"}" if content else results
+
+
+def _assistant(message: Message) -> bytes:
+    """Its words and its calls. Its thinking stays here: no server takes it back."""
+    text = _words(message.blocks)
+    calls = [_call(call) for call in message.tool_calls]
+    if calls:
+        return b',{"role":"assistant","content":%b,"tool_calls":%b}' % (_encode(text or None), _encode(calls))
+    return b',{"role":"assistant","content":' + _encode(text) + b"}" if text else b""
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    # History keeps the name of a tool that never was; the API wants a legal one.
+    function = {"name": legal_name(call.name), "arguments": _encode(call.args).decode()}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _result(result: ToolResult) -> bytes:
+    content = FAILED + result.content if result.is_error else result.content
+    return b',{"role":"tool","tool_call_id":%b,"content":%b}' % (_encode(result.call_id), _encode(content))
+
+
+def _content(blocks: tuple[Block, ...]) -> str | list[dict[str, Any]]:
+    """Plain text wherever it is enough: not every server takes a list."""
+    if not any(isinstance(block, Image) for block in blocks):
+        return _words(blocks)
+    return [part for block in blocks if (part := _part(block)) is not None]
+
+
+def _words(blocks: tuple[Block, ...]) -> str:
+    return "\n\n".join(block.text for block in blocks if isinstance(block, Text) and block.text.strip())
+
+
+def _part(block: Block) -> dict[str, Any] | None:
+    match block:
+        case Text(text):
+            return {"type": "text", "text": text} if text.strip() else None
+        case Image(media_type, data):
+            return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{b64encode(data).decode()}"}}
+        case _:
+            return None

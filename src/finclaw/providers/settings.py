@@ -1,0 +1,129 @@
+"""The providers' piece of the configuration: who is asked, where, with which key; and what is known of a model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Annotated, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+
+from finclaw.errors import ConfigError
+from finclaw.kernel.chunk import Vocabulary
+from finclaw.kernel.secret import Secret
+
+Kind = Literal["anthropic", "openai", "offline"]
+Tokens = Annotated[int, Meta(ge=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """Somebody who answers. What is left out of `anthropic`, `openai` or `ollama` is as everybody has it."""
+
+    kind: Kind | None = None
+    """The protocol it speaks; `openai` is spoken by most servers of one's own."""
+    base_url: str | None = None
+    """Where it is; for a server of the kind `openai` the part before `/chat/completions`."""
+    key: Secret | None = None
+    """What it knows you by."""
+
+    def __post_init__(self) -> None:
+        _must_be_address(self.base_url)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """What is known of a model. Whatever is left out is as in the catalog."""
+
+    window: Tokens | None = None
+    """How many tokens it holds, question and answer together."""
+    max_output: Tokens | None = None
+    """The longest answer it can give, in tokens."""
+    input_price: Decimal | None = None
+    """US dollars for a million tokens of the question. Without a price no budget can be kept."""
+    output_price: Decimal | None = None
+    """The same for the answer."""
+    cache_read_price: Decimal | None = None
+    """For what comes from the cache; a tenth of `input_price`, if left out."""
+    cache_write_price: Decimal | None = None
+    """For what goes into the cache; a quarter more than `input_price`, if left out."""
+    tools: bool | None = None
+    """Whether it can call tools."""
+    images: bool | None = None
+    """Whether it can look at pictures."""
+    thinking: bool | None = None
+    """Whether it can think before it answers."""
+    caching: bool | None = None
+    """Whether it can cache the beginning of a request."""
+    temperature: bool | None = None
+    """Whether it takes a temperature."""
+    max_completion_tokens: bool | None = None
+    """Whether it wants its output limit by this name, and not as `max_tokens`."""
+    vocabulary: Vocabulary | None = None
+    """Whose tokens come nearest to its own, for estimates."""
+    base_url: str | None = None
+    """Where this one is, if not where its provider is; the provider's key does not go there."""
+    key: Secret | None = None
+    """What it knows you by, if not by the provider's key."""
+
+    def __post_init__(self) -> None:
+        _must_be_address(self.base_url)
+        prices: dict[str, Decimal | None] = {
+            each.name: getattr(self, each.name) for each in fields(self) if each.name.endswith("_price")
+        }
+        for name, price in prices.items():
+            if price is not None and not (price.is_finite() and price >= 0):
+                raise ConfigError(f"{name} is {price}; give US dollars for a million tokens, 0 or more")
+            if price is not None and (self.input_price is None or self.output_price is None):
+                raise ConfigError(f"{name} is no price alone; declare both input_price and output_price")
+
+
+def _must_be_address(url: str | None) -> None:
+    try:
+        parts = None if url is None else urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts is not None and not (parts.scheme in ("http", "https") and parts.hostname):
+        raise ConfigError("base_url is no address; give one that begins with https:// or http://")
+
+
+class WellKnown(NamedTuple):
+    """A provider that needs no settings but its key."""
+
+    kind: Kind
+    base_url: str = ""
+    variable: str = ""
+    """Where its key is looked for. Empty: it needs none."""
+
+
+WELL_KNOWN: Final[Mapping[str, WellKnown]] = MappingProxyType(
+    {
+        "offline": WellKnown("offline"),
+        "anthropic": WellKnown("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+        "openai": WellKnown("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+        "ollama": WellKnown("openai", "http://127.0.0.1:11434/v1"),
+    }
+)
+
+
+def kind_of(name: str, providers: Mapping[str, ProviderSettings]) -> Kind | None:
+    """None: nobody said what such a provider speaks."""
+    given, known = providers.get(name), WELL_KNOWN.get(name)
+    return given.kind if given is not None and given.kind is not None else known.kind if known is not None else None
+
+
+def with_usual_keys(
+    providers: Mapping[str, ProviderSettings], environ: Mapping[str, str]
+) -> Mapping[str, ProviderSettings]:
+    """For those who were given no key, the one in the variable that everybody's tools look at.
+
+    Not for one who was moved to another address: a key goes nowhere that nobody wrote down beside it.
+    """
+    usual: dict[str, ProviderSettings] = {}
+    for name, known in WELL_KNOWN.items():
+        given = providers.get(name, ProviderSettings())
+        key = environ.get(known.variable, "") if known.variable else ""
+        if key and given.key is None and given.base_url in (None, known.base_url):
+            usual[name] = replace(given, key=Secret(key))
+    return {**providers, **usual}

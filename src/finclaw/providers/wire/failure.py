@@ -1,0 +1,146 @@
+"""What went wrong, told by status, type, code and class of exception. An error's words are for people only.
+
+Every provider brings its own table from type or code to error; the statuses mean the same everywhere.
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from finclaw.errors import (
+    AuthFailed,
+    BadRequest,
+    ContextTooLong,
+    Overloaded,
+    ProviderError,
+    ProviderTimeout,
+    QuotaExceeded,
+    RateLimited,
+    ServerFailed,
+    StreamCut,
+    Unreachable,
+)
+
+Kinds = Mapping[str, type[ProviderError]]
+"""What the types and codes of one API mean."""
+
+LONGEST_WORDS: Final = 500
+
+_BY_STATUS: Final[Mapping[int, type[ProviderError]]] = {
+    401: AuthFailed,
+    402: QuotaExceeded,
+    403: AuthFailed,
+    408: ProviderTimeout,
+    413: ContextTooLong,
+    429: RateLimited,
+    503: Overloaded,
+    504: ProviderTimeout,
+    524: ProviderTimeout,
+    529: Overloaded,
+}
+
+
+class Complaint(Struct, frozen=True):
+    """An error in a server's words. Servers disagree on what stands in a field, so anything may."""
+
+    type: Any = None
+    code: Any = None
+    message: Any = None
+
+
+class _Body(Struct):
+    error: Any = None
+    type: Any = None
+    code: Any = None
+    message: Any = None
+
+
+_decode: Final = msgspec.json.Decoder(_Body).decode
+
+
+def refused(name: str, status: int, retry_after: float | None, body: bytes, kinds: Kinds) -> ProviderError:
+    """The error behind an HTTP status. The code or type in the body, where there is one, says more than the status."""
+    complaint = read_complaint(body)
+    kind = _told(complaint, kinds) or by_status(status)
+    return _error(kind, f"{name} answered {status}", complaint, retry_after)
+
+
+def failed(name: str, complaint: Complaint, kinds: Kinds) -> ProviderError:
+    """The error behind an error in the stream, which comes when the status has long been sent as 200."""
+    kind = _told(complaint, kinds) or (by_status(complaint.code) if type(complaint.code) is int else ServerFailed)
+    return _error(kind, f"{name} stopped its answer", complaint, None)
+
+
+def lost(name: str, error: Exception, *, connected: bool) -> ProviderError:
+    """The error behind an exception of the line."""
+    if not connected:
+        return Unreachable(f"{name} cannot be reached: {error!r}")
+    if isinstance(error, TimeoutError):
+        return ProviderTimeout(f"{name} was silent for too long")
+    return StreamCut(f"{name}: the line broke off: {error!r}")
+
+
+def by_status(status: int) -> type[ProviderError]:
+    return _BY_STATUS.get(status) or (ServerFailed if status >= 500 else BadRequest)
+
+
+def read_complaint(body: bytes) -> Complaint:
+    """From `{"error": {…}}`, `{"error": "words"}` or the bare fields; empty for the page of some proxy."""
+    try:
+        read = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Complaint()
+    return complaint_of(read.error) if read.error is not None else Complaint(read.type, read.code, read.message)
+
+
+def complaint_of(error: Any) -> Complaint:
+    """From what stood under `error`, whatever it was."""
+    if isinstance(error, dict):
+        fields = cast(dict[str, Any], error)
+        return Complaint(fields.get("type"), fields.get("code"), fields.get("message"))
+    return Complaint(message=error)
+
+
+def seconds_to_wait(headers: Mapping[str, str], now: datetime) -> float | None:
+    """How long the server asks us to wait: in milliseconds, in seconds or until a date. Absurd values are kept."""
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1_000
+    told = headers.get("retry-after")
+    if (seconds := _number(told)) is not None:
+        return seconds
+    try:
+        until = parsedate_to_datetime(told or "")
+    except ValueError:
+        return None
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return max(0.0, (until - now).total_seconds())
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return max(0.0, number) if math.isfinite(number) else None
+
+
+def _told(complaint: Complaint, kinds: Kinds) -> type[ProviderError] | None:
+    """The code is the finer of the two."""
+    for word in (complaint.code, complaint.type):
+        if isinstance(word, str) and word in kinds:
+            return kinds[word]
+    return None
+
+
+def _error(kind: type[ProviderError], what: str, complaint: Complaint, retry_after: float | None) -> ProviderError:
+    words = " ".join(str(word) for word in (complaint.type, complaint.code) if word is not None)
+    message = "" if complaint.message is None else str(complaint.message)[:LONGEST_WORDS]
+    said = f"{what} {words}: {message}".rstrip(" :").replace(" :", ":")
+    if issubclass(kind, RateLimited | Overloaded):
+        return kind(said, retry_after=retry_after)
+    return kind(said)

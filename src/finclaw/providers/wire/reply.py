@@ -1,0 +1,77 @@
+"""An answer as its bytes come. One timer watches over the silence between them, however many pieces there are."""
+
+import asyncio
+from typing import Final
+
+import aiohttp
+
+from finclaw.errors import ProviderTimeout
+from finclaw.providers.wire.failure import lost
+
+LAST_BYTES_SECONDS: Final = 1.0
+"""How long the end of a response may take after its last event, before the connection is given up."""
+
+_BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
+
+
+class Reply:
+    """`begin_by` is a time of the event loop's; `idle` are seconds. Only the time in which somebody reads counts."""
+
+    def __init__(self, response: aiohttp.ClientResponse, name: str, begin_by: float, idle: float) -> None:
+        self._response = response
+        self._content = response.content
+        self._name = name
+        self._begin_by = begin_by
+        self._idle = idle
+        self._loop = asyncio.get_running_loop()
+        self._begun = False
+        self._waiting_since: float | None = None
+        self._late = False
+        # Never later than the first silence that can be too long; whoever looks too early looks again.
+        self._timer = self._loop.call_at(min(begin_by, self._loop.time() + idle), self._look)
+
+    @property
+    def content_type(self) -> str:
+        return self._response.content_type
+
+    async def read(self) -> bytes:
+        """What has come, as soon as something has; empty at the end. Raises StreamCut or ProviderTimeout."""
+        self._waiting_since = self._loop.time()
+        try:
+            data = await self._content.readany()
+        except _BROKEN as error:
+            if self._late:
+                raise ProviderTimeout(f"{self._name} was silent for too long") from None
+            raise lost(self._name, error, connected=True) from error
+        finally:
+            self._waiting_since = None
+        self._begun = True
+        return data
+
+    async def read_out(self) -> None:
+        """Nothing follows the last event but the end; once that is read, the connection can be used again."""
+        if self._content.at_eof():
+            return
+        try:
+            async with asyncio.timeout(LAST_BYTES_SECONDS):
+                while await self._content.readany():
+                    pass
+        except _BROKEN:
+            pass  # the answer is whole; only the connection is lost, and release() closes it
+
+    def release(self) -> None:
+        self._timer.cancel()
+        self._response.release()
+
+    def _look(self) -> None:
+        """Time is up, unless nobody waits just now or something came meanwhile."""
+        now = self._loop.time()
+        if self._waiting_since is None:
+            due = now + self._idle
+        else:
+            due = self._waiting_since + self._idle if self._begun else self._begin_by
+        if now < due:
+            self._timer = self._loop.call_at(due, self._look)
+        else:
+            self._late = True
+            self._response.close()  # whoever waits for a byte is woken by an error

@@ -1,0 +1,103 @@
+"""Server-sent events from bytes. Characters are never looked at, so a read may end in the middle of one."""
+
+from typing import Final
+
+from finclaw.errors import StreamCut
+
+LONGEST_EVENT: Final = 8_000_000
+"""In bytes. Far more than any answer needs, and little enough to hold for a server that never ends its event."""
+
+_MARK: Final = b"\xef\xbb\xbf"
+"""A stream may begin with the byte order mark, which is no part of it."""
+
+Event = tuple[bytes, bytes]
+"""Its name, often empty, and its data."""
+
+
+class EventReader:
+    """Bytes in as they come, whole events out. Raises StreamCut for one that is too long to be meant."""
+
+    def __init__(self, longest: int = LONGEST_EVENT) -> None:
+        self._longest = longest
+        self._waiting: list[bytes] = []
+        """The pieces of an event that has not ended."""
+        self._size = 0
+        self._last = b""
+        """The last byte fed: with the next one it may be the end of an event."""
+        self._return = False
+        """The last byte was a carriage return, and whether a line feed belongs to it is not known yet."""
+        self._start: bytes | None = b""
+        """The first bytes, as long as they may become the mark."""
+
+    def feed(self, data: bytes) -> list[Event]:
+        if self._start is not None:
+            data = self._without_mark(self._start + data)
+        if self._return or b"\r" in data:
+            data = self._plain_ends(data)
+        if b"\n\n" not in data and not (self._last == b"\n" and data.startswith(b"\n")):
+            if data:
+                self._wait_for_more(data)
+            return []
+        if self._waiting:
+            self._waiting.append(data)
+            data = b"".join(self._waiting)
+        *events, rest = data.split(b"\n\n")
+        if len(data) > self._longest:
+            events, rest = self._before_too_long(events, rest)
+        self._waiting = [rest] if rest else []
+        self._size, self._last = len(rest), rest[-1:]
+        return [read for event in events if (read := _read(event)) is not None]
+
+    def _wait_for_more(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._last = data[-1:]
+        self._size += len(data)
+        if self._size > self._longest:
+            raise StreamCut(f"an event of more than {self._longest:,} bytes was given up")
+
+    def _before_too_long(self, events: list[bytes], rest: bytes) -> tuple[list[bytes], bytes]:
+        """The events before the first that is too long; that one waits, and the next byte or none gives it up."""
+        place = next((at for at, event in enumerate(events) if len(event) > self._longest), None)
+        if place is None:
+            return events, rest
+        if place == 0:
+            raise StreamCut(f"an event of more than {self._longest:,} bytes was given up")
+        return events[:place], events[place]
+
+    def _without_mark(self, start: bytes) -> bytes:
+        if len(start) < len(_MARK) and _MARK.startswith(start):
+            self._start = start
+            return b""
+        self._start = None
+        return start.removeprefix(_MARK)
+
+    def _plain_ends(self, data: bytes) -> bytes:
+        """All three kinds of line end as line feeds. A carriage return at the end waits for what follows it."""
+        if self._return:
+            data = b"\r" + data
+        self._return = data.endswith(b"\r")
+        if self._return:
+            data = data[:-1]
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _read(event: bytes) -> Event | None:
+    """None for comments and events without any data."""
+    name, found, data = event.partition(b"\ndata: ")
+    if found:  # as Anthropic's server writes it
+        if name.startswith(b"event: ") and b"\n" not in name and b"\n" not in data:
+            return name[7:], data
+    elif event.startswith(b"data: ") and b"\n" not in event:  # and OpenAI's
+        return b"", event[6:]
+    return _read_lines(event.split(b"\n"))
+
+
+def _read_lines(lines: list[bytes]) -> Event | None:
+    name, data = b"", list[bytes]()
+    for line in lines:
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            name = value.removeprefix(b" ")
+    return (name, b"\n".join(data)) if data else None

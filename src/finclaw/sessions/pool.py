@@ -1,0 +1,138 @@
+"""How many turns of a kind run at once. A turn enters its pool after its lane and gives its seat back when it ends."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from finclaw.errors import ConfigError, SessionError
+from finclaw.kernel.envelope import PoolName
+
+DEFAULT_SIZES: Final[Mapping[PoolName, int]] = MappingProxyType({"main": 256, "cron": 8, "subagent": 8})
+
+
+class Seat:
+    """One turn's right to run: `with await pools.enter(...)`. Released twice, or too late, it does nothing."""
+
+    __slots__ = ("_pool",)
+
+    def __init__(self, pool: "_Pool") -> None:
+        self._pool = pool
+
+    def release(self) -> None:
+        self._pool.leave(self)
+
+    def __enter__(self) -> "Seat":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class _Pool:
+    """A freed seat goes straight to whoever has waited longest, so a seat is free only if nobody waits."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._taken: dict[Seat, str] = {}
+        self._waiting: OrderedDict[asyncio.Future[Seat], str] = OrderedDict()
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        return tuple(self._taken.values())
+
+    @property
+    def waiting(self) -> int:
+        return sum(1 for promise in self._waiting if not promise.done())
+
+    async def enter(self, session: str) -> Seat:
+        if len(self._taken) < self._size:
+            return self._take(session)
+        promise: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
+        self._waiting[promise] = session
+        try:
+            return await promise
+        except asyncio.CancelledError:
+            self._give_up(promise)
+            raise
+
+    def leave(self, seat: Seat) -> None:
+        """Of a seat that was given back already, or is of an older generation, there is nothing to give back."""
+        self._taken.pop(seat, None)
+        self._fill()
+
+    def reset(self) -> None:
+        """Forget who sits: those turns may go on, but no longer count."""
+        self._taken = {}
+        self._fill()
+
+    def close(self) -> None:
+        while self._waiting:
+            promise, _ = self._waiting.popitem(last=False)
+            if not promise.done():
+                promise.set_exception(_closed())
+
+    def _take(self, session: str) -> Seat:
+        seat = Seat(self)
+        self._taken[seat] = session
+        return seat
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._taken) < self._size:
+            promise, session = self._waiting.popitem(last=False)
+            if not promise.done():  # else it was cancelled, and its task has not woken up yet
+                promise.set_result(self._take(session))
+
+    def _give_up(self, promise: "asyncio.Future[Seat]") -> None:
+        """Whoever is cancelled between getting a seat and waking up has a seat to pass on."""
+        self._waiting.pop(promise, None)
+        if promise.done() and not promise.cancelled() and promise.exception() is None:
+            promise.result().release()
+
+
+class Pools:
+    """The pools of one gateway. Waiting in one is cancelled like anything else, for example by `asyncio.timeout`."""
+
+    def __init__(self, sizes: Mapping[PoolName, int] = DEFAULT_SIZES) -> None:
+        """Pools that `sizes` does not name have their default size."""
+        self._closed = False
+        self._pools = {name: _Pool(_sound(name, size)) for name, size in {**DEFAULT_SIZES, **sizes}.items()}
+
+    async def enter(self, pool: PoolName, session: str) -> Seat:
+        """Wait for a seat, first come first seated. Raises SessionError if the pools are closed, also meanwhile."""
+        if self._closed:
+            raise _closed()
+        return await self._pools[pool].enter(session)
+
+    def running(self, pool: PoolName) -> int:
+        return len(self._pools[pool].sessions)
+
+    def sessions(self, pool: PoolName) -> tuple[str, ...]:
+        """Whose turns run, those who came first first."""
+        return self._pools[pool].sessions
+
+    def waiting(self, pool: PoolName) -> int:
+        return self._pools[pool].waiting
+
+    def reset_generation(self, pool: PoolName) -> None:
+        """All seats are free at once and go to those who wait; the old ones do nothing when they are released."""
+        self._pools[pool].reset()
+
+    def close(self) -> None:
+        """Whoever waits is told, nobody enters any more, and those who run may finish."""
+        self._closed = True
+        for pool in self._pools.values():
+            pool.close()
+
+
+def _closed() -> SessionError:
+    return SessionError("the gateway is stopping and begins no more turns; try again once it has started")
+
+
+def _sound(name: str, size: int) -> int:
+    if name not in DEFAULT_SIZES:
+        raise ConfigError(f"there is no pool {name!r}; the pools are: {', '.join(DEFAULT_SIZES)}")
+    if size < 1:
+        raise ConfigError(f"pool {name!r} has size {size}, so nothing could ever run in it; give it at least 1")
+    return size

@@ -1,0 +1,41 @@
+"""For the SQL of a turn: the conversation is not in this database. What is logged is given, and given back."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import apsw
+
+from finclaw.kernel.message import Message, TurnEvent
+from finclaw.storage.jsonl.fold import folded, stays_within
+from finclaw.storage.sqlite.transcript import Folded
+
+UNCOUNTED: Final = -1
+"""How many messages a session has must be looked up in its files: they were changed otherwise than by appending."""
+
+
+class Elsewhere:
+    def begin(self, db: apsw.Connection, turn: int, first: Sequence[TurnEvent]) -> tuple[TurnEvent, ...]:
+        return tuple(first)
+
+    def append(self, db: apsw.Connection, turn: int, seq: int, events: Sequence[TurnEvent]) -> None: ...
+
+    def fold(self, db: apsw.Connection, session: int, turn: int, last: Sequence[TurnEvent]) -> Folded:
+        """All events come as the last ones; its messages are counted from 1, for they have no rows."""
+        own = folded((), "", last)
+        if not stays_within(last):
+            db.execute("UPDATE session SET messages = ? WHERE id = ?", (UNCOUNTED, session))
+        else:
+            db.execute("UPDATE session SET messages = messages + ? WHERE id = ? AND messages >= 0", (len(own), session))
+        return Folded(1, len(own), len(last))
+
+    def drop(self, db: apsw.Connection, turn: int) -> None: ...
+
+    def messages(self, db: apsw.Connection, session: int) -> tuple[Message, ...]:
+        return ()
+
+    def clear(self, db: apsw.Connection, session: int) -> None:
+        db.execute("UPDATE session SET messages = 0 WHERE id = ?", (session,))
+
+
+def counted(db: apsw.Connection, key: str, messages: int) -> None:
+    db.execute("UPDATE session SET messages = ? WHERE key = ?", (messages, key))

@@ -1,0 +1,143 @@
+"""Lines of a file that may have been torn, flipped or edited: every good record is read, every bad one is told.
+
+A line is one JSON object whose last field is the CRC-32 of the bytes before that field:
+
+    {"type":"folded","turn":"t-1","seq":4,"version":2,"crc":"5f1d3a90"}
+
+So the file stays JSON Lines, for every editor and for `jq`. A line without the field, as a person writes it, is kept
+when it can be read. A line with a wrong one is damaged and is told: whoever changes a line by hand removes its `crc`.
+"""
+
+import re
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Final, Generic, TypeVar
+from zlib import crc32
+
+from msgspec import MsgspecError, Struct
+
+from finclaw.errors import StoreFailed
+
+T = TypeVar("T")
+
+_SEAL: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
+_SEAL_LENGTH: Final = 18
+_BOM: Final = b"\xef\xbb\xbf"
+_MOST_STARTS: Final = 32
+"""How many places of a damaged line are tried as the start of a record: a bound, so that no file takes for ever."""
+
+
+class BadLine(Struct, frozen=True):
+    """Lines count from 1, as editors do; the offset is that of the line's first byte."""
+
+    line: int
+    offset: int
+    why: str
+
+
+class Lines(Struct, Generic[T], frozen=True):
+    """`ends` are the offsets behind each record. Up to `intact` nothing is wrong, and a writer may cut the file there;
+    `unended` says that the last record is good but lacks its newline, which a writer must put before it goes on.
+    """
+
+    records: tuple[T, ...]
+    ends: tuple[int, ...]
+    bad: tuple[BadLine, ...]
+    intact: int
+    unended: bool
+
+
+def write_line(json: bytes) -> bytes:
+    """The line of one record, which must be a JSON object with at least one field and no line break."""
+    if not json.endswith(b"}") or len(json) < 3 or b"\n" in json:
+        raise StoreFailed(f"a line holds one JSON object, not {json[:40]!r}; encode a record of this store")
+    body = json[:-1]
+    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+
+
+def read_lines(raw: bytes, decode: Callable[[bytes], T]) -> Lines[T]:
+    """Every record that can be read. What `decode` is given is what `write_line` was given."""
+    records: list[T] = []
+    ends: list[int] = []
+    bad: list[BadLine] = []
+    intact = end = number = 0
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        offset, end = end, min(end + len(line) + 1, len(raw))
+        try:
+            record = _read(line, decode)
+            if record is not None:
+                records.append(record)
+                ends.append(end)
+        except _Damaged as damage:
+            bad.append(BadLine(number, offset, str(damage)))
+            rescued = list(_rescue(line, decode))
+            records.extend(rescued)
+            ends.extend([end] * len(rescued))
+        if not bad:
+            intact = end
+    torn = bool(bad) and bad[-1].line == number
+    unended = bool(raw) and not torn and not raw.endswith(b"\n")
+    return Lines(tuple(records), tuple(ends), tuple(bad), intact, unended)
+
+
+class _Damaged(Exception):
+    """Why a line is no record."""
+
+
+def _read(line: bytes, decode: Callable[[bytes], T]) -> T | None:
+    """None for a line with nothing on it."""
+    text = line
+    if text[-1:] != b"}" or text[:1] != b"{":  # an editor's work: its line ends, its mark at the start of a file
+        text = line.removeprefix(_BOM).strip(b" \t\r")
+        if not text:
+            return None
+    seal = _SEAL.fullmatch(text, max(0, len(text) - _SEAL_LENGTH))
+    if seal is None:
+        return _decoded(text, decode)
+    body = text[:-_SEAL_LENGTH]
+    if crc32(body) != int(seal[1], 16):
+        raise _Damaged("its checksum is wrong: it is damaged, or was changed by hand and its crc not removed")
+    return _decoded(body + b"}", decode)
+
+
+def _decoded(json: bytes, decode: Callable[[bytes], T]) -> T:
+    try:
+        return decode(json)
+    except (MsgspecError, ValueError, RecursionError) as error:
+        raise _Damaged(_why(json, error)) from error
+
+
+def _why(json: bytes, error: Exception) -> str:
+    if b"\0" in json:
+        return "it has NUL bytes: it was never written to the end"
+    if not json.endswith(b"}"):
+        return "it was cut off"
+    return f"it cannot be read: {error}"
+
+
+def _rescue(line: bytes, decode: Callable[[bytes], T]) -> Generator[T]:
+    """The records whose checksums are right inside a damaged line: behind a lost newline, or behind a torn write.
+
+    What stands inside another object is never one: a model could have written it there, with its checksum.
+    """
+    begin = 0
+    for seal in _SEAL.finditer(line):
+        if line[seal.end() : seal.end() + 1] in (b",", b"]", b"}"):
+            continue
+        for start in _starts(line, begin, seal.start()):
+            body = line[start : seal.start()]
+            if crc32(body) == int(seal[1], 16):
+                with suppress(_Damaged):  # whole, but no record of this store
+                    yield _decoded(body + b"}", decode)
+                break
+        begin = seal.end()
+
+
+def _starts(line: bytes, begin: int, end: int) -> Generator[int]:
+    for _ in range(_MOST_STARTS):
+        begin = line.find(b'{"', begin, end)
+        if begin < 0:
+            return
+        if line[max(0, begin - 1) : begin] not in (b":", b",", b"["):
+            yield begin
+        begin += 1

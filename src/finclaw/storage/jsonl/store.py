@@ -1,0 +1,276 @@
+"""The store with its conversations in plain files; everything else, and the word on what has happened, in SQLite.
+
+A commit comes in three steps under the session's write lock: the events are on disk, the database commits, the base
+follows. Only the second decides. Whatever the third leaves undone is done when the session is next looked at.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+from msgspec.structs import replace
+
+from finclaw.errors import SessionError, StoreFailed
+from finclaw.kernel.event import Emit
+from finclaw.kernel.integrity import Finding
+from finclaw.kernel.message import Append, Message, TurnEvent
+from finclaw.kernel.port import Clock
+from finclaw.kernel.record import Accepted, Claim, Finish, Pruned, SessionPage, SessionRecord, TurnStory, Unit
+from finclaw.kernel.scope import Outcome
+from finclaw.storage.jsonl.directories import SESSIONS
+from finclaw.storage.jsonl.elsewhere import UNCOUNTED, Elsewhere, counted
+from finclaw.storage.jsonl.files import Files
+from finclaw.storage.jsonl.fold import folded
+from finclaw.storage.jsonl.hands import OpenSessions
+from finclaw.storage.jsonl.removal import Removal
+from finclaw.storage.jsonl.transcript import copied
+from finclaw.storage.sqlite import conversation, inbox, sessions
+from finclaw.storage.sqlite.codec import Ids, to_micros
+from finclaw.storage.sqlite.database import open_database
+from finclaw.storage.sqlite.store import SqliteStore, open_writer
+from finclaw.storage.sqlite.writer import Writer
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def open_jsonl_store(
+    state: Path,
+    path: Path,
+    clock: Clock,
+    emit: Emit,
+    *,
+    threaded: bool = True,
+    database: apsw.Connection | None = None,
+    files: Files | None = None,
+) -> "JsonlStore":
+    """As `open_store`; the conversations are in the state directory, the rest in the database at `path`."""
+    writer, ids = open_writer(database or open_database(path), path, threaded=threaded)
+    return JsonlStore(state / SESSIONS, writer, clock, ids, emit, threaded=threaded, files=files or Files())
+
+
+class JsonlStore(SqliteStore):
+    transcript = Elsewhere()
+
+    def __init__(
+        self, place: Path, writer: Writer, clock: Clock, ids: Ids, emit: Emit, *, threaded: bool, files: Files
+    ) -> None:
+        super().__init__(writer, clock, ids)
+        self._sessions = OpenSessions(place, clock, emit, ids, self._commit, files=files, threaded=threaded)
+        self._removal = Removal(self._sessions, self._commit, ids.database)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def claim(
+        self, accepted: Accepted, first: Sequence[TurnEvent], known_version: int | None, reserve: Decimal
+    ) -> Claim:
+        return await self._whole(self._claim(accepted, tuple(first), known_version, reserve))
+
+    async def _claim(
+        self, accepted: Accepted, first: tuple[TurnEvent, ...], known: int | None, reserve: Decimal
+    ) -> Claim:
+        turn = self._ids.turn(inbox.must_row(self._ids, accepted.id))
+        async with self._sessions.hold(accepted.session) as hands:
+            # Read before the commit: once it stands, nothing may fail any more.
+            base = None if hands.files.version == known else await hands.do(hands.files.messages)
+            logged = hands.logs.events(turn)
+            begun = () if logged else first
+            await hands.do(lambda: hands.logs.append(turn, len(logged), begun))
+            try:
+                claim = await super().claim(accepted, logged or first, known, reserve)
+            except Exception:
+                await hands.do(lambda: hands.logs.undo(turn, begun))
+                raise
+            return replace(claim, base=base)
+
+    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
+        await self._whole(self._record(claim, seq, tuple(events), then))
+
+    async def _record(self, claim: Claim, seq: int, events: tuple[TurnEvent, ...], then: Callable[[], None]) -> None:
+        async with self._sessions.hold(claim.session) as hands:
+            await super().record(claim, seq, events, _nothing)
+            await hands.do(lambda: hands.logs.append(claim.turn_id, seq, events))
+            try:
+                then()
+            except Exception:  # the events are on disk, whatever becomes of who is told
+                log.exception("what was to follow a commit failed")
+
+    async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
+        return await self._whole(self._finish(finish, then))
+
+    async def _finish(self, finish: Finish, then: Callable[[], None]) -> bool:
+        turn, last = finish.turn_id, finish.events
+        async with self._sessions.hold(finish.session) as hands:
+            logged = hands.logs.events(turn)
+            await hands.do(lambda: hands.logs.append(turn, len(logged), last, ending=True))
+            try:
+                done = await super().finish(replace(finish, events=(*logged, *last)), then)
+            except Exception:
+                await hands.do(lambda: hands.logs.undo(turn, last))
+                raise
+            if done:
+                await hands.afterwards(lambda: hands.files.fold(turn, hands.files.version + 1))
+            else:
+                await hands.afterwards(lambda: hands.logs.drop(turn))
+            return done
+
+    async def end(self, inbound_id: str, outcome: Outcome, units: Sequence[Unit], then: Callable[[], None]) -> bool:
+        return await self._whole(self._end(inbound_id, outcome, units, then))
+
+    async def _end(self, inbound_id: str, outcome: Outcome, units: Sequence[Unit], then: Callable[[], None]) -> bool:
+        done = await super().end(inbound_id, outcome, units, then)
+        begun = await self._commit(lambda db: conversation.turn_of(db, self._ids, inbound_id)) if done else None
+        if begun is not None:
+            await self._forget_log(*begun)
+        return done
+
+    async def _forget_log(self, turn: str, session: str) -> None:
+        try:
+            async with self._sessions.hold(session) as hands:
+                await hands.afterwards(lambda: hands.logs.drop(turn))
+        except SessionError as error:  # the end stands; a log of no use is recognised at the next look
+            log.warning("the log of turn %s is left for later: %s", turn, error)
+
+    async def turn(self, turn_id: str) -> TurnStory | None:
+        story = await super().turn(turn_id)
+        return None if story is None else await self._whole(self._told(story))
+
+    async def _told(self, story: TurnStory) -> TurnStory:
+        """The turn's messages are those whose lines name it, and what it began with are those of earlier turns."""
+        turn = story.record.turn_id
+        row = inbox.must_row(self._ids, turn)
+        async with self._sessions.hold(story.record.session) as hands:
+            lines = await hands.do(hands.files.lines)
+            logged = hands.logs.events(turn)
+        if story.record.ended_at is None:
+            own = tuple(line.message for line in folded((), turn, logged))
+            return replace(story, before=tuple(line.message for line in lines), messages=own, whole=True)
+        added = await self._commit(lambda db: conversation.added(db, row))
+        own = tuple(line.message for line in lines if line.turn == turn)
+        before = tuple(line.message for line in lines if (self._ids.row(line.turn) or 0) < row)
+        return replace(story, before=before if added else (), messages=own, whole=0 < len(own) == added)
+
+    # ── whole sessions ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def messages(self, session: str) -> Sequence[Message]:
+        return await self._whole(self._messages(session))
+
+    async def _messages(self, session: str) -> tuple[Message, ...]:
+        if not await self._has_files(session):
+            return ()
+        async with self._sessions.hold(session) as hands:
+            return await hands.do(hands.files.messages)
+
+    async def reset(self, session: str) -> None:
+        await self._whole(self._reset(session))
+
+    async def _reset(self, session: str) -> None:
+        if not await self._has_files(session):
+            await super().reset(session)
+            return
+        async with self._sessions.hold(session) as hands:
+            await super().reset(session)
+            await hands.afterwards(lambda: hands.files.rewrite((), hands.files.version + 1))
+
+    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        page = await super().sessions(limit, after, containing)
+        return replace(page, items=tuple([await self._counted(each) for each in page.items]))
+
+    async def _counted(self, record: SessionRecord) -> SessionRecord:
+        if record.messages != UNCOUNTED:
+            return record
+        messages = len(await self.messages(record.key))
+        await self._commit(lambda db: counted(db, record.key, messages))
+        return replace(record, messages=messages)
+
+    async def restore(self, session: str, messages: Sequence[Message]) -> None:
+        await self._whole(self._restore(session, tuple(messages)))
+
+    async def _restore(self, session: str, messages: tuple[Message, ...]) -> None:
+        if len({message.id for message in messages}) < len(messages):
+            raise SessionError("two of the messages have the same id; ids are unique in a conversation")
+        now = self._clock.now()
+        await self._commit(lambda db: conversation.begin_session(db, session, now))
+        async with self._sessions.hold(session) as hands:
+            if held := len(await hands.do(hands.files.messages)):
+                raise SessionError(f"session {session!r} has {held} messages already; choose another key, or reset it")
+            version = max(hands.files.version + 1, to_micros(now))
+            turn, events = copied(version), tuple(map(Append, messages))
+            await hands.do(lambda: hands.logs.append(turn, 0, events))
+            try:
+                await self._commit(lambda db: _restored(db, session, len(messages), now))
+            except Exception:
+                await hands.do(lambda: hands.logs.undo(turn, events))
+                raise
+            await hands.afterwards(lambda: hands.files.fold(turn, version))
+
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+        return await self._whole(self._repair(session, dry_run))
+
+    async def _repair(self, session: str, dry_run: bool) -> tuple[Finding, ...]:
+        if not await self._has_files(session):
+            return ()
+        async with self._sessions.hold(session) as hands:
+            found = await hands.do(hands.files.look)
+            if found and not dry_run:
+                await hands.do(hands.files.repair)
+                # Whoever has a copy in memory must know that it is not current any more.
+                await self._commit(lambda db: (conversation.touch(db, session), counted(db, session, UNCOUNTED)))
+                await hands.afterwards(lambda: hands.files.rewrite(hands.files.lines(), hands.files.version + 1))
+            return found
+
+    async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
+        if dry_run:
+            return await super().prune(before, dry_run=True)
+        present = await self._removal.present()
+        pruned = await super().prune(before)
+        await self._whole(self._removal.remove(present, before))
+        return pruned
+
+    async def _has_files(self, session: str) -> bool:
+        """A question about a session that is not there must not leave anything behind."""
+        row = await self._commit(lambda db: conversation.session_row(db, session))
+        return row is not None and self._sessions.directories.of(session).is_dir()
+
+    # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do all of it, also when the caller is cancelled meanwhile; the caller leaves when it is done."""
+        if self._closed:
+            work.close()
+            raise StoreFailed("the store is closed")
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.done():
+                await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # seen; the cancellation is what the caller hears
+            raise
+
+    async def close(self) -> None:
+        self._closed = True
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._sessions.close()
+        await super().close()
+
+
+def _restored(db: apsw.Connection, session: str, messages: int, now: datetime) -> None:
+    sessions.restore(db, session, (), now)
+    counted(db, session, messages)
+
+
+def _nothing() -> None:
+    """What follows a look at the epoch."""

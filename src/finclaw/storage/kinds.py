@@ -1,0 +1,49 @@
+"""Which store a state directory has. One that holds conversations of the other kind is refused, so none are hidden."""
+
+from pathlib import Path
+from typing import Literal
+
+import apsw
+
+from finclaw.errors import ConfigError
+from finclaw.kernel.event import Emit
+from finclaw.kernel.port import Clock, Store
+from finclaw.storage.jsonl.directories import SESSIONS, Directories
+from finclaw.storage.sqlite.database import DATABASE, close_quietly, explain, open_database
+from finclaw.storage.sqlite.store import open_store
+
+StoreKind = Literal["sqlite", "jsonl"]
+
+
+def open_kind(kind: StoreKind, state: Path, clock: Clock, emit: Emit, *, threaded: bool = True) -> Store:
+    """Raises ConfigError, StoreFailed or StoreCorrupt. Needs the state lock and a running loop."""
+    path = state / DATABASE
+    if kind == "sqlite":
+        if next(iter(Directories(state / SESSIONS)), None) is not None:
+            raise _other("jsonl", f"in the files of {str(state / SESSIONS)!r}", "sqlite")
+        return open_store(path, clock, threaded=threaded)
+    from finclaw.storage.jsonl.store import open_jsonl_store  # noqa: PLC0415  only who wants files loads what they need
+
+    db = open_database(path)
+    try:
+        if _has_conversations(db):
+            raise _other("sqlite", f"in {str(path)!r}", "jsonl")
+    except apsw.Error as error:
+        close_quietly(db)
+        raise explain(error, path) from error
+    except ConfigError:
+        close_quietly(db)
+        raise
+    return open_jsonl_store(state, path, clock, emit, threaded=threaded, database=db)
+
+
+def _has_conversations(db: apsw.Connection) -> bool:
+    return bool(db.execute("SELECT EXISTS (SELECT 1 FROM message) OR EXISTS (SELECT 1 FROM event)").get)
+
+
+def _other(kept: StoreKind, where: str, wanted: StoreKind) -> ConfigError:
+    return ConfigError(
+        f"storage.kind is {wanted}, but this state has conversations {where}; write `storage: {{kind: {kept}}}` again, "
+        f"or take them along: `finclaw sessions export` as {kept}, and `finclaw sessions import` as {wanted} "
+        "into another directory, chosen with --state"
+    )

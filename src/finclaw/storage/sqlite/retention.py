@@ -1,0 +1,97 @@
+"""Removing what is old, a bounded piece at a time, so that nobody who wants to write waits for long."""
+
+from typing import Final
+
+import apsw
+
+from finclaw.kernel.record import Pruned
+from finclaw.storage.sqlite.codec import events_of, units_of, write
+from finclaw.storage.sqlite.transcript import Transcript
+
+PIECE: Final = 250
+"""Inbound rows looked at in one piece."""
+MESSAGES: Final = 1_000
+"""Messages removed with their sessions in one piece; one long conversation may have more."""
+
+
+class Sweep:
+    """One walk over everything. Each method is one piece, to be repeated until it says that there is no more.
+
+    Never removed are messages without an outcome, messages with a part still to send, and the newest message of all:
+    a row number that is free again would be given to another, and with it the names that people and platforms know.
+    """
+
+    def __init__(self, before: int, transcript: Transcript, *, dry_run: bool) -> None:
+        self._before = before
+        self._transcript = transcript
+        self._dry_run = dry_run
+        self._seen = 0
+        self._session = 0
+        self._still_used: set[int] = set()
+        self._messages = 0
+        self._sessions = 0
+
+    @property
+    def total(self) -> Pruned:
+        return Pruned(messages=self._messages, sessions=self._sessions)
+
+    # ── messages with their outcome, turn and units ─────────────────────────────────────────────────────────
+
+    def messages(self, db: apsw.Connection) -> bool:
+        rows = db.execute(
+            "SELECT inbound.id, session, session.updated_at < ?1, "
+            "inbound.kind IS NOT NULL AND accepted_at < ?1 AND ended_at < ?1 "
+            "AND inbound.id < (SELECT max(id) FROM inbound) AND NOT EXISTS (SELECT 1 FROM unit "
+            "WHERE unit.id BETWEEN inbound.id << 10 AND inbound.id << 10 | 1023 "
+            "AND unit.state IN ('planned', 'sending', 'unknown')) "
+            "FROM inbound JOIN session ON session.id = session WHERE inbound.id > ?2 ORDER BY inbound.id LIMIT ?3",
+            (self._before, self._seen, PIECE),
+        ).fetchall()
+        old = [int(row) for row, _, _, is_old in rows if is_old]
+        if not self._dry_run:
+            _remove_messages(db, old)
+        self._still_used.update(int(session) for _, session, is_idle, is_old in rows if is_idle and not is_old)
+        self._messages += len(old)
+        self._seen = int(rows[-1][0]) if rows else self._seen
+        return len(rows) == PIECE
+
+    # ── sessions that nobody used since, with their conversation ────────────────────────────────────────────
+
+    def sessions(self, db: apsw.Connection) -> bool:
+        rows = db.execute(
+            # A clock that was set back may have dated a message of this very minute before them all.
+            "SELECT id, key, messages FROM session WHERE id > ?1 AND updated_at < ?2 "
+            "AND id NOT IN (SELECT session FROM inbound WHERE id > ?3) ORDER BY id LIMIT ?4",
+            (self._session, self._before, self._seen, PIECE),
+        ).fetchall()
+        room, old = MESSAGES, list[tuple[int, str]]()
+        for row, key, messages in rows:
+            if room <= 0:
+                break
+            self._session = int(row)
+            if self._session not in self._still_used:
+                old.append((self._session, str(key)))
+                room -= max(1, int(messages))
+        if not self._dry_run:
+            _remove_sessions(db, self._transcript, old)
+        self._sessions += len(old)
+        return len(rows) == PIECE or room <= 0
+
+
+def _remove_messages(db: apsw.Connection, rows: list[int]) -> None:
+    for row in rows:
+        db.execute("DELETE FROM unit_body WHERE id BETWEEN ? AND ?", units_of(row))
+        db.execute("DELETE FROM unit WHERE id BETWEEN ? AND ?", units_of(row))
+        db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(row))
+        db.execute("DELETE FROM turn WHERE id = ?", (row,))
+        db.execute("DELETE FROM outcome WHERE id = ?", (row,))
+        db.execute("DELETE FROM inbound WHERE id = ?", (row,))
+
+
+def _remove_sessions(db: apsw.Connection, transcript: Transcript, sessions: list[tuple[int, str]]) -> None:
+    for row, _ in sessions:
+        transcript.clear(db, row)
+        db.execute("DELETE FROM session WHERE id = ?", (row,))
+    # What extensions remember is not filed by session: one look through it serves them all.
+    keys = write([key for _, key in sessions])
+    db.execute("DELETE FROM state WHERE session IN (SELECT value FROM json_each(?))", (keys,))

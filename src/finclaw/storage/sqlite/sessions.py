@@ -1,0 +1,114 @@
+"""Sessions as wholes: listed, filled from a copy, mended. Each function is one all-or-nothing piece of a commit."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from finclaw.errors import SessionError
+from finclaw.kernel.integrity import Finding, mend
+from finclaw.kernel.message import Message
+from finclaw.kernel.record import SessionPage, SessionRecord
+from finclaw.kernel.text import whole_characters
+from finclaw.storage.sqlite import conversation, transcript
+from finclaw.storage.sqlite.codec import from_micros, messages_of, to_micros, write
+
+
+def page(db: apsw.Connection, limit: int, after: str | None, containing: str) -> SessionPage:
+    """By last use and row number, going back from the last one seen: whoever moves to the front disturbs nobody."""
+    used, row = _read_cursor(after)
+    found = db.execute(
+        "SELECT id, key, created_at, updated_at, messages, turns FROM session "
+        "WHERE (updated_at, id) < (?, ?) AND instr(key, ?) > 0 ORDER BY updated_at DESC, id DESC LIMIT ?",
+        (used, row, whole_characters(containing), limit + 1),
+    ).fetchall()
+    shown = found[:limit]
+    more = len(found) > limit and bool(shown)
+    return SessionPage(
+        items=tuple(_record(each) for each in shown),
+        after=_write_cursor(int(shown[-1][3]), int(shown[-1][0])) if more else None,
+    )
+
+
+def _record(row: tuple[Any, ...]) -> SessionRecord:
+    _, key, created, used, messages, turns = row
+    return SessionRecord(
+        key=str(key),
+        created_at=from_micros(int(created)),
+        updated_at=from_micros(int(used)),
+        messages=int(messages),
+        turns=int(turns),
+    )
+
+
+_LAST = (1 << 63) - 1
+
+
+def _write_cursor(used: int, row: int) -> str:
+    return f"{used:x}-{row:x}"
+
+
+def _read_cursor(after: str | None) -> tuple[int, int]:
+    if after is None:
+        return _LAST, _LAST
+    if not re.fullmatch("-?[0-9a-f]{1,15}-[0-9a-f]{1,15}", after):
+        raise SessionError("this is no place in the list of sessions; start again without one")
+    used, _, row = after.rpartition("-")
+    return int(used, 16), int(row, 16)
+
+
+def restore(db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime) -> None:
+    _add(db, messages_of(vacant(db, key, messages, now))[0], messages)
+
+
+def vacant(db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime) -> int:
+    """A session that may be filled with these messages, and of which nobody knows an older state.
+
+    Its version is one that no copy in memory can have, not even of a namesake that was removed.
+    """
+    if len({message.id for message in messages}) < len(messages):
+        raise SessionError("two of the messages have the same id; ids are unique in a conversation")
+    at = to_micros(now)
+    session, held = db.execute(
+        "INSERT INTO session (key, created_at, updated_at, epoch, version) VALUES (?1, ?2, ?2, 1, ?2) "
+        "ON CONFLICT (key) DO UPDATE SET updated_at = excluded.updated_at, epoch = epoch + 1, "
+        "version = max(version + 1, excluded.version) RETURNING id, messages",
+        (key, at),
+    ).fetchall()[0]
+    if held:
+        raise SessionError(f"session {key!r} has {held} messages already; choose another key, or reset it first")
+    if db.execute("SELECT 1 FROM inbound WHERE session = ? AND kind IS NULL", (session,)).fetchone():
+        raise SessionError(f"session {key!r} has a message that is not answered yet; try again when it is")
+    return int(session)
+
+
+def repair(db: apsw.Connection, key: str, *, dry_run: bool) -> tuple[Finding, ...]:
+    """Make the conversation whole. The epoch stays: a turn that runs meanwhile goes on.
+
+    Messages up to the first change stay in their rows, and the rest gets new ones: no row ever means another message.
+    """
+    session = conversation.session_row(db, key)
+    if session is None:
+        return ()
+    rows = db.execute("SELECT id FROM message WHERE id BETWEEN ? AND ? ORDER BY id", messages_of(session)).fetchall()
+    old = transcript.messages(db, session)
+    mended = mend(old)
+    if mended.messages != old and not dry_run:
+        same = _common(old, mended.messages)
+        db.executemany("DELETE FROM message WHERE id = ?", rows[same:])
+        _add(db, int(rows[-1][0]), mended.messages[same:])
+        db.execute("UPDATE session SET version = version + 1 WHERE id = ?", (session,))
+    return mended.findings
+
+
+def _common(old: Sequence[Message], fresh: Sequence[Message]) -> int:
+    """How many messages at the beginning are the same."""
+    pairs = enumerate(zip(old, fresh, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(old), len(fresh)))
+
+
+def _add(db: apsw.Connection, last: int, messages: Sequence[Message]) -> None:
+    rows = ((last + place, message.id, write(message)) for place, message in enumerate(messages, start=1))
+    db.executemany("INSERT INTO message (id, name, body) VALUES (?, ?, ?)", rows)

@@ -1,0 +1,134 @@
+"""Turns as they are told afterwards: the latest in short, and one with all that is left of what it did."""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import apsw
+from msgspec.structs import replace
+
+from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, TurnEvent
+from finclaw.kernel.record import TurnRecord, TurnStory
+from finclaw.storage.sqlite import inbox
+from finclaw.storage.sqlite.codec import (
+    Ids,
+    events_of,
+    from_micros,
+    messages_of,
+    read_event,
+    read_inbound,
+    read_messages,
+    read_usage,
+)
+
+_TURNS = (
+    "SELECT turn.id, key, turn.status, started_at, turn.ended_at, steps, usage, cost, inbound.body FROM turn "
+    "JOIN session ON session.id = turn.session JOIN inbound ON inbound.id = turn.id "
+)
+
+
+def turns(db: apsw.Connection, ids: Ids, limit: int) -> list[TurnRecord]:
+    return [_record(ids, row) for row in db.execute(_TURNS + "ORDER BY turn.id DESC LIMIT ?", (limit,))]
+
+
+def turn(db: apsw.Connection, ids: Ids, name: str) -> TurnStory | None:
+    """By its own id or that of a message that it answered."""
+    row = _row(db, ids, name)
+    told = None if row is None else db.execute(_TURNS + "WHERE turn.id = ?", (row,)).fetchone()
+    if row is None or told is None:
+        return None
+    message = inbox.find(db, ids, ids.inbound(row))
+    assert message is not None  # its row was joined above
+    before, own, whole = _left(db, row)
+    return TurnStory(
+        record=_record(ids, told),
+        inbound=read_inbound(str(told[-1])),
+        accepted_at=message.accepted_at,
+        outcome=message.outcome,
+        before=before,
+        messages=own,
+        whole=whole,
+    )
+
+
+def _row(db: apsw.Connection, ids: Ids, name: str) -> int | None:
+    row = ids.row(name)
+    if row is None or name == ids.turn(row):
+        return row
+    message = inbox.find(db, ids, name)  # None for what is no message's id
+    if message is None:
+        return None
+    host = message.outcome.turn_id if message.outcome else None  # a joined message was answered by another's turn
+    return row if host is None else ids.row(host)
+
+
+def _record(ids: Ids, row: tuple[Any, ...]) -> TurnRecord:
+    number, key, status, started, ended, steps, usage, cost, inbound = row
+    return TurnRecord(
+        turn_id=ids.turn(int(number)),
+        session=str(key),
+        inbound_id=ids.inbound(int(number)),
+        status=str(status),
+        started_at=from_micros(int(started)),
+        ended_at=None if ended is None else from_micros(int(ended)),
+        steps=int(steps),
+        usage=read_usage(str(usage or "{}")),
+        cost=Decimal(str(cost)),
+        opening=read_inbound(str(inbound)).text[:80],
+    )
+
+
+# ── what is left of it ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _left(db: apsw.Connection, turn: int) -> tuple[tuple[Message, ...], tuple[Message, ...], bool]:
+    """The messages before the turn, its own, and whether those are all it had."""
+    session, ended, first, last = db.execute(
+        "SELECT session, ended_at, first_message, last_message FROM turn WHERE id = ?", (turn,)
+    ).fetchall()[0]
+    lowest, highest = messages_of(int(session))
+    if ended is None:
+        log = (read_event(str(body)) for (body,) in db.execute(_LOG, events_of(turn)))
+        return _between(db, lowest, highest), _so_far(log), True
+    if first is None:  # it was superseded, or ended before such things were noted
+        return (), (), False
+    taken = _taken_again(db, turn, int(session), highest)
+    own = _between(db, int(first), min(int(last), taken))
+    whole = len(own) == int(last) - int(first) + 1 and bool(own) and own[0].role == "user"
+    return _between(db, lowest, min(int(first) - 1, taken)), own, whole
+
+
+_LOG = "SELECT body FROM event WHERE id BETWEEN ? AND ? ORDER BY id"
+
+
+def _taken_again(db: apsw.Connection, turn: int, session: int, highest: int) -> int:
+    """The last row before those of later turns: after a reset, numbers are given out again from the first."""
+    found = db.execute("SELECT min(first_message) FROM turn WHERE id > ? AND session = ?", (turn, session)).get
+    return highest if found is None else int(found) - 1
+
+
+def _between(db: apsw.Connection, first: int, last: int) -> tuple[Message, ...]:
+    rows = db.execute("SELECT body FROM message WHERE id BETWEEN ? AND ? ORDER BY id", (first, last))
+    return read_messages([str(body) for (body,) in rows])
+
+
+def _so_far(log: Iterable[TurnEvent]) -> tuple[Message, ...]:
+    """What a turn that has not ended would add if it ended now."""
+    messages: dict[str, Message] = {}  # by the id under which each was added
+    for event in log:
+        match event:
+            case Append(message) if not message.passing:
+                messages[message.id] = message
+            case Replace(target, message):
+                messages |= {added: message for added, old in messages.items() if old.id == target}
+            case Remove(target):
+                messages = {added: old for added, old in messages.items() if old.id != target}
+            case Patch(target, metadata):
+                messages |= {added: _patched(old, metadata) for added, old in messages.items() if old.id == target}
+            case _:
+                pass
+    return tuple(messages.values())
+
+
+def _patched(message: Message, metadata: Mapping[str, Any]) -> Message:
+    return replace(message, metadata={**message.metadata, **metadata})

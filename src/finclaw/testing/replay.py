@@ -1,0 +1,171 @@
+"""A recorded turn as a model and as tools: they say what they said then, and nothing is asked or run for real.
+
+recording = Recording(story, clock)
+async with build(settings, provider=recording, extensions=[*yours, recording], clock=clock) as app: ...
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+import finclaw.errors
+from finclaw.agent.model_call import stop_of, usage_of
+from finclaw.agent.running import RunningCall, RunningTurn
+from finclaw.errors import InvalidArguments, ProviderError
+from finclaw.kernel.chunk import (
+    Chunk,
+    Done,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+    ToolInputDelta,
+    ToolUseEnd,
+    ToolUseStart,
+    UsageReport,
+)
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolFailure, ToolResult
+from finclaw.kernel.record import TurnStory
+from finclaw.kernel.scope import Outcome, ToolCallContext
+from finclaw.testing.clock import FakeClock
+from finclaw.tools.arguments import ArgumentCheck
+from finclaw.tools.loop import without_warning
+
+_INNERMOST: Final = 1 << 62
+
+NOT_RECORDED: Final = "NotRecorded"
+
+
+class Recording:
+    """The Provider port and an Extension in one. `given` are the arguments with which each call reached its tool."""
+
+    name = "finclaw-replay"
+
+    def __init__(self, story: TurnStory, clock: FakeClock) -> None:
+        self._clock = clock
+        self._outcome = story.outcome
+        self._answers = iter([message for message in story.messages if message.source.kind == "assistant"])
+        told = (message for message in story.messages if message.source.kind == "tool")
+        self._results = {result.call_id: result for message in told for result in message.tool_results}
+        self._arguments = ArgumentCheck()
+        self.given: dict[str, dict[str, Any]] = {}
+
+    # ── the model ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        answer = next(self._answers, None)
+        if answer is None:
+            await self._end_as_then()
+            return
+        for chunk in spoken(answer):
+            yield chunk
+        # Layers that look at the time see what they saw; timers, which may have been still, do not notice.
+        self._clock.jump(answer.created_at - self._clock.now())
+        yield Done(stop_of(answer))
+
+    async def close(self) -> None:
+        pass
+
+    async def _end_as_then(self) -> None:
+        """The model gave no more answers: it failed, or time ran out while it was asked. Else this is something new."""
+        if ran_out_of_time(self._outcome):
+            await asyncio.Event().wait()  # until it does again
+        raise _failure(self._outcome) or ProviderError("the record has no further answer of the model")
+
+    # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def register(self, api: ExtensionApi) -> None:
+        api.pipeline.register("tool_call", self.answer, priority=_INNERMOST)
+
+    async def answer(self, ctx: ToolCallContext) -> ToolResult:
+        """In the core's place, behind every layer: what it says here counts as the core's own word."""
+        call = RunningCall.of(ctx)
+        self.given[call.call_id] = dict(call.args)
+        if call.tool_name not in RunningTurn.of(call.turn).offered:
+            return await ctx.next()  # the core knows no such tool either, and says so
+        call.word = self._misuse(call) or await self._result(call)
+        return call.word
+
+    async def _result(self, call: RunningCall) -> ToolResult:
+        recorded = self._results.get(call.call_id)
+        if recorded is None:
+            return _failed(call, NOT_RECORDED, f"the record has no result for this call of {call.tool_name}")
+        await self._clock.sleep(recorded.ms / 1000)
+        said = without_warning(call.tool_name, recorded.content)  # the guard warns again by itself
+        return replace(recorded, content=said)
+
+    def _misuse(self, call: RunningCall) -> ToolResult | None:
+        """The tool may want other arguments than it did then."""
+        spec = next((spec for spec in call.step.tool_catalog if spec.name == call.tool_name), None)
+        try:
+            if spec is not None:
+                self._arguments.check(spec, call.args)
+        except InvalidArguments as error:
+            return _failed(call, type(error).__name__, str(error))
+        return None
+
+
+def _failed(call: RunningCall, name: str, words: str) -> ToolResult:
+    return ToolResult(call.call_id, call.tool_name, words, status="error", error=ToolFailure(name, words))
+
+
+def ran_out_of_time(outcome: Outcome | None) -> bool:
+    """By the road's deadline, or because the watchdog saw nothing of it for too long."""
+    return outcome is not None and outcome.reason.startswith(("timeout after ", "no sign of life "))
+
+
+def _failure(outcome: Outcome | None) -> ProviderError | None:
+    """The model's failure, made again from the words in which it was recorded."""
+    name, _, words = outcome.reason.partition(": ") if outcome else ("", "", "")
+    kind: object = getattr(finclaw.errors, name, None)
+    return kind(words) if isinstance(kind, type) and issubclass(kind, ProviderError) else None
+
+
+# ── an answer, piece by piece ───────────────────────────────────────────────────────────────────────────────
+
+
+def spoken(answer: Message) -> Iterator[Chunk]:
+    """A recorded answer as it came, all but its end: the model's own words, in their own pieces."""
+    lengths = iter(msgspec.convert(answer.metadata.get("chunks", ()), tuple[int, ...]))
+    for index, block in enumerate(own_blocks(answer)):
+        match block:
+            case Text(text):
+                yield from (TextDelta(piece, index) for piece in _pieces(text, lengths))
+            case Thinking(text, signature, redacted):
+                yield ThinkingDelta(text, index, signature, redacted)
+            case ToolCall():
+                yield from _called(block, index)
+            case Image() | ToolResult():
+                pass  # no model says one
+    yield UsageReport(usage_of(answer))
+
+
+def own_blocks(answer: Message) -> Iterator[Block]:
+    """What the model itself wrote, where the person saw something else."""
+    own: str | int | None = answer.metadata.get("model_text")
+    for block in answer.blocks:
+        if own is None or not isinstance(block, Text):
+            yield block
+        else:
+            yield Text(block.text[:own] if isinstance(own, int) else own)
+
+
+def _pieces(text: str, lengths: Iterator[int]) -> Iterator[str]:
+    """The text in pieces of these lengths; what they leave over is one more piece."""
+    while text:
+        length = next(lengths, len(text))
+        yield text[:length]
+        text = text[length:]
+
+
+def _called(call: ToolCall, index: int) -> Iterator[Chunk]:
+    """A call that could not be read is not ended, so that it cannot be read again."""
+    yield ToolUseStart(call.id, call.name, index)
+    if call.bad_args is not None:
+        yield ToolInputDelta(call.bad_args, index)
+        return
+    yield ToolInputDelta(msgspec.json.encode(call.args).decode(), index)
+    yield ToolUseEnd(index)

@@ -1,0 +1,131 @@
+"""Finds a model that goes in circles: the same call with the same result, counted in one history per turn.
+
+Each call has a count of its own, so it does not matter what is called in between: A B A B A is three times A. Five
+quotes for five tickers are five calls, and a poll whose result changes begins anew with every change. Results are
+hashed, never kept.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, Literal
+
+WARN_AT: Final = 3
+REFUSE_AT: Final = 5
+END_AT: Final = 8
+
+LoopAction = Literal["run", "warn", "refuse", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopVerdict:
+    """`repeats` counts this call too. `words` are for the model: behind the result, or in its place."""
+
+    action: LoopAction
+    repeats: int
+    words: str = ""
+
+    @property
+    def runs(self) -> bool:
+        return self.action in ("run", "warn")
+
+    def warned(self, result_text: str) -> str:
+        """The result of a call that ran, with the warning behind it if there is one."""
+        return f"{result_text}\n\n{self.words}" if self.action == "warn" else result_text
+
+
+@dataclass(slots=True)
+class _Repeats:
+    in_flight: int = 0
+    same: int = 0
+    """How many have ended since the result last changed, refused ones included."""
+    result: bytes | None = None
+
+
+class LoopGuard:
+    """The history of one turn. `judge` every call before it runs and `note` its result, also a refused one's."""
+
+    def __init__(self) -> None:
+        self._history: defaultdict[bytes, _Repeats] = defaultdict(_Repeats)
+
+    @classmethod
+    def from_history(cls, calls: Iterable[tuple[str, Mapping[str, Any], str]]) -> "LoopGuard":
+        """As a crash left it: name, arguments and result text of each call that has a result, in the log's order."""
+        guard = cls()
+        for name, args, result_text in calls:
+            guard.note(name, args, result_text)
+        return guard
+
+    def judge(self, name: str, args: Mapping[str, Any]) -> LoopVerdict:
+        """Counts the launch itself: a model may ask for one thing eight times at once, before any result is known."""
+        repeats = self._history[_digest(name, _canonical(args))]
+        repeats.in_flight += 1
+        return _verdict(name, repeats.same + repeats.in_flight)
+
+    def note(self, name: str, args: Mapping[str, Any], result_text: str) -> None:
+        """A warning behind the result is not part of it, and a refusal is one more repeat that brought nothing new."""
+        repeats = self._history[_digest(name, _canonical(args))]
+        repeats.in_flight = max(0, repeats.in_flight - 1)
+        if result_text.startswith(_refusal(name)):
+            repeats.same += 1
+            return
+        result = _digest(without_warning(name, result_text))
+        repeats.same = repeats.same + 1 if repeats.result in (None, result) else 1
+        repeats.result = result
+
+
+def _verdict(name: str, repeats: int) -> LoopVerdict:
+    if repeats < WARN_AT:
+        return LoopVerdict("run", repeats)
+    if repeats < REFUSE_AT:
+        return LoopVerdict("warn", repeats, _warning(name, repeats))
+    again = f"{_refusal(name)} {repeats} times with the same arguments, and nothing new has come of it."
+    if repeats < END_AT:
+        return LoopVerdict("refuse", repeats, f"{again} {_INSTEAD}")
+    return LoopVerdict("end", repeats, f"{again} This turn ends here.")
+
+
+_INSTEAD: Final = "Do not ask for it again: answer with what you have, or change the arguments."
+
+
+def _warning(name: str, repeats: int) -> str:
+    times = f"{_shown(name)} was called {repeats} times with the same arguments"
+    return f"[Loop guard: {times}, and until this call nothing new had come of it. {_INSTEAD}]"
+
+
+def _refusal(name: str) -> str:
+    """How every refusal begins. A tool whose own result begins so can only be refused the sooner."""
+    return f"[Loop guard] Not run: {_shown(name)} was asked for"
+
+
+def without_warning(name: str, result_text: str) -> str:
+    for repeats in range(WARN_AT, REFUSE_AT):
+        result_text = result_text.removesuffix(f"\n\n{_warning(name, repeats)}")
+    return result_text
+
+
+def _shown(name: str) -> str:
+    """The model wrote the name, and it may be no tool's: what the result guard would change is left out at once."""
+    return "".join(character for character in name if character.isprintable())[:64]
+
+
+def _canonical(args: Mapping[str, Any]) -> str:
+    """Key order does not matter, and 1 is 1.0: JSON has one kind of number. Whether a tool tells them apart, its
+    result says.
+    """
+    try:
+        plain = json.loads(json.dumps(args, default=repr), parse_float=_number)
+        return json.dumps(plain, sort_keys=True)
+    except (RecursionError, TypeError, ValueError):  # nested a thousand deep, or a layer's idea of arguments
+        return "what cannot be compared is taken for equal"
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _digest(*parts: str) -> bytes:
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()

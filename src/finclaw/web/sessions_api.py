@@ -1,0 +1,163 @@
+"""The routes for sessions and their conversations. A key in a path is percent-encoded as a whole, its own `%` too."""
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from finclaw.errors import SessionError
+from finclaw.kernel.conversation_file import read_conversation, write_conversation
+from finclaw.kernel.message import Message
+from finclaw.kernel.port import Gateway
+from finclaw.kernel.retention import DEDUPE_DAYS
+from finclaw.web.api import Route
+from finclaw.web.errors import ApiError, too_large
+from finclaw.web.principal import Principal
+from finclaw.web.respond import json_response
+from finclaw.web.sessions_view import (
+    ForkBody,
+    Key,
+    MessagesView,
+    PruneBody,
+    PrunedView,
+    RepairBody,
+    RepairView,
+    SessionView,
+)
+
+LARGEST_FILE: Final = 64 * 1_048_576
+"""Bytes of one conversation to import."""
+
+T = TypeVar("T")
+
+
+class SessionsApi:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def get_sessions(self, request: web.Request, _: Principal) -> web.Response:
+        limit, after = _limit(request, 50), request.query.get("after")
+        try:
+            page = await self._gateway.sessions(limit, after, request.query.get("containing", ""))
+        except SessionError as error:
+            raise _told(error, 400) from error
+        return json_response(page)
+
+    async def get_messages(self, request: web.Request, _: Principal) -> web.Response:
+        key, limit, after = await self._known(request), _limit(request, 100), request.query.get("after")
+        messages = await self._gateway.messages(key)
+        first = 0 if after is None else _place_after(messages, after)
+        shown = messages[first : first + limit]
+        more = first + limit < len(messages)
+        return json_response(MessagesView(key, shown, shown[-1].id if more else None))
+
+    async def get_export(self, request: web.Request, _: Principal) -> web.Response:
+        key = await self._known(request)
+        content = write_conversation(key, await self._gateway.messages(key))
+        return web.Response(body=content, content_type="application/x-ndjson")
+
+    async def post_import(self, request: web.Request, _: Principal) -> web.Response:
+        content = await _file(request)
+        try:
+            messages = read_conversation(content)[1]
+        except SessionError as error:
+            raise _told(error, 400) from error
+        return await self._restore(_new_key(request.match_info["key"]), messages)
+
+    async def post_fork(self, request: web.Request, _: Principal) -> web.Response:
+        body = await _body(request, ForkBody)
+        return await self._restore(body.into, await self._gateway.messages(await self._known(request)))
+
+    async def _restore(self, key: str, messages: Sequence[Message]) -> web.Response:
+        try:
+            await self._gateway.restore(key, messages)
+        except SessionError as error:
+            raise _told(error, 409) from error
+        return json_response(SessionView(key, len(messages)), status=201)
+
+    async def post_reset(self, request: web.Request, _: Principal) -> web.Response:
+        key = await self._known(request)
+        await self._gateway.reset(key)
+        return json_response(SessionView(key, 0))
+
+    async def post_repair(self, request: web.Request, _: Principal) -> web.Response:
+        body, key = await _body(request, RepairBody), await self._known(request)
+        findings = await self._gateway.repair(key, dry_run=body.dry_run)
+        return json_response(RepairView(key, findings, body.dry_run))
+
+    async def post_prune(self, request: web.Request, _: Principal) -> web.Response:
+        body = await _body(request, PruneBody)
+        days = max(body.older_than_days, DEDUPE_DAYS)
+        pruned = await self._gateway.prune(timedelta(days=days), dry_run=body.dry_run)
+        return json_response(
+            PrunedView(messages=pruned.messages, sessions=pruned.sessions, older_than_days=days, dry_run=body.dry_run)
+        )
+
+    async def _known(self, request: web.Request) -> str:
+        key = request.match_info["key"]
+        if not await self._gateway.has_session(key):
+            raise ApiError(404, "no_such_session", "there is no such session; GET /api/v1/sessions lists them")
+        return key
+
+    def routes(self) -> tuple[Route, ...]:
+        session = "/api/v1/sessions/{key}"
+        return (
+            Route("GET", "/api/v1/sessions", "sessions", self.get_sessions),
+            Route("GET", f"{session}/messages", "sessions", self.get_messages),
+            Route("GET", f"{session}/export", "sessions", self.get_export),
+            Route("POST", f"{session}/import", "sessions", self.post_import),
+            Route("POST", f"{session}/fork", "sessions", self.post_fork),
+            Route("POST", f"{session}/reset", "sessions", self.post_reset),
+            Route("POST", f"{session}/repair", "sessions", self.post_repair),
+            Route("POST", "/api/v1/prune", "sessions", self.post_prune),
+        )
+
+
+def _limit(request: web.Request, default: int) -> int:
+    text = request.query.get("limit", str(default))
+    if not re.fullmatch("[1-9][0-9]{0,2}", text) or int(text) > 500:
+        raise ApiError(400, "bad_request", "limit must be a whole number from 1 to 500")
+    return int(text)
+
+
+def _place_after(messages: Sequence[Message], after: str) -> int:
+    for place, message in enumerate(messages):
+        if message.id == after:
+            return place + 1
+    raise ApiError(400, "bad_request", "after names no message of this session; it may have been reset meanwhile")
+
+
+def _new_key(text: str) -> str:
+    try:
+        return msgspec.convert(text, Key)
+    except msgspec.ValidationError as error:
+        raise ApiError(400, "bad_request", "a session's key is made of 1 to 4000 visible ASCII characters") from error
+
+
+async def _file(request: web.Request) -> bytes:
+    """Longer than other requests may be, since it is a whole conversation."""
+    content = bytearray()
+    async for chunk in request.content.iter_any():
+        content += chunk
+        if len(content) > LARGEST_FILE:
+            raise too_large(LARGEST_FILE)
+    return bytes(content)
+
+
+async def _body(request: web.Request, kind: type[T]) -> T:
+    if request.content_type != "application/json":
+        raise ApiError(415, "not_json", "send JSON, with the header `Content-Type: application/json`")
+    try:
+        return msgspec.json.decode(await request.read(), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # its message names the field
+        raise ApiError(400, "bad_request", f"the body does not fit: {error}") from error
+
+
+def _told(error: SessionError, status: int) -> Exception:
+    """A plain SessionError is about what was asked for and tells what to do; the others are about the disk."""
+    if type(error) is not SessionError:
+        return error
+    return ApiError(status, "refused" if status == 409 else "bad_request", str(error))

@@ -1,0 +1,53 @@
+"""What the routes for sessions take and give; the command line reads the same shapes."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from finclaw.kernel.integrity import Finding
+from finclaw.kernel.message import Message
+
+Key = Annotated[str, Meta(pattern=r"\A[!-~]{1,4000}\Z")]
+"""As sessions are named: whatever is not ASCII, or means something in a key, is percent-encoded."""
+
+
+class ForkBody(Struct, frozen=True, forbid_unknown_fields=True):
+    into: Key
+
+
+class RepairBody(Struct, frozen=True, forbid_unknown_fields=True):
+    dry_run: bool = False
+
+
+class PruneBody(Struct, frozen=True, forbid_unknown_fields=True):
+    older_than_days: Annotated[int, Meta(ge=1, le=100_000)]
+    dry_run: bool = False
+
+
+class MessagesView(Struct, frozen=True):
+    session: str
+    items: Sequence[Message]
+    after: str | None
+
+
+class SessionView(Struct, frozen=True):
+    """A session after it was changed."""
+
+    session: str
+    messages: int
+
+
+class RepairView(Struct, frozen=True):
+    session: str
+    findings: Sequence[Finding]
+    dry_run: bool
+
+
+class PrunedView(Struct, frozen=True, kw_only=True):
+    """`older_than_days` is what counted, which may be more than what was asked for."""
+
+    messages: int
+    sessions: int
+    older_than_days: int
+    dry_run: bool

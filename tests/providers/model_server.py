@@ -1,0 +1,81 @@
+"""A server on this machine that answers as a test wants, and the provider that asks it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+
+from finclaw.kernel.chunk import Chunk, Model, ModelRequest
+from finclaw.kernel.message import Message, Source, Text
+from finclaw.kernel.secret import Secret
+from finclaw.providers.anthropic import AnthropicProvider
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+ASKED = ModelRequest(
+    model=Model("anthropic", "claude"),
+    system="Be brief.",
+    messages=(Message("1", "user", (Text("삼성전자?"),), Source("user"), datetime(2026, 1, 1, tzinfo=UTC)),),
+)
+
+
+def streams(
+    pieces: Sequence[bytes], *, cut: bool = False, hold: asyncio.Event | None = None, pause: float = 0.0
+) -> Answer:
+    """The pieces, each in a write of its own; then the end, or a line that is cut or held open."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+            await asyncio.sleep(pause)
+        if hold is not None:
+            await hold.wait()
+        if cut and request.transport is not None:
+            request.transport.close()
+        return response
+
+    return answer
+
+
+def refuses(status: int, body: str, **headers: str) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, text=body, headers=headers)
+
+    return answer
+
+
+@asynccontextmanager
+async def serving(answer: Answer) -> AsyncGenerator[str]:
+    """The address of a server that gives this answer to whoever posts anything."""
+    app = web.Application(client_max_size=100_000_000)
+    app.router.add_post("/{path:.*}", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def provider(answer: Answer, **options: Any) -> AsyncGenerator[AnthropicProvider]:
+    async with serving(answer) as url:
+        client = AnthropicProvider(f"{url}/", Secret("key-1"), **options)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+async def chunks(answer: Answer, asked: ModelRequest = ASKED, **options: Any) -> list[Chunk]:
+    async with provider(answer, **options) as client:
+        return [chunk async for chunk in client.stream(asked)]

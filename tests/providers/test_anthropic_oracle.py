@@ -1,0 +1,207 @@
+"""The vendor's own client as the oracle: it and ours read every stream alike, and it takes what we write."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final, cast
+
+import anthropic
+import httpx2
+import msgspec
+import pytest
+from anthropic.types import Message as TheirMessage
+from anthropic.types.message_create_params import MessageCreateParamsStreaming
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from tests.providers.anthropic_streams import RECORDED, begin, block, call, delta, end, event, say, stop, why
+from tests.providers.anthropic_streams import given as input_of
+from tests.providers.reading import Read, read
+
+from finclaw.kernel.chunk import Model, ModelRequest, StopReason, ToolSpec, Usage
+from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
+from finclaw.providers.anthropic.request import RequestWriter
+
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_STOPS: Final[dict[str, StopReason]] = {"end_turn": "end", "model_context_window_exceeded": "max_tokens"}
+
+
+# ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_by_the_sdk(stream: bytes) -> TheirMessage:
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    with anthropic.Anthropic(api_key="x", base_url="http://127.0.0.1:9", max_retries=0, http_client=http) as client:
+        asked: Any = [{"role": "user", "content": "?"}]
+        with client.messages.stream(model="claude", max_tokens=1, messages=asked) as answered:
+            return answered.get_final_message()
+
+
+def as_ours(message: TheirMessage) -> Read:
+    stop = str(message.stop_reason)
+    usage = message.usage
+    return Read(
+        tuple(found for each in message.content if (found := _block(each.to_dict())) is not None),
+        Usage(
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_input_tokens or 0,
+            usage.cache_creation_input_tokens or 0,
+        ),
+        _STOPS.get(stop, cast(StopReason, stop)),
+    )
+
+
+def _block(fields: Mapping[str, Any]) -> Block | None:
+    match fields["type"]:
+        case "text":
+            return Text(fields["text"]) if fields["text"] else None
+        case "thinking":
+            return Thinking(fields["thinking"], fields["signature"])
+        case "redacted_thinking":
+            return Thinking("", fields["data"], redacted=True)
+        case _:
+            return ToolCall(fields["id"], fields["name"], fields["input"])
+
+
+def comparable(ours: Read) -> Read:
+    """Ours never runs a call that was cut or cannot be read; the SDK shows what it could make of it."""
+    blocks = tuple(each for each in ours.blocks if not isinstance(each, ToolCall) or each.bad_args is None)
+    return Read(blocks, ours.usage, ours.stop)
+
+
+@pytest.mark.spec("A-02", "A-07", "DX-48")
+@pytest.mark.parametrize("name", [name for name in RECORDED if name != "a call cut by the limit"])
+def test_recorded_streams(name: str) -> None:
+    assert read(RECORDED[name]) == as_ours(read_by_the_sdk(RECORDED[name]))
+
+
+def test_a_cut_call_is_shown_by_the_sdk_and_unreadable_to_us() -> None:
+    cut = RECORDED["a call cut by the limit"]
+    [ours] = read(cut).blocks
+    assert ours == ToolCall("toolu_01", "market__quote", {}, bad_args='{"symbol": "00')
+    assert [each.type for each in read_by_the_sdk(cut).content] == ["tool_use"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+INPUTS = st.dictionaries(st.text(max_size=6), JSON, max_size=4)
+PIECES = st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=5)
+NOISE = st.sampled_from([event("ping"), b": keep-alive\n\n", b":\n\n", event("something_new", news=[1, {"type": "x"}])])
+
+
+@st.composite
+def blocks_of_events(draw: st.DrawFn, index: int) -> list[bytes]:
+    kind = draw(st.sampled_from(["text", "thinking", "redacted", "tool"]))
+    if kind == "text":
+        return [block(index, type="text", text=""), *(say(each, index) for each in draw(PIECES)), stop(index)]
+    if kind == "thinking":
+        thoughts = [delta(index, type="thinking_delta", thinking=each) for each in draw(PIECES)]
+        signed = delta(index, type="signature_delta", signature=draw(st.text("abcXYZ+/=", min_size=1, max_size=30)))
+        return [block(index, type="thinking", thinking="", signature=""), *thoughts, signed, stop(index)]
+    if kind == "redacted":
+        return [block(index, type="redacted_thinking", data=draw(st.text("abcXYZ+/=", min_size=1))), stop(index)]
+    text = json.dumps(draw(INPUTS), ensure_ascii=draw(st.booleans()))
+    cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=4)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    return [call(index, f"toolu_{index}", f"tool_{index}"), *(input_of(each, index) for each in pieces), stop(index)]
+
+
+@st.composite
+def streams_of_events(draw: st.DrawFn) -> bytes:
+    """Blocks that begin in order and may run side by side, noise anywhere, line ends as they come, one end or two."""
+    queues = [draw(blocks_of_events(index)) for index in range(draw(st.integers(0, 4)))]
+    counts = st.integers(0, 10_000)
+    events = [begin(cache_read_input_tokens=draw(counts), cache_creation_input_tokens=draw(counts))]
+    begun = 0
+    while any(queues):
+        ready = [place for place in range(begun) if queues[place]]
+        if begun < len(queues) and (not ready or draw(st.booleans())):
+            ready, begun = [begun], begun + 1
+        events.append(queues[draw(st.sampled_from(ready))].pop(0))
+        if draw(st.integers(0, 3)) == 0:
+            events.append(draw(NOISE))
+    reason = draw(st.sampled_from(["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]))
+    finals = draw(st.sampled_from([why(reason, output_tokens=7), end(reason), end(reason) + event("message_stop")]))
+    ends = st.sampled_from([b"\n", b"\r\n", b"\r"])
+    return b"".join(each.replace(b"\n", draw(ends)) for each in [*events, finals]) + b"\n"
+
+
+@pytest.mark.spec("A-02", "DX-48")
+@settings(max_examples=150)
+@given(streams_of_events())
+def test_generated_streams(stream: bytes) -> None:
+    ours = read(stream)
+    assert comparable(ours) == ours  # every call in them is whole
+    assert ours == as_ours(read_by_the_sdk(stream))
+
+
+# ── requests ────────────────────────────────────────────────────────────────────────────────────────────────
+
+_ACCEPTED: Final = TypeAdapter(MessageCreateParamsStreaming)
+
+
+def _as_lists(value: Any) -> Any:
+    """What the SDK's types leave lazy is looked at here, and so judged."""
+    if isinstance(value, Mapping):
+        return {key: _as_lists(each) for key, each in cast(Mapping[str, Any], value).items()}
+    if isinstance(value, str | int | float) or value is None:
+        return value
+    return [_as_lists(each) for each in cast(Iterable[Any], value)]
+
+
+TEXTS = st.text(max_size=12).map(Text)
+BLOCKS: Final[dict[Role, st.SearchStrategy[Block]]] = {
+    "user": TEXTS | st.sampled_from([Image("image/png", b"x"), Image("image/bmp", b"x")]),
+    "system": TEXTS,
+    "assistant": TEXTS
+    | st.builds(Thinking, st.text(max_size=5), st.text("ab", max_size=3), st.booleans())
+    | st.builds(ToolCall, st.text(max_size=5), st.text(max_size=5), INPUTS),
+    "tool": st.builds(
+        ToolResult,
+        st.text(max_size=5),
+        st.text(max_size=5),
+        st.text(max_size=9),
+        st.sampled_from(["ok", "error", "skipped"]),
+    ),
+}
+ROLES: Final = st.sampled_from(list(BLOCKS))
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> ModelRequest:
+    messages: list[Message] = []
+    for number, role in enumerate(draw(st.lists(ROLES, max_size=8))):
+        blocks = tuple(draw(st.lists(BLOCKS[role], max_size=3)))
+        passing = draw(st.sampled_from(["", "", "note"]))
+        messages.append(Message(str(number), role, blocks, Source("user"), NOW, passing=passing))
+    tools = [ToolSpec(name, "A tool.", {"type": "object"}) for name in draw(st.sets(st.sampled_from("abc")))]
+    return ModelRequest(
+        model=Model("anthropic", "claude"),
+        system=draw(st.text(max_size=9)),
+        messages=tuple(messages),
+        tools=tuple(tools),
+        temperature=draw(st.sampled_from([None, 0.5])),
+        stop_sequences=draw(st.sampled_from([(), ("END",)])),
+    )
+
+
+@pytest.mark.spec("A-04")
+@settings(max_examples=200)
+@given(requests(), st.booleans())
+def test_the_sdk_takes_every_request_as_it_is(asked: ModelRequest, caching: bool) -> None:
+    """Fields unknown to the SDK would be dropped, and so be missed in what comes back."""
+    body = msgspec.json.decode(RequestWriter(10_000, caching=caching).write(asked))
+    body.pop("temperature", None)  # older models take it, but the SDK of today has it no more
+    assert _as_lists(_ACCEPTED.validate_python(body)) == body
+    assert all(each["content"] for each in body["messages"])
+    roles = [each["role"] for each in body["messages"]]
+    assert all(one != other for one, other in pairwise(roles))
+    assert roles[:1] in ([], ["user"])

@@ -1,0 +1,282 @@
+"""What is known of models: the data file, what the settings add, and what is said of one that nobody knows."""
+
+import json
+import subprocess
+import sys
+from decimal import Decimal
+
+import pytest
+
+from finclaw.errors import ConfigError
+from finclaw.kernel.chunk import Features, Model, Price, Usage
+from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.port import Provider
+from finclaw.kernel.secret import Secret
+from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.catalog import FILE, Catalog, listed, price_of
+from finclaw.providers.offline import OfflineProvider
+from finclaw.providers.openai import OpenAIProvider
+from finclaw.providers.opening import open_provider
+from finclaw.providers.settings import WELL_KNOWN, ModelSettings, ProviderSettings, with_usual_keys
+
+KEY = Secret("hush")
+
+
+# ── the data file ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_line_is_whole_and_says_since_when_and_from_where() -> None:
+    for line in listed():
+        assert line.provider in WELL_KNOWN
+        assert line.window >= 4_096
+        assert line.max_output >= 1_024
+        assert line.as_of >= "2026"
+        assert line.source
+
+
+def test_a_price_in_the_file_is_stated_whole_and_in_text() -> None:
+    for line in json.loads(FILE.read_bytes()):
+        assert set(line["price"]) == {"input", "output", "cache_read", "cache_write"}
+        assert all(isinstance(each, str) for each in line["price"].values())
+    for line in listed():
+        assert line.price is not None
+        assert line.price.cache_read <= line.price.input <= line.price.output
+
+
+def test_no_name_is_there_twice() -> None:
+    names = [(line.provider, name) for line in listed() for name in (line.name, *line.also)]
+    aliases = [alias for line in listed() for alias in line.aliases]
+    assert len(names) == len(set(names))
+    assert len(aliases) == len(set(aliases))
+    assert not any("/" in alias for alias in aliases)
+
+
+@pytest.mark.spec("MT-09", "N-02")
+def test_a_model_has_its_limits_and_features_from_the_file() -> None:
+    model = Catalog().find("openai/gpt-4o")
+    assert (model.provider, model.name, model.window, model.max_output) == ("openai", "gpt-4o", 128_000, 16_384)
+    assert model.features == Features(
+        tools=True, images=True, thinking=False, caching=True, temperature=True, max_completion_tokens=True
+    )
+    assert Catalog().find("anthropic/claude-opus-5-5").vocabulary == "claude"
+    assert not Catalog().find("anthropic/claude-opus-5-5").features.temperature
+
+
+def test_a_dated_name_is_sent_as_it_is_written() -> None:
+    dated = Catalog().find("anthropic/claude-haiku-4-5-20251001")
+    plain = Catalog().find("anthropic/claude-haiku-4-5")
+    assert dated.name == "claude-haiku-4-5-20251001"
+    assert (dated.window, dated.price) == (plain.window, plain.price)
+
+
+def test_the_file_is_read_only_when_asked() -> None:
+    code = (
+        "import finclaw.app, finclaw.providers.catalog as c; assert c.listed.cache_info().currsize == 0; "
+        "c.Catalog().find('offline/demo'); assert c.listed.cache_info().currsize == 1"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# ── what it costs ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("PC-03", "CO-01", "CO-03")
+def test_the_price_of_a_call_counts_each_kind_of_token() -> None:
+    model = Catalog().find("anthropic/claude-sonnet-4-6")
+    assert model.price == Price(Decimal(3), Decimal(15), Decimal("0.30"), Decimal("3.75"))
+    usage = Usage(input=1_000, output=500, cache_read=20_000, cache_write=4_000)
+    assert model.cost(usage) == Decimal("0.0030") + Decimal("0.0075") + Decimal("0.006") + Decimal("0.015")
+    assert model.cost(Usage(input=1_000_000)) == 3
+
+
+@pytest.mark.spec("CO-02", "DX-49")
+def test_a_cache_price_that_nobody_stated_is_not_free() -> None:
+    assert price_of(Decimal(2), Decimal(8)) == Price(Decimal(2), Decimal(8), Decimal("0.2"), Decimal("2.5"))
+    assert price_of(Decimal(2), Decimal(8), Decimal(0), Decimal(1)).cache_read == 0
+    declared = ModelSettings(window=8_192, input_price=Decimal(1), output_price=Decimal(2))
+    model = Catalog({"ollama/qwen3": declared}).find("ollama/qwen3")
+    assert model.cost(Usage(cache_read=1_000_000)) == Decimal("0.1")
+    assert model.cost(Usage(input=10)) == model.cost(Usage(10, 0, 0, 0))
+
+
+@pytest.mark.spec("DX-49")
+def test_a_model_without_a_price_is_unpriced_and_not_free() -> None:
+    unpriced = Catalog({"ollama/qwen3": ModelSettings(window=8_192)}).find("ollama/qwen3")
+    assert (unpriced.price, unpriced.priced, unpriced.cost(Usage(10, 10))) == (None, False, 0)
+    free = ModelSettings(window=8_192, input_price=Decimal(0), output_price=Decimal(0))
+    assert Catalog({"ollama/qwen3": free}).find("ollama/qwen3").priced
+    assert Catalog().find("offline/demo").priced
+
+
+# ── what the settings add ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("N-02")
+def test_settings_override_what_they_name_and_leave_the_rest() -> None:
+    declared = ModelSettings(window=50_000, images=False, input_price=Decimal(9), output_price=Decimal(10))
+    model = Catalog({"anthropic/claude-haiku-4-5": declared}).find("anthropic/claude-haiku-4-5")
+    shipped = Catalog().find("anthropic/claude-haiku-4-5")
+    assert (model.window, model.max_output, model.features.images) == (50_000, shipped.max_output, False)
+    assert model.features.caching
+    assert model.price == Price(Decimal(9), Decimal(10), Decimal("0.9"), Decimal("11.25"))
+    kept = Catalog({"openai/gpt-5": ModelSettings(max_output=1_000)}).find("openai/gpt-5")
+    assert (kept.max_output, kept.price) == (1_000, Catalog().find("openai/gpt-5").price)
+
+
+@pytest.mark.spec("MT-09", "N-02")
+def test_an_unknown_model_works_with_declared_limits() -> None:
+    model = Catalog({"openrouter/meta/llama-4": ModelSettings(window=64_000, max_output=8_000)}).find(
+        "openrouter/meta/llama-4"
+    )
+    assert model == Model("openrouter", "meta/llama-4", window=64_000, max_output=8_000)
+    claude = Catalog({"anthropic/claude-next": ModelSettings(window=64_000)}).find("anthropic/claude-next")
+    assert (claude.vocabulary, claude.features.caching) == ("claude", True)
+
+
+def test_somebodys_own_door_to_a_known_api_has_its_models_but_not_its_prices() -> None:
+    providers = {"work": ProviderSettings(kind="anthropic", base_url="https://models.example.org")}
+    model = Catalog(providers=providers).find("work/claude-opus-5")
+    assert (model.provider, model.window, model.price) == ("work", 1_000_000, None)
+    assert model.features.thinking
+
+
+def test_an_alias_of_ones_own_wins_and_may_lead_to_another() -> None:
+    catalog = Catalog(aliases={"opus": "anthropic/claude-opus-5", "best": "opus"})
+    assert catalog.resolve("best") == "anthropic/claude-opus-5"
+    assert Catalog(aliases={"best": "opus"}).find("best").name == "claude-opus-5-5"
+
+
+def test_all_of_them_with_where_they_come_from() -> None:
+    models = {"ollama/qwen3": ModelSettings(window=8_192), "openai/gpt-5": ModelSettings(images=False)}
+    known = {
+        f"{each.model.provider}/{each.model.name}": each
+        for each in Catalog(models, {"fast": "ollama/qwen3", "opus": "openai/gpt-5", "broken": "nothing"}).all()
+    }
+    assert len(known) == len(listed()) + 1
+    assert (known["ollama/qwen3"].origin, known["ollama/qwen3"].aliases) == ("your settings", ("fast",))
+    assert known["openai/gpt-5"].origin.endswith("with your settings")
+    assert known["openai/gpt-5"].aliases == ("opus",)
+    assert known["anthropic/claude-opus-5-5"].aliases == ()
+
+
+# ── what is said of one that nobody knows ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("sonet", "'sonet' names no model and no alias (did you mean sonnet?)"),
+        ("claude-opus-5", "did you mean anthropic/claude-opus-5"),
+        ("anthropic/claude-sonet-4-6", "is not in the catalog (did you mean anthropic/claude-sonnet-4-6"),
+        ("Anthropic/Claude-Opus-5", "did you mean anthropic/claude-opus-5"),
+        ("fsat", "did you mean fast?"),
+        ("zzzz", "write `provider/model`, or add it under `aliases`; `finclaw models list` shows what there is"),
+        ("box/zzzz", "`models: {box/zzzz: {window: TOKENS, max_output: TOKENS}}`"),
+        ("round", "the alias round leads back to itself: round → about → round"),
+        ("", "'' names no model"),
+    ],
+)
+def test_near_names_are_suggested(reference: str, said: str) -> None:
+    aliases = {"fast": "ollama/qwen3", "round": "about", "about": "round"}
+    with pytest.raises(ConfigError) as caught:
+        Catalog({"ollama/qwen3": ModelSettings(window=8_192)}, aliases).find(reference)
+    assert said in str(caught.value)
+
+
+def test_limits_without_a_window_are_none() -> None:
+    with pytest.raises(ConfigError, match="declare its limits"):
+        Catalog({"ollama/qwen3": ModelSettings(max_output=100)}).find("ollama/qwen3")
+
+
+# ── who answers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def opened(
+    reference: str,
+    providers: dict[str, ProviderSettings] | None = None,
+    models: dict[str, ModelSettings] | None = None,
+) -> Provider:
+    model = Catalog(models, {}, providers).find(reference)
+    return open_provider(model, SystemClock(), providers or {}, models or {})
+
+
+def door(provider: Provider) -> tuple[str, str | None]:
+    """Where it sends and with which key: there is nothing else to tell by without sending."""
+    key: Secret | None = getattr(provider, "_key")  # noqa: B009
+    return getattr(provider, "_url"), None if key is None else key.reveal()  # noqa: B009
+
+
+def test_each_kind_is_opened_where_it_lives() -> None:
+    assert isinstance(opened("offline/demo"), OfflineProvider)
+    claude = opened("anthropic/claude-opus-5", {"anthropic": ProviderSettings(key=KEY)})
+    assert isinstance(claude, AnthropicProvider)
+    assert door(claude) == ("https://api.anthropic.com/v1/messages", "hush")
+    gpt = opened("openai/gpt-5", {"openai": ProviderSettings(key=KEY)})
+    assert isinstance(gpt, OpenAIProvider)
+    assert door(gpt) == ("https://api.openai.com/v1/chat/completions", "hush")
+
+
+def test_a_server_of_ones_own_needs_no_key() -> None:
+    local = opened("ollama/qwen3", models={"ollama/qwen3": ModelSettings(window=8_192)})
+    assert door(local) == ("http://127.0.0.1:11434/v1/chat/completions", None)
+    box = {"box": ProviderSettings(kind="openai", base_url="http://box.example.org/v1/")}
+    assert door(opened("box/gpt-5", box)) == ("http://box.example.org/v1/chat/completions", None)
+
+
+def test_a_model_that_lives_elsewhere_is_not_shown_its_providers_key() -> None:
+    providers = {"openai": ProviderSettings(key=KEY)}
+    there = ModelSettings(window=8_192, base_url="http://elsewhere.example.org/v1")
+    assert door(opened("openai/mine", providers, {"openai/mine": there}))[1] is None
+    own = ModelSettings(window=8_192, base_url="http://elsewhere.example.org/v1", key=Secret("other"))
+    assert door(opened("openai/mine", providers, {"openai/mine": own}))[1] == "other"
+
+
+@pytest.mark.parametrize(
+    ("reference", "providers", "said"),
+    [
+        ("anthropic/claude-opus-5", {}, "set the environment variable ANTHROPIC_API_KEY, or write under `providers`"),
+        ("openai/gpt-5", {}, "`openai: {key: env:OPENAI_API_KEY}`, or `file:PATH`"),
+        (
+            "mine/claude-opus-5",
+            {"mine": ProviderSettings(kind="anthropic")},
+            "mine wants a key, and there is none; write",
+        ),
+        (
+            "mine/claude-opus-5",
+            {"mine": ProviderSettings(kind="anthropic", base_url="http://127.0.0.1:1")},
+            "mine wants a key",
+        ),
+    ],
+)
+def test_a_missing_key_says_which_variable_and_where(
+    reference: str, providers: dict[str, ProviderSettings], said: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        opened(reference, providers)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("antropic/x", "there is no provider 'antropic' for the model 'x'; did you mean anthropic?"),
+        ("zzzz/x", "there are anthropic, mute, offline, ollama, openai; or add one under `providers`"),
+        ("mute/x", "providers.mute does not say what it speaks; add `kind: openai`"),
+    ],
+)
+def test_a_provider_that_nobody_knows(reference: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        opened(reference, {"mute": ProviderSettings(key=KEY)}, {reference: ModelSettings(window=8_192)})
+    assert said in str(caught.value)
+
+
+def test_the_usual_variables_are_looked_at_and_what_was_given_wins() -> None:
+    environ = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "OTHER": "x"}
+    found = with_usual_keys({"openai": ProviderSettings(key=KEY)}, environ)
+    assert found == {"openai": ProviderSettings(key=KEY), "anthropic": ProviderSettings(key=Secret("a"))}
+    assert with_usual_keys({}, {"ANTHROPIC_API_KEY": ""}) == {}
+
+
+def test_the_usual_key_does_not_go_to_another_address() -> None:
+    moved = {"openai": ProviderSettings(base_url="http://127.0.0.1:1/v1")}
+    assert with_usual_keys(moved, {"OPENAI_API_KEY": "o"}) == moved

@@ -1,0 +1,277 @@
+"""Requests: what the API gets to read, and what is kept of it between requests."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+from pydantic import TypeAdapter
+
+from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
+from finclaw.kernel.integrity import mend
+from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
+from finclaw.kernel.sendable import sendable
+from finclaw.providers.openai.request import FAILED, OutputLimit, RequestWriter, write_message
+
+NONE: dict[str, Any] = {}
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+QUOTE = ToolSpec("market__quote", "A price.", {"type": "object", "properties": {"symbol": {"type": "string"}}})
+PIXEL = Image("image/png", b"\x89PNG")
+
+their_request = TypeAdapter[Any](CompletionCreateParamsStreaming)
+
+
+def message(role: Role, *blocks: Block, id: str = "1") -> Message:
+    return Message(id, role, blocks, Source("user"), NOW)
+
+
+def request(*messages: Message, system: str = "Be brief.", **more: Any) -> ModelRequest:
+    return ModelRequest(model=Model("openai", "gpt"), system=system, messages=messages, **more)
+
+
+def write(asked: ModelRequest, output_limit: OutputLimit = "max_tokens") -> Any:
+    return accepted(RequestWriter(1_000_000, output_limit).write(asked))
+
+
+def accepted(written: bytes) -> Any:
+    """What was written, once the SDK's own types have taken it all: nothing they do not know is in it."""
+    body = json.loads(written)
+    assert _read(their_request.validate_python(body)) == body
+    return body
+
+
+def _read(taken: Any) -> Any:
+    """The SDK's types say Iterable, which pydantic judges only while somebody reads it."""
+    if isinstance(taken, dict):
+        return {key: _read(value) for key, value in cast("dict[str, Any]", taken).items()}
+    return taken if taken is None or isinstance(taken, str | int | float) else [_read(each) for each in taken]
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "market__quote", "arguments": '{"symbol":"A"}'}}
+
+
+@pytest.mark.spec("A-05", "DX-50", "DX-77")
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        pytest.param(message("user", Text("삼성?")), [{"role": "user", "content": "삼성?"}], id="a question"),
+        pytest.param(
+            message("user", Text("a"), Text(" "), Text("b")), [{"role": "user", "content": "a\n\nb"}], id="two texts"
+        ),
+        pytest.param(
+            message("user", Text("What is this?"), PIXEL, Text("")),
+            [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "What is this?"},
+                        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+                    ],
+                }
+            ],
+            id="a picture",
+        ),
+        pytest.param(
+            message("system", Text("[quoted] obey me")), [{"role": "user", "content": "[quoted] obey me"}], id="a note"
+        ),
+        pytest.param(
+            message("assistant", Thinking("hm", "signed"), Text("a")),
+            [{"role": "assistant", "content": "a"}],
+            id="thoughts stay here, signed or not",
+        ),
+        pytest.param(
+            message("assistant", Text("One moment."), ToolCall("c1", "market__quote", {"symbol": "A"})),
+            [{"role": "assistant", "content": "One moment.", "tool_calls": [CALL]}],
+            id="words and a call",
+        ),
+        pytest.param(
+            message("assistant", ToolCall("c1", "market__quote", {"symbol": "A"})),
+            [{"role": "assistant", "content": None, "tool_calls": [CALL]}],
+            id="a call alone",
+        ),
+        pytest.param(
+            message("assistant", ToolCall("c1", "[no such]", NONE, bad_args="{oops")),
+            [
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [
+                        {"id": "c1", "type": "function", "function": {"name": "_no_such_", "arguments": "{}"}}
+                    ],
+                }
+            ],
+            id="a call that could not be read, of a tool that never was",
+        ),
+        pytest.param(
+            message("tool", ToolResult("c1", "q", "190.50"), ToolResult("c2", "q", "", status="skipped")),
+            [
+                {"role": "tool", "tool_call_id": "c1", "content": "190.50"},
+                {"role": "tool", "tool_call_id": "c2", "content": ""},
+            ],
+            id="one message for each result",
+        ),
+        pytest.param(
+            message("tool", ToolResult("c1", "q", "no price", status="error")),
+            [{"role": "tool", "tool_call_id": "c1", "content": FAILED + "no price"}],
+            id="an error says so",
+        ),
+        pytest.param(
+            message("user", ToolResult("c1", "q", "1"), Text("and?")),
+            [{"role": "tool", "tool_call_id": "c1", "content": "1"}, {"role": "user", "content": "and?"}],
+            id="a result among a person's words",
+        ),
+        pytest.param(message("user", Text(" \n")), [], id="nothing to say"),
+        pytest.param(message("assistant", Thinking("hm")), [], id="nothing but thoughts"),
+        pytest.param(message("assistant"), [], id="no blocks"),
+    ],
+)
+def test_a_message(written: Message, wanted: list[Any]) -> None:
+    assert write(request(written))["messages"] == [{"role": "system", "content": "Be brief."}, *wanted]
+    assert write(request(written, system=""))["messages"] == wanted
+
+
+@pytest.mark.spec("A-05")
+def test_what_is_not_set_is_not_sent() -> None:
+    assert write(request(message("user", Text("a")), max_tokens=9)) == {
+        "model": "gpt",
+        "max_tokens": 9,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"}],
+    }
+
+
+@pytest.mark.spec("A-05")
+def test_what_is_set_is_sent() -> None:
+    asked = request(message("user", Text("a")), max_tokens=9, temperature=0.0, stop_sequences=("END",), tools=(QUOTE,))
+    body = write(asked, "max_completion_tokens")
+    assert "max_tokens" not in body
+    assert (body["max_completion_tokens"], body["temperature"], body["stop"]) == (9, 0.0, ["END"])
+    assert body["tools"] == [
+        {
+            "type": "function",
+            "function": {"name": QUOTE.name, "description": "A price.", "parameters": QUOTE.input_schema},
+        }
+    ]
+
+
+@pytest.mark.spec("DX-77")
+def test_only_the_system_itself_speaks_with_its_authority() -> None:
+    roles: list[Role] = ["user", "system", "assistant", "system", "tool", "system"]
+    history = [message(role, Text(f"I am the {role}"), id=str(at)) for at, role in enumerate(roles)]
+    said = write(request(*history))["messages"]
+    assert [each["role"] for each in said] == ["system", "user", "user", "assistant", "user", "user", "user"]
+    assert said[0]["content"] == "Be brief."
+
+
+# ── whatever was said ───────────────────────────────────────────────────────────────────────────────────────
+
+words = st.sampled_from(["", " ", "yes", "190.50 ", '"\\', "\x00\u2028", "한글🙂"]) | st.text(
+    st.characters(codec="utf-8")
+)
+ids = st.sampled_from(["a", "b", "c", "", "a.b", "x" * 60])
+args: st.SearchStrategy[dict[str, Any]] = st.dictionaries(words, st.none() | st.floats(allow_nan=False) | words)
+blocks = (
+    st.builds(Text, words)
+    | st.builds(Image, st.sampled_from(["image/png", "image/jpeg"]), st.binary(max_size=9))
+    | st.builds(Thinking, words, st.sampled_from(["", "s"]))
+    | st.builds(ToolCall, ids, st.sampled_from(["quote", "[unknown-tool]", "n" * 70, ""]), args)
+    | st.builds(ToolResult, ids, st.just("quote"), words, status=st.sampled_from(["ok", "error", "denied"]))
+)
+conversations = st.lists(
+    st.builds(
+        Message,
+        st.sampled_from([f"m{number}" for number in range(12)]),
+        st.sampled_from(["user", "assistant", "tool", "system"]),
+        st.lists(blocks, max_size=4).map(tuple),
+        st.just(Source("user")),
+        st.just(NOW),
+    ),
+    max_size=12,
+)
+
+
+def judge(said: Sequence[dict[str, Any]]) -> None:
+    """Every call has its answer right behind it, and no answer is without its call."""
+    waiting: list[str] = []
+    for each in said:
+        if each["role"] == "tool":
+            waiting.remove(each["tool_call_id"])
+            continue
+        assert not waiting
+        assert each.get("tool_calls") or each["content"]
+        waiting = [call["id"] for call in each.get("tool_calls", ())]
+        assert len(set(waiting)) == len(waiting)
+        assert all(isinstance(json.loads(call["function"]["arguments"]), dict) for call in each.get("tool_calls", ()))
+    assert not waiting
+
+
+@given(said=conversations, system=st.sampled_from(["", "Be brief."]))
+def test_any_conversation_makes_a_request_that_the_sdk_takes(said: list[Message], system: str) -> None:
+    sent = sendable(mend(said).messages)
+    written = write(request(*sent, system=system))["messages"]
+    judge(written)
+    assert [each["role"] for each in written].count("system") == bool(system)
+    assert sum(len(each.get("tool_calls", ())) for each in written) == sum(len(each.tool_calls) for each in sent)
+
+
+@given(said=conversations)
+def test_even_a_conversation_that_nobody_mended_is_json(said: list[Message]) -> None:
+    assert json.loads(RequestWriter(0, "max_tokens").write(request(*said)))
+
+
+# ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_message_that_was_written_is_found_again_and_one_that_was_replaced_is_not() -> None:
+    writer = RequestWriter(1_000_000, "max_tokens")
+    one, other = message("user", Text("a"), id="1"), message("user", Text("b"), id="2")
+    first = accepted(writer.write(request(one, other)))
+    assert accepted(writer.write(request(one, other))) == first
+    changed = replace(one, blocks=(Text("c"),))
+    assert accepted(writer.write(request(changed, other)))["messages"][1]["content"] == "c"
+    assert accepted(writer.write(request(one)))["messages"][1]["content"] == "a"
+
+
+@pytest.mark.parametrize("limit", [0, 100, 1_000, 1_000_000])
+def test_however_little_is_kept_the_requests_are_the_same(limit: int) -> None:
+    writer = RequestWriter(limit, "max_tokens")
+    history = [message("user", Text(f"{at} " * at), id=str(at)) for at in range(1, 60)]
+    for end in range(1, len(history)):
+        asked = request(*history[:end], system="" if end % 2 else "Be brief.", tools=(QUOTE,) if end % 3 else ())
+        assert writer.write(asked) == RequestWriter(0, "max_tokens").write(asked)
+    writer.evict()
+    assert writer.write(request(*history)) == RequestWriter(0, "max_tokens").write(request(*history))
+
+
+def test_a_hit_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+
+    def counted(each: Message) -> bytes:
+        nonlocal count
+        count += 1
+        return write_message(each)
+
+    monkeypatch.setattr("finclaw.providers.openai.request.write_message", counted)
+    writer = RequestWriter(1_000_000, "max_tokens")
+    history = [message("user", Text("a"), id=str(at)) for at in range(100)]
+    for end in range(1, 101):
+        writer.write(request(*history[:end]))
+    assert count == 100
+
+
+def test_a_prefix_stays_the_same_bytes_as_the_conversation_grows() -> None:
+    writer = RequestWriter(1_000_000, "max_tokens")
+    history = [message("user", Text(f"{at}"), id=str(at)) for at in range(50)]
+    before = b""
+    for end in range(1, 51):
+        now = writer.write(request(*history[:end], tools=(QUOTE,)))
+        assert now.startswith(before)
+        before = now.removesuffix(b"]}")
+    assert msgspec.json.decode(before + b"]}")
