@@ -7,22 +7,26 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from finclaw.agent.prompt import system_prompt
+from finclaw.agent.asking import ModelRoute
+from finclaw.agent.prompt import moment_note
+from finclaw.agent.purse import Cashier, open_cashier
 from finclaw.agent.turn import Abilities, Agent, AgentLayers
 from finclaw.builtins.basics import Basics
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.builtins.delegate import Delegation
+from finclaw.builtins.moment import Moment
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.supervisor import keep_receiving
+from finclaw.config.routes import model_routes
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.errors import ConfigError, ExtensionError, SessionError
+from finclaw.errors import ExtensionError, SessionError
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import DemoMarket
-from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Outbound
-from finclaw.kernel.event import EventStream, Observer
+from finclaw.kernel.event import Observer
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import compose
 from finclaw.kernel.port import Channel, Clock, Gateway, Provider, Store
@@ -39,6 +43,7 @@ from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.loading import Found, find, ours
 from finclaw.pipeline.pipeline import Pipeline, Stages
+from finclaw.pipeline.prompt import agent_prompt
 from finclaw.pipeline.provide import Providers
 from finclaw.pipeline.records import Records
 from finclaw.pipeline.recovery import Recovery
@@ -46,8 +51,6 @@ from finclaw.pipeline.recurring import RecurringTasks
 from finclaw.pipeline.registered import NOWHERE, Services, nowhere
 from finclaw.pipeline.registrar import Registrar
 from finclaw.pipeline.watchdog import Watchdog
-from finclaw.providers.catalog import Catalog
-from finclaw.providers.opening import open_provider
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
@@ -92,9 +95,9 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         store = open_store(settings.storage.kind, settings.state, clock, events.emit, threaded=threaded)
         house.push_async_callback(store.close)
 
-        model = _model(settings, provider)
-        provider = provider or open_provider(model, clock, settings.providers, settings.models)
-        house.push_async_callback(provider.close)
+        routes = model_routes(settings, provider, clock)
+        for route in routes:
+            house.push_async_callback(route.provider.close)
         inner = (MailboxChannel("api"), MailboxChannel(DELEGATED))
         doors = {channel.name: channel for channel in (*inner, *channels)}
         for channel in doors.values():
@@ -113,7 +116,8 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         registrar.load(find(settings.agent.extensions))
         registrar.load(extensions)
 
-        agent = _agent(settings, registrar, model, provider, clock, consent)
+        cashier = await open_cashier(settings.budget, [route.model for route in routes], store, clock)
+        agent = _agent(settings, registrar, routes, clock, consent, cashier)
         app = App(settings, registrar, store, agent, doors, clock)
         house.push_async_callback(app.stop)
         await app.start()
@@ -272,18 +276,6 @@ class App(Records):
 # ── what the settings name ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _model(settings: Settings, provider: Provider | None) -> Model:
-    """As the catalog and the settings describe it; whoever brings a provider along may name its model at will."""
-    catalog = Catalog(settings.models, settings.aliases, settings.providers)
-    try:
-        return catalog.find(settings.agent.model)
-    except ConfigError as error:
-        if provider is None:
-            raise ConfigError(f"agent.model: {error}") from error
-        name, _, model = settings.agent.model.partition("/")
-        return Model(name, model)
-
-
 def _ours(
     settings: Settings,
     registrar: Registrar,
@@ -295,6 +287,8 @@ def _ours(
     basics = Basics(settings.pipeline.command_prefix, lambda: registrar.commands, reset)
     yield ours(basics, "first, so that no other can take the names of its commands")
     yield ours(Finance(DemoMarket(clock)), "outside of yours: it labels what your layers have made of a reply")
+    told = partial(moment_note, level=settings.agent.compliance)
+    yield ours(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
     if settings.agent.delegate:
         yield ours(Delegation(gateway, registrar.tools), "its one tool gives a task to a turn of its own")
 
@@ -313,14 +307,22 @@ def registered(settings: Settings) -> Registrar:
 
 
 def _agent(
-    settings: Settings, registrar: Registrar, model: Model, provider: Provider, clock: Clock, consent: Consent
+    settings: Settings,
+    registrar: Registrar,
+    routes: Sequence[ModelRoute],
+    clock: Clock,
+    consent: Consent,
+    cashier: Cashier | None,
 ) -> Agent:
+    chosen, *fallbacks = routes
     abilities = Abilities(
-        provider=provider,
-        model=model,
+        provider=chosen.provider,
+        model=chosen.model,
+        fallbacks=fallbacks,
+        cashier=cashier,
         tools=registrar.tools,
         consent=consent,
-        system=system_prompt(registrar.sections, settings.agent.instructions),
+        system=agent_prompt(settings.agent, registrar, [route.model for route in routes]),
     )
     layers = AgentLayers(
         turn=registrar.layers("turn"), step=registrar.layers("step"), tool_call=registrar.layers("tool_call")

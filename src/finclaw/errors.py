@@ -31,6 +31,7 @@
     └── TurnError            the person: they get a polite line
         ├── TurnTimeout
         ├── TurnStopped      by the person, the operator or the watchdog
+        ├── BudgetExceeded   what may be spent has been, or nobody knows what the model costs
         └── ToolLoop         the model asks for the same thing again and again
 
 `Halt` (a stage ended the road on purpose) is not an error and lives with the road.
@@ -169,6 +170,14 @@ class TurnTimeout(TurnError):
 
 class TurnStopped(TurnError):
     pass
+
+
+class BudgetExceeded(TurnError):
+    """`limit` is the setting that stands in the way; empty when the model's price is unknown."""
+
+    def __init__(self, message: str, *, limit: str = "") -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class ToolLoop(TurnError):

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from finclaw.agent.asking import ModelRoute
 from finclaw.agent.log import TurnLog
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn import Abilities, Agent, AgentLayers
@@ -19,7 +20,7 @@ from finclaw.kernel.scope import Ids, TurnResult
 from finclaw.sessions.conversation import Conversation
 from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.clock import EPOCH
-from finclaw.testing.provider import Line
+from finclaw.testing.provider import Line, Script
 from finclaw.tools.policy import Consent, nobody
 from finclaw.tools.registry import ToolRegistry
 
@@ -51,12 +52,16 @@ class Bench:
     events: list[Event] = field(default_factory=list[Event])
     log: TurnLog | None = None
     provider: ScriptedProvider | None = None
+    fallbacks: list[ModelRoute] = field(default_factory=list[ModelRoute])
+    model: Model = Model("scripted", "one")
+    base: list[Message] = field(default_factory=list[Message])
+    """What was said before."""
 
-    def run(self, *script: Line) -> TurnResult:
+    def run(self, *script: Line | Script) -> TurnResult:
         """One turn with the input "go", from beginning to end, in virtual time."""
         return self.clock.run(self.go(*script))
 
-    async def go(self, *script: Line) -> TurnResult:
+    async def go(self, *script: Line | Script) -> TurnResult:
         self.provider = ScriptedProvider(*script, clock=self.clock)
         return await self._agent(self.provider).run(self._log(), _context(), _IDS, self.events.append)
 
@@ -70,7 +75,12 @@ class Bench:
         for tool in self.tools:
             registry.register(tool)
         abilities = Abilities(
-            provider=provider, model=Model("scripted", "one"), tools=registry, consent=self.consent, system="Be good."
+            provider=provider,
+            model=self.model,
+            tools=registry,
+            consent=self.consent,
+            system="Be good.",
+            fallbacks=self.fallbacks,
         )
         layers = AgentLayers(
             turn=[Layer("turn", each) for each in self.turn],
@@ -92,7 +102,8 @@ class Bench:
             base=(),
             events=(first,),
         )
-        self.log = TurnLog(cast(ConversationStore, self.memory), claim, Conversation((), (first,), self.events.append))
+        conversation = Conversation(self.base, (first,), self.events.append)
+        self.log = TurnLog(cast(ConversationStore, self.memory), claim, conversation)
         return self.log
 
 

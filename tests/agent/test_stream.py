@@ -44,6 +44,30 @@ async def test_thinking_is_kept_and_not_told() -> None:
     assert told == ["yes"]
 
 
+async def test_thinking_keeps_the_signature_wherever_it_came() -> None:
+    answer, _ = await read(
+        ThinkingDelta("h", 0, "signed"),
+        ThinkingDelta("m", 0),
+        ThinkingDelta("", 1, "sealed", redacted=True),
+        ThinkingDelta("", 1),
+        Done(),
+    )
+    assert answer.blocks == (Thinking("hm", "signed"), Thinking("", "sealed", redacted=True))
+
+
+async def test_kinds_that_share_a_place_are_kept_apart() -> None:
+    answer, told = await read(
+        TextDelta("yes", 0),
+        ThinkingDelta("hm", 0),
+        ToolUseStart("a", "quote", 0),
+        ToolInputDelta("{}", 0),
+        ToolUseEnd(0),
+        Done("tool_use"),
+    )
+    assert answer.blocks == (Text("yes"), Thinking("hm"), ToolCall("a", "quote", {}))
+    assert told == ["yes"]
+
+
 async def test_the_last_usage_report_counts() -> None:
     answer, _ = await read(UsageReport(Usage(input=5)), TextDelta("x"), UsageReport(Usage(5, 9)), Done())
     assert answer.usage == Usage(5, 9)

@@ -6,7 +6,7 @@ import pytest
 
 from finclaw.builtins.basics import BasicCommand, Basics
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.event import EventStream
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.pipeline.registrar import Registrar

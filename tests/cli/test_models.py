@@ -1,7 +1,13 @@
 """`finclaw models list`, and what `finclaw ask` says when the model cannot be had."""
 
 import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -72,3 +78,80 @@ def test_a_model_that_cannot_be_asked_is_one_line_before_anything_else(tmp_path:
     ended = finclaw("ask", "hello", "--state", tmp_path, ANTHROPIC_API_KEY="", OPENAI_API_KEY="")
     assert ended.code == 2
     assert said in ended.line()
+    checked = finclaw("config", "check", "--state", tmp_path, ANTHROPIC_API_KEY="", OPENAI_API_KEY="")
+    assert (checked.code, len(checked.out.splitlines())) == (1, 1)
+    assert said in checked.out
+
+
+# ── one that answers ────────────────────────────────────────────────────────────────────────────────────────
+
+_OPENAI: Sequence[dict[str, Any]] = (
+    {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Good day."}}]},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    {"choices": [], "usage": {"prompt_tokens": 1_000, "completion_tokens": 100}},
+)
+_ANTHROPIC: Sequence[dict[str, Any]] = (
+    {"type": "message_start", "message": {"usage": {"input_tokens": 1_000, "output_tokens": 1}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Good day."}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 100}},
+    {"type": "message_stop"},
+)
+
+
+@contextmanager
+def model_server(events: Sequence[dict[str, Any]]) -> Generator[tuple[str, list[tuple[str, Message, dict[str, Any]]]]]:
+    """Gives the same answer to whoever asks, and keeps what was asked."""
+    asked: list[tuple[str, Message, dict[str, Any]]] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked.append((self.path, self.headers, body))
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.end_headers()
+            for event in events:
+                name = f"event: {event['type']}\n" if "type" in event else ""
+                self.wfile.write(f"{name}data: {json.dumps(event)}\n\n".encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("kind", "events", "path", "header", "limit"),
+    [
+        ("openai", _OPENAI, "/v1/chat/completions", ("authorization", "Bearer hush"), "max_completion_tokens"),
+        ("anthropic", _ANTHROPIC, "/v1/messages", ("x-api-key", "hush"), "max_tokens"),
+    ],
+)
+def test_the_model_that_the_settings_name_answers_and_its_price_counts(
+    tmp_path: Path, kind: str, events: Sequence[dict[str, Any]], path: str, header: tuple[str, str], limit: str
+) -> None:
+    with model_server(events) as (address, asked):
+        base_url = f"{address}/v1" if kind == "openai" else address
+        (tmp_path / "finclaw.yaml").write_text(
+            "agent: {model: mine, max_tokens: 4096}\n"
+            f"providers: {{box: {{kind: {kind}, base_url: '{base_url}', key: env:BOX_KEY}}}}\n"
+            "models: {box/m-1: {window: 32768, max_output: 512, input_price: 2, output_price: 10, "
+            f"max_completion_tokens: {str(kind == 'openai').lower()}}}}}\n"
+            "aliases: {mine: box/m-1}\n"
+        )
+        ended = finclaw("ask", "hello", "--json", "--state", tmp_path, BOX_KEY="hush")
+    assert (ended.code, ended.err) == (0, "")
+    outcome = json.loads(ended.out)
+    assert outcome["reply"].startswith("Good day.")
+    assert Decimal(outcome["cost"]) == Decimal("0.003")
+    ((where, headers, body),) = asked
+    assert (where, headers[header[0]], body["model"], body[limit]) == (path, header[1], "m-1", 512)

@@ -168,7 +168,7 @@ def test_a_model_that_went_in_circles_is_warned_again_in_the_same_words(recorder
 
 
 def test_a_turn_that_the_model_failed_is_identical(recorder: Recorder):
-    story = recorder.record("go", fails(RateLimited("slow down")))
+    story = recorder.record("go", *[fails(RateLimited("slow down"))] * 3)
     assert story.outcome is not None
     assert story.outcome.kind == "failed"
     assert replay(recorder.settings, story) == []

@@ -65,7 +65,7 @@ def test_the_environment_speaks_text(load: Load) -> None:
         ("web:\n  prot: 1\n", "finclaw.yaml line 2: unknown key web.prot; did you mean web.port?"),
         ("markt: demo\n", "line 1: unknown key markt; did you mean market?"),
         ("\nport: 1\n", "line 2: unknown key port; did you mean web.port?"),
-        ("zzz: 1\n", "unknown key zzz; the top level knows market, agent, providers, models, aliases, pipeline"),
+        ("zzz: 1\n", "unknown key zzz; the top level knows market, agent, providers, models, aliases, budget"),
         ("log: {colour: red}\n", "unknown key log.colour; log knows level, format"),
         ("web:\n  port: abc\n", 'line 2: web.port must be a whole number from 0 to 65535, not "abc"'),
         ("web: {port: 65536}\n", "must be a whole number from 0 to 65535, not 65536"),
@@ -217,7 +217,11 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "agent": {
         "name": _WORDS.filter(bool),
         "model": _WORDS,
+        "fallbacks": st.just([]),
         "instructions": _WORDS,
+        "compliance": st.sampled_from(["retail", "professional", "institutional"]),
+        "prompt_mode": st.sampled_from(["full", "minimal", "none"]),
+        "prompt_tokens": st.none() | st.integers(1, 100_000),
         "max_steps": st.integers(1, 100),
         "max_tokens": st.integers(1, 10_000),
         "temperature": st.none() | st.floats(0, 2),
@@ -225,6 +229,9 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "parallel_tools": st.integers(1, 64),
         "extensions": st.lists(st.sampled_from(["alpha", "beta.gamma", "beta.gamma:delta"]).map(_named), max_size=3),
     },
+    "budget": dict.fromkeys(
+        ("turn_usd", "user_day_usd", "agent_day_usd", "month_usd"), st.none() | st.integers(0, 10**6)
+    ),
     "pipeline": {
         "timeout_ms": st.integers(1, 10**9),
         "enable_ack": st.booleans(),

@@ -14,10 +14,9 @@ from tests.walks.tools import Desk, hang
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.config.schema import StorageSettings
-from finclaw.errors import ProviderError, ToolError
+from finclaw.errors import Overloaded, ProviderError, ToolError
 from finclaw.kernel.event import (
     Event,
-    EventStream,
     ExecutionCompleted,
     ExecutionStarted,
     MessageAccepted,
@@ -34,6 +33,7 @@ from finclaw.kernel.event import (
     UsageUpdated,
     all_events,
 )
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Remove, ToolResult
 from finclaw.kernel.port import Tool, ToolScope
@@ -97,8 +97,12 @@ def test_a_name_that_is_none_is_refused_when_somebody_wants_to_hear_it() -> None
 
 # ── all of them, emitted ────────────────────────────────────────────────────────────────────────────────────
 
-ELSEWHERE = {"session:lock:stale", "session:repair"}
-"""They need a process that died, or a torn file: tests/storage shows them."""
+ELSEWHERE = {
+    *("session:lock:stale", "session:repair", "model:fallback"),
+    *("budget:warning", "budget:exceeded"),
+    *("context:window:status", "context:compact", "context:compact:fallback", "execution:context_threshold"),
+}
+"""They need a process that died, a torn file, a second model or a budget: tests of those show them."""
 
 NO_MESSAGE = {"tool:register", "tool:unregister", "session:lock:acquire", "session:lock:release"}
 BEFORE_THE_TURN = {"message:stage", "message:outcome"}
@@ -130,6 +134,7 @@ async def test_every_kind_is_really_emitted_and_carries_its_ids(house: House) ->
         *repeated,
         reply(call("look")),
         reply(call("nowhere")),
+        fails(Overloaded("busy")),
         "Done. Or so.",
         fails(ProviderError("down")),
     ]

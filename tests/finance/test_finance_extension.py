@@ -3,7 +3,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec import structs
@@ -12,7 +12,7 @@ from finclaw.finance.extension import Finance
 from finclaw.finance.market import DemoMarket
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
-from finclaw.kernel.extension import Extension
+from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.port import Clock, Command
@@ -54,7 +54,8 @@ class Recorder:
         assert kind == "delivery"
         self.layers.append(Layer("finance", fn, priority))
 
-    def section(self, title: str, text: str) -> None:
+    def section(self, title: str, text: str, *, priority: int = 0, required: bool = False) -> None:
+        assert required, "the rules about figures are never left out"
         self.sections[title] = text
 
     def observe(self, observer: Observer) -> Callable[[], None]:
@@ -72,7 +73,7 @@ class Commands:
 def registered(clock: Clock) -> Recorder:
     extension: Extension = Finance(DemoMarket(clock))
     api = Recorder()
-    extension.register(api)
+    extension.register(cast("ExtensionApi", api))  # all that finance uses of it
     return api
 
 
@@ -83,7 +84,7 @@ async def delivered(clock: Clock, reply: Outbound, facts: tuple[Fact, ...] | Non
     ring = compose("delivery", registered(clock).layers, core, Outbound)
     return await ring(
         DeliveryContext(
-            ids={"session": "s", "inbound_id": "i", "turn_id": "t"},
+            ids={"agent": "a", "session": "s", "inbound_id": "i", "turn_id": "t"},
             emit=lambda event: None,
             inbound=Inbound(text=asked),
             outbound=reply,

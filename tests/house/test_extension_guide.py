@@ -150,7 +150,7 @@ TRIES = {
     ),
     "step.llmInput": Try(lambda _, log: "the model gets 1 messages" in log),
     "step.llmCall": Try(lambda _, log: "the model and its tools took 2.0 s" in log, (reply(delay(2), "Hello."),)),
-    "step.llmError": Try(lambda _, log: "the model failed: Overloaded" in log, (fails(Overloaded("busy")),)),
+    "step.llmError": Try(lambda _, log: "the model failed: Overloaded" in log, (fails(Overloaded("busy")),) * 3),
     "step.post": Try(
         lambda gateway, _: gateway.said == ["It is 7."] and gateway.seen[-1].text == "Give a figure.",
         ("It is a lot.", "It is 7."),

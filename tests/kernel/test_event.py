@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from finclaw.errors import ExtensionError
-from finclaw.kernel.event import Event, EventStream, StepStarted, all_events
+from finclaw.kernel.event import Event, StepStarted, all_events
+from finclaw.kernel.event_stream import EventStream
 
 
 def test_everybody_sees_everything_in_order() -> None:
@@ -65,8 +66,14 @@ def test_an_event_cannot_be_changed() -> None:
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 NAMES = [
+    "budget:exceeded",
+    "budget:warning",
+    "context:compact",
+    "context:compact:fallback",
+    "context:window:status",
     "delivery:unit",
     "execution:complete",
+    "execution:context_threshold",
     "execution:start",
     "execution:tool_use",
     "execution:turn",
@@ -74,6 +81,8 @@ NAMES = [
     "message:outcome",
     "message:stage",
     "message:stalled",
+    "model:fallback",
+    "model:retry",
     "preview_update",
     "ring:short_circuit",
     "session:event:missing_target",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
-from finclaw.kernel.event import EventStream
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Ids
 from finclaw.pipeline.context import Contexts
@@ -48,7 +48,7 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
         dispatch = Dispatch(store, lanes, Pools(), RecentConversations(), clock)
         inbound = Inbound(text="hi")
         mine = await store.accept(inbound, "s", lambda each: lanes.expect(each.session, each.ticket))
-        ids = Ids(session="s", inbound_id=mine.id, turn_id="")
+        ids = Ids(agent="a", session="s", inbound_id=mine.id, turn_id="")
         walk = Walk(
             ids=ids,
             emit=EventStream().emit,

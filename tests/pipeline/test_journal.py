@@ -9,7 +9,7 @@ from finclaw.kernel.scope import Ids, StageEntry
 from finclaw.pipeline.journal import STAGES, Deadline, Halt, Journal, skip
 from finclaw.testing import FakeClock
 
-IDS = Ids(session="s", inbound_id="m", turn_id="")
+IDS = Ids(agent="", session="s", inbound_id="m", turn_id="")
 
 
 def a_journal(clock: FakeClock, last: str | None = None) -> tuple[Journal, list[Event]]:

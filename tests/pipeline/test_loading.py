@@ -8,7 +8,7 @@ import pytest
 
 from finclaw.agent.settings import ExtensionRef
 from finclaw.errors import ConfigError, ExtensionError
-from finclaw.kernel.event import EventStream
+from finclaw.kernel.event_stream import EventStream
 from finclaw.pipeline.loading import find
 from finclaw.pipeline.registrar import Registrar
 
@@ -44,7 +44,7 @@ def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Pat
 def sections(*refs: ExtensionRef | str | Path) -> list[tuple[str, str]]:
     registrar = Registrar(EventStream())
     registrar.load(find([str(ref) if isinstance(ref, Path) else ref for ref in refs]))
-    return registrar.sections
+    return [(section.title, section.content) for section in registrar.sections]
 
 
 def complaint(*refs: str | Path) -> str:

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from finclaw.builtins.basics import BasicCommand
 from finclaw.errors import ExtensionError
-from finclaw.kernel.event import Event, EventStream, StepStarted, ToolRegistered, ToolUnregistered
+from finclaw.kernel.event import Event, StepStarted, ToolRegistered, ToolUnregistered
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import RING_NAMES, ExtensionApi, Finding
 from finclaw.kernel.port import CommandReply, Tool, ToolOutput, ToolScope
 from finclaw.pipeline.registrar import Registrar
@@ -73,7 +74,7 @@ def contents(registrar: Registrar) -> list[object]:
         layers,
         [each.spec.name for each in registrar.tools.list()],
         [each.name for each in registrar.commands],
-        registrar.sections,
+        [(each.title, each.content) for each in registrar.sections],
         [each.seconds for each in registrar.recurring],
         [each.field for each in registrar.fields],
         [each.extension for each in registrar.checks],
@@ -124,6 +125,19 @@ def test_layers_stand_in_the_order_of_their_extensions() -> None:
     names = ["c", "a", "b"]
     registrar.load([Extending(lambda api: api.pipeline.register("turn", layer), name) for name in names])
     assert [each.name for each in registrar.layers("turn")] == ["c.layer", "a.layer", "b.layer"]
+
+
+@pytest.mark.spec("SP-01")
+def test_a_section_keeps_its_priority_and_whether_it_must_be_there() -> None:
+    registrar = Registrar(EventStream())
+    registrar.load([Extending(lambda api: api.prompt.section("compliance", "words", priority=5, required=True))])
+    (section,) = registrar.sections
+    assert (section.id, section.priority, section.required, section.from_extension) == (
+        "mine:compliance",
+        5,
+        True,
+        True,
+    )
 
 
 # ── all or nothing ──────────────────────────────────────────────────────────────────────────────────────────
@@ -203,6 +217,10 @@ def line_of(register: Callable[[ExtensionApi], None], text: str) -> int:
         (lambda api: api.pipeline.register("stage", layer), "there is no ring 'stage'; the rings are message, turn"),
         (lambda api: api.pipeline.register("turn", None), "a function is needed here, not NoneType"),
         (lambda api: api.pipeline.register("turn", layer, priority="high"), "a priority is a whole number"),
+        (lambda api: api.prompt.section("a\n## b", "c"), "a section's title is one line"),
+        (lambda api: api.prompt.section(" ", "c"), "a section's title is one line"),
+        (lambda api: api.prompt.section("a", None), "takes two texts, a title and what stands under it"),
+        (lambda api: api.prompt.section("a", "b", priority="high"), "a priority is a whole number, not 'high'; higher"),
         (lambda api: api.tools.register(a_tool("one")), "tool 'one' is already registered"),
         (lambda api: api.commands.register(a_command("x", "DO")), "the command name 'do' is taken by 'first'"),
         (lambda api: api.commands.register(a_command("tu")), "the command name 'tu' is taken by 'first'"),

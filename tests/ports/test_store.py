@@ -28,7 +28,7 @@ from tests.ports.nouns import (
 
 from finclaw.errors import InboundConflict, SessionError, Superseded
 from finclaw.kernel.envelope import Outbound
-from finclaw.kernel.event import EventStream
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
 from finclaw.kernel.port import Store
 from finclaw.kernel.record import Accepted, Unit, UnitState

@@ -196,6 +196,14 @@ def test_ids_are_legal_and_each_their_own(id: str, limit: int) -> None:
         assert all(each and each.replace("_", "").replace("-", "").isascii() for each in asked)
 
 
+def test_an_id_is_remembered_as_long_as_the_bytes_are() -> None:
+    """The long message between the two makes the kept bytes old, in the middle of the request."""
+    writer = RequestWriter(10_000)
+    long = message("assistant", Text("x" * 5_000), id="long")
+    asked, answered = calls_and_results(sent(writer.write(request(*turn(1, "a"), long, *turn(2, "a")))))
+    assert asked == answered == ["a", "a-2"]
+
+
 def test_an_id_twice_in_one_message() -> None:
     asked, answered = calls_and_results(body(*turn(1, "a", "a")))
     assert asked == answered == ["a", "a-2"]

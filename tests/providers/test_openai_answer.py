@@ -259,6 +259,13 @@ async def test_a_call_that_was_cut_has_no_end_and_is_never_run(reason: str) -> N
     assert [block.bad_args for block in answer.blocks if isinstance(block, ToolCall)] == ["{}", ""]
 
 
+@pytest.mark.spec("DX-48")
+async def test_where_the_model_never_said_that_it_stopped_only_a_call_that_looks_whole_counts() -> None:
+    pieces = (ask(call(0, id="a", name="quote", args="{}")), ask(call(1, id="b", name="buy")), DONE)
+    answer = await our_answer(b"".join(pieces))
+    assert [block.bad_args for block in answer.blocks if isinstance(block, ToolCall)] == [None, ""]
+
+
 def test_a_server_that_repeats_itself_without_end_is_read_in_time_and_memory() -> None:
     """Thousands of calls, or one whose name never ends: linear work, and no name that nobody could use."""
     many = [call(None, id=f"c{at}", name="quote", args="{}") for at in range(20_000)]

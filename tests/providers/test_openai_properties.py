@@ -93,6 +93,32 @@ async def test_an_answer_is_read_as_it_was_meant_and_as_the_sdk_reads_it(meant: 
     assert (answer.usage.input, answer.usage.output) == (told.usage.prompt_tokens, told.usage.completion_tokens)
 
 
+@st.composite
+def loose_calls(draw: st.DrawFn) -> tuple[list[Any], list[bytes]]:
+    """Calls, and how servers send them that are loose about what makes a call."""
+    meant = [(f"call_{at}", draw(names), draw(arguments)) for at in range(draw(st.integers(1, 4)))]
+    numbered = draw(st.booleans())
+    with_id = numbered or draw(st.booleans())
+    pieces: list[dict[str, Any]] = []
+    for at, (id, name, args) in enumerate(meant):
+        index = at if numbered else draw(st.sampled_from([None, 0]))
+        first, *rest = _in_pieces(draw, json.dumps(args)) if with_id else [json.dumps(args)]
+        pieces.append(call(index, id=id if with_id else draw(st.sampled_from([None, ""])), name=name, args=first))
+        pieces += [call(index, id=draw(st.sampled_from([None, "", id])), args=each) for each in rest]
+    sent = [[each] for each in pieces] if draw(st.booleans()) else [pieces]
+    return [(id if with_id else "", name, args) for id, name, args in meant], [
+        event(choice(tool_calls=each)) for each in sent
+    ]
+
+
+@pytest.mark.spec("DX-48", "DX-50")
+@given(told=loose_calls())
+async def test_calls_are_told_apart_however_loosely_they_are_sent(told: tuple[list[Any], list[bytes]]) -> None:
+    meant, events = told
+    answer = await our_answer(b"".join([*events, event(choice("stop")), DONE]))
+    assert [(each.id, each.name, each.args) for each in answer.blocks if isinstance(each, ToolCall)] == meant
+
+
 @given(meant=answers(), cuts=st.lists(st.integers(0, 4000), max_size=30))
 def test_reads_may_end_anywhere(meant: Meant, cuts: list[int]) -> None:
     places = sorted({0, *(cut % (len(meant.stream) + 1) for cut in cuts), len(meant.stream)})

@@ -133,7 +133,7 @@ async def test_a_sample_over_the_wire(stream: bytes) -> None:
     assert await chunks(streams([stream[at : at + 7] for at in range(0, len(stream), 7)])) == ours([stream])
 
 
-@pytest.mark.parametrize("kind", ["text/event-stream", "text/plain", "application/octet-stream"])
+@pytest.mark.parametrize("kind", ["text/event-stream", "text/plain", "application/json", "text/html"])
 async def test_a_stream_is_one_by_any_name(kind: str) -> None:
     assert await chunks(streams(HELLO, kind=kind)) == HELLO_CHUNKS
 
@@ -150,7 +150,7 @@ async def test_the_sdk_reads_the_same_from_the_same_server() -> None:
 # ── what goes out ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("key", [KEY, None], ids=["a key", "no key"])
+@pytest.mark.parametrize("key", [KEY, None, Secret("")], ids=["a key", "no key", "an empty key"])
 async def test_the_request_and_its_headers(key: Secret | None) -> None:
     seen: list[tuple[Any, Any]] = []
 
@@ -160,7 +160,7 @@ async def test_the_request_and_its_headers(key: Secret | None) -> None:
 
     await chunks(answer, key=key)
     [(headers, body)] = seen
-    assert headers.get("authorization") == ("Bearer key-1" if key else None)
+    assert headers.get("authorization") == ("Bearer key-1" if key is KEY else None)
     assert headers["content-type"] == "application/json"
     assert body["messages"][1] == {"role": "user", "content": "삼성전자?"}
     assert body["stream_options"] == {"include_usage": True}
@@ -347,9 +347,10 @@ async def test_how_long_to_wait() -> None:
     ("kind", "body", "error"),
     [
         ("application/json", complaint(None, 429), RateLimited),
-        ("application/json", complaint("insufficient_quota", "insufficient_quota"), QuotaExceeded),
+        ("text/event-stream", complaint("insufficient_quota", "insufficient_quota"), QuotaExceeded),
         ("application/json", json.dumps({"choices": [{"message": {"content": "not streamed"}}]}), BadRequest),
-        ("text/html; charset=utf-8", "<html>Welcome to my gateway</html>" * 5_000, BadRequest),
+        ("text/html; charset=utf-8", "\n<html>Welcome to my gateway</html>" * 5_000, BadRequest),
+        ("application/json", "[]", BadRequest),
     ],
 )
 async def test_a_success_that_is_no_stream(kind: str, body: str, error: type[ProviderError]) -> None:

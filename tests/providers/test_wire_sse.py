@@ -103,6 +103,15 @@ def test_an_event_is_too_long_wherever_reads_end(stream: bytes, cuts: list[int],
     assert outcome(cut_at(stream, cuts), longest) == outcome([stream], longest)
 
 
+def test_what_came_before_an_event_that_is_too_long_counts() -> None:
+    reader = EventReader(10)
+    assert reader.feed(b"data: 1\n\ndata: 22222222\n\ndata: 3\n\n") == [(b"", b"1")]
+    with pytest.raises(StreamCut):
+        reader.feed(b"data: 4\n\n")
+    with pytest.raises(StreamCut):
+        EventReader(10).feed(b"data: 22222222\n\ndata: 3\n\n")
+
+
 def test_an_event_of_megabytes_costs_no_more_than_its_bytes() -> None:
     piece = b"x" * 10_000
     assert EventReader().feed(b"data: ") == []

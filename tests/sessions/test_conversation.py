@@ -22,6 +22,7 @@ from finclaw.kernel.message import (
     Text,
     Thinking,
     ToolCall,
+    ToolEnded,
     ToolResult,
     ToolStarted,
     Truncate,
@@ -67,6 +68,7 @@ EVENTS = st.one_of(
     st.builds(Truncate, st.integers(-1, 8)),
     st.builds(Patch, IDS, METADATA),
     st.builds(ToolStarted, WORDS, WORDS, st.booleans()),
+    st.builds(ToolEnded, st.builds(ToolResult, WORDS, WORDS, WORDS)),
 )
 STREAMS = st.lists(EVENTS, max_size=25)
 BASES = st.lists(MESSAGES.filter(lambda each: not each.passing), max_size=5, unique_by=lambda message: message.id)
@@ -93,7 +95,7 @@ def expected(messages: list[Message], event: TurnEvent) -> list[Message] | str:
             lasting = [message.id for message in messages if not message.passing]
             gone = lasting[: max(0, len(lasting) - max(0, keep))]
             return [message for message in messages if message.id not in gone]
-        case ToolStarted():
+        case ToolStarted() | ToolEnded():
             return messages
         case Replace() | Remove() | Patch():
             place = index_of(messages, event.target)

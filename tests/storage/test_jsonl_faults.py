@@ -19,7 +19,7 @@ from tests.storage.rigged import Fault, RiggedFiles
 
 from finclaw.errors import StoreFailed
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.event import EventStream
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Store
 from finclaw.storage.jsonl.store import JsonlStore, open_jsonl_store

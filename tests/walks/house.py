@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import finclaw
-from finclaw.agent.settings import AgentSettings
+from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import Event
 from finclaw.kernel.extension import ExtensionApi, RingName
@@ -131,11 +131,15 @@ class House:
         channel: MemoryChannel | None = None,
         pipeline: PipelineSettings | None = None,
         agent: AgentSettings | None = None,
+        budget: BudgetSettings | None = None,
     ) -> AsyncGenerator[Gateway]:
         channel = channel or MemoryChannel(self.clock, capabilities=capabilities)
         provider = ScriptedProvider(*script, clock=self.clock)
         settings = finclaw.Settings(
-            state=self.state, pipeline=pipeline or PipelineSettings(), agent=agent or AgentSettings()
+            state=self.state,
+            pipeline=pipeline or PipelineSettings(),
+            agent=agent or AgentSettings(),
+            budget=budget or BudgetSettings(),
         )
         async with finclaw.build(
             settings,

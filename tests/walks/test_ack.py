@@ -72,7 +72,7 @@ async def test_a_reaction_that_hangs_costs_moments(house: House) -> None:
 @pytest.mark.spec("DX-15")
 @in_virtual_time
 async def test_signs_end_also_after_a_failure_and_a_stop(house: House) -> None:
-    async with house.open(fails(Overloaded("busy")), reply(hold(asyncio.Event()))) as gateway:
+    async with house.open(*[fails(Overloaded("busy"))] * 3, reply(hold(asyncio.Event()))) as gateway:
         await gateway.ask("first", message_id="m-1")
         await gateway.channel.write("second", message_id="m-2")
         await until(lambda: gateway.provider.streaming == 1)

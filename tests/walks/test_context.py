@@ -71,7 +71,7 @@ async def test_row_06_the_context_tells_everything_the_channel_knew(house: House
         assert context.session_key == accepted.session == session_key("main", inbound)
         assert context.agent == "main"
         # The name is a label for prompt and reader, the id is the person.
-        assert (gateway.seen[-1].source.id, gateway.seen[-1].source.name) == ("u-9", "Ada")
+        assert (gateway.seen[0].source.id, gateway.seen[0].source.name) == ("u-9", "Ada")
 
 
 @pytest.mark.spec("M-08", "M-09", "M-10", "M-13", "M-15", "M-16")

@@ -6,7 +6,16 @@ import pytest
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
-from finclaw.errors import AuthFailed, Overloaded, ProviderError, RateLimited, StoreCorrupt, StoreFailed, Superseded
+from finclaw.errors import (
+    AuthFailed,
+    ContextTooLong,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    StoreCorrupt,
+    StoreFailed,
+    Superseded,
+)
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.integrity import ABORTED
@@ -19,7 +28,8 @@ from finclaw.testing import Disk, MemoryChannel, call, fails, reply
 @pytest.mark.parametrize("error", [RateLimited("slow"), Overloaded("later"), AuthFailed("who?")], ids=repr)
 @in_virtual_time
 async def test_a_model_that_does_not_answer_is_an_abort_in_execute(house: House, error: ProviderError) -> None:
-    async with house.open(fails(error), "back again") as gateway:
+    tries = 1 if isinstance(error, AuthFailed) else 3
+    async with house.open(*[fails(error)] * tries, "back again") as gateway:
         outcome = await gateway.ask("hi")
         assert (outcome.kind, outcome.aborted_at) == ("failed", "execute")
         assert outcome.abort_reason == f"{type(error).__name__}: {error}"
@@ -32,7 +42,7 @@ async def test_a_model_that_does_not_answer_is_an_abort_in_execute(house: House,
 )
 @in_virtual_time
 async def test_half_an_answer_is_no_answer(house: House, half: object) -> None:
-    async with house.open(half, "whole") as gateway:  # pyright: ignore[reportArgumentType]
+    async with house.open(half, half, half, "whole") as gateway:  # pyright: ignore[reportArgumentType]
         outcome = await gateway.ask("hi")
         assert (outcome.kind, outcome.aborted_at) == ("failed", "execute")
         await gateway.ask("again")
@@ -50,7 +60,7 @@ async def test_half_an_answer_is_no_answer(house: House, half: object) -> None:
 )
 @in_virtual_time
 async def test_notices_speak_the_persons_language(house: House, text: str, words: str) -> None:
-    async with house.open(fails(Overloaded("x"))) as gateway:
+    async with house.open(*[fails(Overloaded("x"))] * 3) as gateway:
         await gateway.ask(text)
         assert words in gateway.said[0]
 
@@ -59,7 +69,7 @@ async def test_notices_speak_the_persons_language(house: House, text: str, words
 @in_virtual_time
 async def test_after_a_failure_the_conversation_holds_what_the_person_saw(house: House) -> None:
     desk = Desk()
-    script = (reply("I look. ", call("look", {"text": "x"})), fails(Overloaded("x")), "fine")
+    script = (reply("I look. ", call("look", {"text": "x"})), *[fails(Overloaded("x"))] * 3, "fine")
     async with house.open(*script, tools=[desk.tool("look")]) as gateway:
         failed = await gateway.ask("go")
         await gateway.ask("again")
@@ -221,3 +231,12 @@ async def test_an_end_that_cannot_be_written_leaves_the_message_for_the_next_sta
         assert gateway.said == []
     async with house.open("found") as gateway:
         assert (await gateway.outcome(accepted)).reply == "found"
+
+
+@pytest.mark.parametrize(("text", "words"), [("hi", "more than I can read at once"), ("안녕", "너무 깁니다")])
+@in_virtual_time
+async def test_what_no_model_can_take_in_is_said_so(house: House, text: str, words: str) -> None:
+    async with house.open(fails(ContextTooLong("too long")), "fine") as gateway:
+        assert (await gateway.ask(text)).kind == "failed"
+        assert words in gateway.said[0]
+        assert (await gateway.ask("short")).reply == "fine"

@@ -49,7 +49,7 @@ async def test_a_stage_that_skips(house: House, stage: str, message: Inbound, re
 @pytest.mark.spec("P-11", "P-05")
 @in_virtual_time
 async def test_a_stage_that_aborts(house: House) -> None:
-    async with house.open(fails(Overloaded("x")), "fine") as gateway:
+    async with house.open(*[fails(Overloaded("x"))] * 3, "fine") as gateway:
         entry = await gateway.app.run_stage("execute", inbound())
         assert (entry.name, entry.result, entry.reason) == ("execute", "abort", "Overloaded: x")
         assert (await gateway.ask("next")).reply == "fine"

@@ -11,12 +11,15 @@ from msgspec import structs
 from finclaw.errors import InboundConflict, SessionError
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, new_id
-from finclaw.kernel.event import EventStream, Observer
+from finclaw.kernel.event import Observer
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.integrity import Finding, mend
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.record import (
     Accepted,
+    Cost,
+    CostsBy,
     Counts,
     InboundRecord,
     Pruned,
@@ -131,6 +134,12 @@ class MemoryGateway:
             cost=Decimal("0.1"),
         )
         return [turn] * min(limit, 3)
+
+    async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
+        self._maybe_fail()
+        usage = Usage(input=10, output=5, cache_read=100)
+        line = Cost(name=f"one {by}", calls=days, usage=usage, cost=Decimal("0.1"), saved=Decimal("-0.02"))
+        return (line, structs.replace(line, name=f"another {by}"))
 
     async def turn(self, turn_id: str) -> TurnStory | None:
         self._maybe_fail()

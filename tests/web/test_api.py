@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from decimal import Decimal
 
 import msgspec
 import pytest
@@ -10,7 +11,9 @@ from tests.web.conftest import AUTH, Client
 from tests.web.gateway import answer
 
 from finclaw.errors import SessionError, StoreFailed
+from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import TurnStory
+from finclaw.web.view import CostsView
 
 
 async def test_a_message_is_taken_and_answered(client: Client) -> None:
@@ -178,6 +181,21 @@ async def test_turns(client: Client) -> None:
     assert items[0]["turn_id"] == "turn-1"
     for limit in ("0", "-1", "501", "many", "١", "9" * 5_000):
         assert "limit" in await client.refused("GET", f"/api/v1/turns?limit={limit}", 400)
+
+
+@pytest.mark.spec("PC-04")
+async def test_costs_with_their_sum(client: Client) -> None:
+    _, body = await client.call("GET", "/api/v1/costs?days=7&by=user")
+    told = msgspec.convert(body, CostsView)
+    assert (told.days, told.by, [each.name for each in told.items]) == (7, "user", ["one user", "another user"])
+    assert (told.total.calls, told.total.cost, told.total.saved) == (14, Decimal("0.2"), Decimal("-0.04"))
+    assert told.total.usage == Usage(input=20, output=10, cache_read=200)
+    _, body = await client.call("GET", "/api/v1/costs")
+    assert (msgspec.convert(body, CostsView).days, msgspec.convert(body, CostsView).by) == (30, "day")
+    for days in ("0", "-1", "3661", "many", "١", "9" * 5_000, ""):
+        assert "days" in await client.refused("GET", f"/api/v1/costs?days={days}", 400)
+    for by in ("", "calls", "day;DROP TABLE spend", "DAY"):
+        assert "by must be" in await client.refused("GET", f"/api/v1/costs?by={by}", 400)
 
 
 async def test_one_turn_is_told_whole_by_its_own_or_its_messages_id(client: Client) -> None:

@@ -19,6 +19,7 @@ PATHS = [
     ("GET", "/api/v1/messages/x"),
     ("GET", "/api/v1/turns"),
     ("GET", "/api/v1/turns/x"),
+    ("GET", "/api/v1/costs"),
     ("GET", "/api/v1/status"),
     ("GET", "/api/v1/sessions"),
     ("GET", "/api/v1/sessions/x/messages"),

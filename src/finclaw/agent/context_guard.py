@@ -121,7 +121,7 @@ class ContextGuard:
         """In the counter's tokens, and for the messages alone.
 
         Where system prompt and tools fill much of the window, the messages get a share of what is left: a target that
-        leaves nothing would have every step compact anew.
+        leaves nothing would have the model forget what it has just read.
         """
         head = self._gauge.breakdown.system + self._gauge.breakdown.tools
         target = self._gauge.as_counted(capacity.target) - head

@@ -6,6 +6,7 @@ from typing import Any, Final
 from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
+from finclaw.agent.paid import Paid
 from finclaw.errors import ExtensionError
 from finclaw.kernel.message import (
     Append,
@@ -43,6 +44,8 @@ class TurnLog:
         """Arguments that are not the model's own any more, by call: layers have changed them."""
         self.heard: dict[str, ToolResult] = {}
         """Results by call that are not in the log yet: a turn that is cut off still knows what has happened."""
+        self.beside: list[Paid] = []
+        """Paid for, with no answer to keep it with: calls that failed or were stopped, summaries. Lost in a crash."""
         self._open_to_layers = True
         self._from_layers = 0
 

@@ -1,56 +1,87 @@
 """One question to the model: always streamed, always collected, its usage kept with the answer."""
 
+import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace as replace_dataclass
 from typing import Any, Final
 
-from msgspec import convert, to_builtins
+from msgspec import convert
 from msgspec.structs import replace
 
-from finclaw.agent.log import TurnLog
+from finclaw.agent.asking import Asking, ModelRoute
+from finclaw.agent.books import usage_so_far
+from finclaw.agent.cooldown import Cooldowns
+from finclaw.agent.paid import Paid, from_metadata, to_metadata
+from finclaw.agent.room import Rooms
 from finclaw.agent.running import RunningTurn
-from finclaw.agent.stream import Answer, collect
+from finclaw.agent.stream import Answer
+from finclaw.errors import ContextTooLong
 from finclaw.kernel.chunk import Model, ModelRequest, StopReason, ToolSpec, Usage
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.event import MessageCompleted, TextStreamed, UsageUpdated
-from finclaw.kernel.message import Block, Message, Source, ToolCall
-from finclaw.kernel.port import Clock, Provider
+from finclaw.kernel.event import MessageCompleted, UsageUpdated
+from finclaw.kernel.message import Block, Message, Source, Text, ToolCall
+from finclaw.kernel.port import Clock
 
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+MOST_SHORTENINGS: Final = 2
+"""How often one call may find that the model takes less than we thought."""
 _SURELY_UNIQUE: Final = 20
 """Characters of an id that was not counted but drawn."""
 
 
 class ModelCall:
-    def __init__(self, provider: Provider, clock: Clock, max_tokens: int) -> None:
-        self._provider = provider
+    """`routes` are the ways to an answer: the chosen model first, then what is asked when it does not answer."""
+
+    def __init__(self, routes: Sequence[ModelRoute], clock: Clock, max_tokens: int) -> None:
+        self._routes = routes
         self._clock = clock
         self._max_tokens = max_tokens
+        self._cooldowns = Cooldowns(clock)
+        self._dice = random.Random()
+        self._rooms = Rooms(clock, max_tokens, self._ask_quietly)
 
     async def __call__(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], step: int) -> Message:
         """The assistant's message. Raises ProviderError; nothing of a failed answer is kept."""
         turn.state.move("streaming")
-        request = ModelRequest(
-            model=turn.model,
-            system=turn.system,
-            messages=tuple(turn.conversation.next_messages),
-            tools=tools,
-            max_tokens=min(self._max_tokens, turn.model.max_output),
-            temperature=turn.temperature,
-        )
-        answer = await collect(
-            self._provider.stream(request), lambda text: turn.emit(TextStreamed(text=text, **turn.ids))
-        )
+        answer, route, paid = await self._answered(turn, tools)
         message = Message(
             id=new_id(),
             role="assistant",
             blocks=answer.blocks,
             source=Source("assistant", str(step)),
             created_at=self._clock.now(),
-            metadata=_metadata(answer, turn.model),
+            metadata=_metadata(answer, route.model, paid),
         )
+        self._rooms.measured(turn, answer.usage, message)
         self._tell(turn, message, answer.usage, step)
         return message
+
+    async def _answered(self, turn: RunningTurn, tools: tuple[ToolSpec, ...]) -> tuple[Answer, ModelRoute, list[Paid]]:
+        """Within the model's window: what is too long for it is shortened, also when only the model knew."""
+        shortened = 0
+        while True:
+            room = await self._rooms.fit(turn, tools)
+            asking = Asking(turn, self._clock, self._cooldowns, self._dice)
+            try:
+                answer, route = await asking(self._routes_of(turn), _request(turn, tools, room))
+            except ContextTooLong:
+                shortened += 1
+                if shortened > MOST_SHORTENINGS or not await self._rooms.overflowed(turn):
+                    raise
+            else:
+                return answer, route, asking.paid
+
+    def _routes_of(self, turn: RunningTurn) -> Sequence[ModelRoute]:
+        chosen, *others = self._routes
+        return (replace_dataclass(chosen, model=turn.model), *others)  # a layer may have chosen another
+
+    async def _ask_quietly(self, turn: RunningTurn, request: ModelRequest) -> str:
+        """For the turn itself: nobody sees the answer, and it is paid for beside the turn's own calls."""
+        asking = Asking(turn, self._clock, self._cooldowns, self._dice, quiet=True)
+        answer, _ = await asking(self._routes_of(turn), lambda model: replace(request, model=model))
+        turn.log.beside.extend(asking.paid)
+        return "".join(block.text for block in answer.blocks if isinstance(block, Text))
 
     @staticmethod
     def _tell(turn: RunningTurn, message: Message, usage: Usage, step: int) -> None:
@@ -59,12 +90,26 @@ class ModelCall:
         turn.emit(UsageUpdated(usage=total, context=usage.input + usage.cache_read + usage.cache_write, **turn.ids))
 
 
-def _metadata(answer: Answer, model: Model) -> dict[str, Any]:
+def _request(turn: RunningTurn, tools: tuple[ToolSpec, ...], room: int) -> Callable[[Model], ModelRequest]:
+    """The question as each model gets it."""
+    messages = tuple(turn.conversation.next_messages)
+
+    def request(model: Model) -> ModelRequest:
+        return ModelRequest(
+            model=model,
+            system=turn.system,
+            messages=messages,
+            tools=tools,
+            max_tokens=min(room, model.max_output),
+            temperature=turn.temperature,
+        )
+
+    return request
+
+
+def _metadata(answer: Answer, model: Model, paid: list[Paid]) -> dict[str, Any]:
     """What travels with the message, so that a resumed turn still knows it and a replay can repeat it."""
-    metadata: dict[str, Any] = {"usage": to_builtins(answer.usage), "stop": answer.stop}
-    metadata["model"] = f"{model.provider}/{model.name}"
-    if cost := model.cost(answer.usage):
-        metadata["cost"] = str(cost)
+    metadata = {**to_metadata(model, paid), "stop": answer.stop}
     if len(answer.lengths) > 1:
         metadata["chunks"] = answer.lengths
     return metadata
@@ -72,11 +117,7 @@ def _metadata(answer: Answer, model: Model) -> dict[str, Any]:
 
 def usage_of(message: Message) -> Usage:
     """What this answer cost in tokens."""
-    return convert(message.metadata.get("usage", {}), Usage)
-
-
-def usage_so_far(log: TurnLog) -> Usage:
-    return sum((usage_of(each) for each in log.answers), Usage())
+    return from_metadata(message).usage
 
 
 def stop_of(message: Message) -> StopReason:

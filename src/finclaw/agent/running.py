@@ -4,7 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from finclaw.agent.context_guard import ContextGuard
 from finclaw.agent.log import TurnLog
+from finclaw.agent.purse import Purse
 from finclaw.agent.state import StateMachine
 from finclaw.errors import ExtensionError
 from finclaw.kernel.context import Context
@@ -25,6 +27,10 @@ class RunningTurn(TurnContext):
     """The context as it was made: who asked, and where, is no layer's to change."""
     offered: tuple[str, ...] = ()
     """What the running step may use: its catalog when its layers had let it through, and no wider afterwards."""
+    guard: ContextGuard | None = None
+    """Over its requests, once the model's window gets tight."""
+    purse: Purse | None = None
+    """What it pays model calls from; None where there is no budget."""
     entered: bool = False
     """The layers let it through to its core."""
 

@@ -2,10 +2,15 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from typing import Annotated, Any
 
 from msgspec import Meta
+
+from finclaw.agent.prompt.profile import ComplianceLevel
+from finclaw.agent.prompt.section import PromptMode
+from finclaw.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,17 @@ class AgentSettings:
     name: Annotated[str, Meta(min_length=1, max_length=64)] = "main"
     """The first part of every session's key: a new name begins new conversations."""
     model: str = "offline/demo"
-    """`provider/model`. The offline one needs neither key nor network."""
+    """`provider/model`, or an alias of one. The offline one needs neither key nor network."""
+    fallbacks: tuple[str, ...] = ()
+    """Models that are asked, in this order, when `model` does not answer; for that one call only."""
     instructions: str = ""
-    """Your own words for the system prompt."""
+    """Your own words for the system prompt. They stand last in it, and cannot lift its rules."""
+    compliance: ComplianceLevel = "retail"
+    """Whom it speaks to, and so which rules of conduct it is given; `retail` has the strictest."""
+    prompt_mode: PromptMode = "full"
+    """`minimal` keeps who it is, its tools and its limits; `none` little but compliance and risk, which always stay."""
+    prompt_tokens: Annotated[int, Meta(ge=1)] | None = None
+    """The longest system prompt, in tokens: what is optional gives way. Null takes a quarter of the model's window."""
     max_steps: Annotated[int, Meta(ge=1)] = 10
     """Model calls with tools in one turn; then the model is asked once more, without tools, for a closing answer."""
     max_tokens: Annotated[int, Meta(ge=1)] = 4_096
@@ -44,3 +57,27 @@ class AgentSettings:
     """How many tools of one model call run at once, where all of them allow it."""
     extensions: tuple[ExtensionRef | str, ...] = ()
     """What extends it, outermost first: names, modules, paths like `./mine.py`, or `{use: …, settings: {…}}`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettings:
+    """What may be spent on models, in US dollars. Nothing is refused where no limit is set."""
+
+    turn_usd: Decimal | None = None
+    """The most that one turn may cost."""
+    user_day_usd: Decimal | None = None
+    """The most that one person's turns may cost in a day; days begin at midnight UTC."""
+    agent_day_usd: Decimal | None = None
+    """The most that the agent may cost in a day, whoever asks."""
+    month_usd: Decimal | None = None
+    """The most that everything together may cost in a calendar month."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            limit: Decimal | None = getattr(self, each.name)
+            if limit is not None and not (limit.is_finite() and limit >= 0):
+                raise ConfigError(f"{each.name} is {limit}; give US dollars, 0 or more, or null for no limit")
+
+    @property
+    def is_set(self) -> bool:
+        return self != BudgetSettings()

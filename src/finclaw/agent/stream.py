@@ -77,7 +77,8 @@ async def collect(chunks: AsyncIterator[Chunk], on_text: Callable[[str], None]) 
         raise StreamCut("the model's stream ended before the answer did")
     crash_point("model:ended")
     in_order = sorted(blocks.items(), key=lambda item: item[0][0])
-    return Answer(tuple(_close(block) for _, block in in_order), usage, stop, tuple(lengths))
+    cut = stop == "max_tokens"
+    return Answer(tuple(_close(block, cut=cut) for _, block in in_order), usage, stop, tuple(lengths))
 
 
 def _at(blocks: _Blocks, index: int, kind: type[Block]) -> _Open:
@@ -106,10 +107,11 @@ def _feed_tool(blocks: _Blocks, chunk: ToolUseStart | ToolInputDelta | ToolUseEn
                 blocks[index, ToolCall].ended = True
 
 
-def _close(block: _Open) -> Block:
+def _close(block: _Open, *, cut: bool) -> Block:
     text = whole_characters("".join(block.parts))
     if block.kind is ToolCall:
-        args, bad = _read_args(text, ended=block.ended)
+        # An answer that ran into its limit may have lost the arguments of its last call: empty is not "none" then.
+        args, bad = _read_args(text, ended=block.ended and not (cut and not text.strip()))
         return ToolCall(block.id, block.name, args, bad)
     return Thinking(text, block.signature, block.redacted) if block.kind is Thinking else Text(text)
 

@@ -21,6 +21,9 @@ class Weights(NamedTuple):
     capital: float
     seven_small_letters: float
     """In a row: a long word is seldom one token."""
+    three_sevens: float
+    """Of small letters: no word at all, and nothing that a tokenizer knows. `sixteen_capitals` likewise."""
+    sixteen_capitals: float
     hump: float
     """A capital after a small letter, as in `camelCase`."""
     letter_beside_digit: float
@@ -34,15 +37,21 @@ class Weights(NamedTuple):
     """A ruled line is few tokens, however long."""
     gap: float
     """Two spaces or more: an indentation, for one."""
+    sixteen_blanks: float
+    """In a row: spaces, or empty lines."""
     syllable: float
     """Of Hangul."""
     korean_word: float
     four_syllables: float
     """In a row: a word with its endings, or text without spaces."""
     ideograph: float
-    """And kana."""
+    kana: float
+    single_hangul: float
+    """A letter that is no syllable, as in ㅋㅋ."""
     other_letter: float
     """With an accent, or Greek, Cyrillic, Arabic: whatever takes two bytes."""
+    other_script: float
+    """Those of three bytes, such as Thai and Devanagari."""
     symbol: float
     emoji: float
 
@@ -50,12 +59,12 @@ class Weights(NamedTuple):
 # fmt: off
 WEIGHTS: Final[Mapping[Vocabulary, Weights]] = {
     "o200k": Weights(
-        0.89, 0.43, 0.036, 0.20, 0.24, 1.75, 0.21, 1.11, 1.42, 1.18, 0.97, 0.16, 0.22, 1.09,
-        0.76, 0.0, 0.36, 0.73, 0.21, 0.60, 2.32,
+        0.85, 0.40, 0.042, 0.20, 0.23, 8.9, 5.8, 1.70, 0.21, 1.11, 1.42, 1.20, 0.97, 0.15, 0.25, 1.09, 0.5,
+        0.78, 0.0, 0.33, 0.72, 0.75, 1.1, 0.33, 0.39, 1.5, 2.3,
     ),
     "claude": Weights(
-        0.75, 0.90, 0.065, 0.20, 0.25, 1.69, 0.06, 1.27, 1.10, 0.95, 0.96, 0.0, 0.41, 0.92,
-        1.35, 0.48, 0.0, 1.00, 0.48, 1.20, 3.57,
+        0.75, 0.92, 0.065, 0.20, 0.28, 8.5, 5.9, 1.69, 0.06, 1.27, 1.10, 0.95, 0.95, 0.0, 0.41, 0.92, 0.5,
+        1.37, 0.46, 0.0, 0.85, 1.20, 2.0, 0.80, 1.75, 1.5, 3.55,
     ),
 }
 # fmt: on
@@ -69,7 +78,7 @@ def count_tokens(text: str, vocabulary: Vocabulary = "o200k") -> float:
     classes = b"\n" + encoded.translate(_CLASSES, _CONTINUATIONS)
     tokens = _letters(classes, weights) + _signs(classes, weights)
     if len(encoded) > len(text):
-        tokens += _beyond_ascii(classes, weights)
+        tokens += _beyond_ascii(classes, weights) + _single_hangul(encoded, weights)
     return tokens
 
 
@@ -78,9 +87,12 @@ def _letters(classes: bytes, weights: Weights) -> float:
     words = classes.translate(_ONLY_LETTERS).count(b"-a")
     after_space = count(b" a") + count(b" A")
     tokens = weights.word_after_space * after_space + weights.other_word * (words - after_space)
-    tokens += weights.small_letter * count(b"a") + weights.seven_small_letters * count(b"aaaaaaa")
+    by_sevens = classes.replace(b"aaaaaaa", b"7")
+    tokens += weights.small_letter * count(b"a") + weights.seven_small_letters * by_sevens.count(b"7")
+    tokens += weights.three_sevens * by_sevens.count(b"777")
     if capitals := count(b"A"):
         tokens += weights.capital * capitals + weights.hump * count(b"aA")
+        tokens += weights.sixteen_capitals * count(b"A" * 16)
     return tokens
 
 
@@ -88,6 +100,7 @@ def _signs(classes: bytes, weights: Weights) -> float:
     """Punctuation, numbers and gaps."""
     count = classes.count
     tokens = weights.gap * classes.translate(_ONLY_SPACES).count(b"-  ")
+    tokens += weights.sixteen_blanks * (count(b" " * 16) + count(b"\n" * 16))
     if count(b"0"):
         tokens += _numbers(classes, weights)
     if eights := count(b"........"):
@@ -108,13 +121,19 @@ def _numbers(classes: bytes, weights: Weights) -> float:
 
 def _beyond_ascii(classes: bytes, weights: Weights) -> float:
     count = classes.count
-    tokens = weights.ideograph * count(b"c") + weights.other_letter * count(b"x")
-    tokens += weights.symbol * count(b"s") + weights.emoji * count(b"e")
+    tokens = weights.ideograph * count(b"c") + weights.kana * count(b"j") + weights.other_letter * count(b"x")
+    tokens += weights.other_script * count(b"t") + weights.symbol * count(b"s") + weights.emoji * count(b"e")
     if syllables := count(b"k"):
         words = classes.translate(_ONLY_HANGUL).count(b"-k")
         tokens += weights.syllable * syllables + weights.korean_word * words
         tokens += weights.four_syllables * count(b"kkkk")
     return tokens
+
+
+def _single_hangul(encoded: bytes, weights: Weights) -> float:
+    """Counted as kana above, with which it shares its first byte."""
+    letters = encoded.count(b"\xe3\x84") + encoded.count(b"\xe3\x85")
+    return (weights.single_hangul - weights.kana) * letters
 
 
 # ── one class for each character, by the first byte of its UTF-8 ───────────────────────────────────────────────────
@@ -137,8 +156,10 @@ _CLASSES: Final = _table(
         " ": b" \t",
         "\n": b"\r\n",
         "x": range(0xC2, 0xE0),
-        "s": (*range(0xE0, 0xE3), 0xEE, 0xEF),
-        "c": range(0xE3, 0xEA),
+        "t": range(0xE0, 0xE2),
+        "s": (0xE2, 0xEE, 0xEF),
+        "j": (0xE3,),
+        "c": range(0xE4, 0xEA),
         "k": range(0xEA, 0xEE),
         "e": range(0xF0, 0xF5),
     },

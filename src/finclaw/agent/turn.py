@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from finclaw.agent.asking import ModelRoute
+from finclaw.agent.books import cost_so_far, spend_of, usage_so_far, user_of
 from finclaw.agent.log import TurnLog
-from finclaw.agent.model_call import ModelCall, usage_so_far, without_calls
+from finclaw.agent.model_call import ModelCall, without_calls
 from finclaw.agent.open_calls import answer_open_calls
+from finclaw.agent.purse import Cashier, Purse
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.state import StateMachine
@@ -64,6 +67,10 @@ class Abilities:
     tools: ToolRegistry
     consent: Consent
     system: str
+    fallbacks: Sequence[ModelRoute] = ()
+    """Asked in this order when the model does not answer."""
+    cashier: Cashier | None = None
+    """None: there is no budget."""
 
 
 class Agent:
@@ -73,7 +80,9 @@ class Agent:
         self._settings = settings
         self._abilities = abilities
         self._clock = clock
-        self._model_call = ModelCall(abilities.provider, clock, settings.max_tokens)
+        self._model_call = ModelCall(
+            (ModelRoute(abilities.provider, abilities.model), *abilities.fallbacks), clock, settings.max_tokens
+        )
         runner = ToolRunner(abilities.tools, ArgumentCheck(), abilities.consent)
         use = UseTool(compose("tool_call", layers.tool_call, runner.__call__, ToolResult), clock)
         step = Step(self._model_call, use.__call__, abilities.tools, clock, settings.parallel_tools)
@@ -142,7 +151,12 @@ class Agent:
             max_steps=min(limits.max_steps or self._settings.max_steps, self._settings.max_steps),
             allowed=limits.tools,
             asked_in=context,
+            purse=self._purse(log, context, ids, emit),
         )
+
+    def _purse(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> Purse | None:
+        cashier, user = self._abilities.cashier, user_of(context.inbound)
+        return None if cashier is None else cashier.purse(ids, emit, user, spend_of(log, ids["agent"], user))
 
     async def _loop(self, turn: TurnContext) -> TurnResult:
         running = RunningTurn.of(turn)
@@ -190,7 +204,7 @@ class Agent:
             tools=tuple(ToolUse(result.name, result.status) for result in log.results),
             facts=tuple(fact for result in log.results for fact in result.facts),
             usage=usage,
-            cost=self._abilities.model.cost(usage),
+            cost=cost_so_far(log),
             messages=tuple(log.messages),
             duration_ms=ms,
             metadata=metadata or {},

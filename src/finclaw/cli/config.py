@@ -8,10 +8,15 @@ from pathlib import Path
 
 import msgspec
 
+from finclaw.agent.purse import must_have_prices
 from finclaw.config.describe import DEFAULT, Effective, effective
 from finclaw.config.fill import BadSettings
 from finclaw.config.load import HOME, Gathered, gather
+from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
+from finclaw.kernel.clock import SystemClock
+from finclaw.providers.catalog import Catalog
+from finclaw.providers.opening import open_provider
 
 
 def run(args: Namespace) -> int:
@@ -21,11 +26,22 @@ def run(args: Namespace) -> int:
 def problems(args: Namespace) -> tuple[str, ...]:
     """Everything that is wrong with the settings. It changes nothing."""
     try:
-        _gather(args).settings()
+        settings = _gather(args).settings()
     except BadSettings as error:
         return error.problems
     except ConfigError as error:
         return (str(error),)
+    return _problems_of_model(settings)
+
+
+def _problems_of_model(settings: Settings) -> tuple[str, ...]:
+    """Whether somebody is there to answer; nobody is asked."""
+    try:
+        model = Catalog(settings.models, settings.aliases, settings.providers).find(settings.agent.model)
+        open_provider(model, SystemClock(), settings.providers, settings.models)
+        must_have_prices(settings.budget, [model])
+    except ConfigError as error:
+        return (f"agent.model: {error}",)
     return ()
 
 

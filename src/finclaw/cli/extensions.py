@@ -31,7 +31,7 @@ def _described(extension: Registered) -> dict[str, Any]:
         "layers": [{"ring": ring, "name": layer.name, "priority": layer.priority} for ring, layer in extension.layers],
         "tools": [tool.spec.name for tool in extension.tools],
         "commands": [command.name for command in extension.commands],
-        "sections": [title for title, _ in extension.sections],
+        "sections": [section.title for section in extension.sections],
         "context": [field.field for field in extension.fields],
         "checks": len(extension.checks),
         "tasks": [f"every {task.seconds:g} s" for task in extension.recurring],

@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any, Protocol, TypeVar
 
 from finclaw.cli.address import read_address
@@ -15,10 +15,10 @@ from finclaw.config.schema import Settings
 from finclaw.errors import SessionError, StateBusy
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.conversation_file import read_conversation, write_conversation
-from finclaw.kernel.event import EventStream
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.port import Clock, Store
-from finclaw.kernel.record import Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.kernel.record import Cost, CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
@@ -39,6 +39,7 @@ class Shelf(Protocol):
     def prune(self, days: int, *, dry_run: bool) -> Pruned: ...
     def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     def turn(self, name: str) -> TurnStory | None: ...
+    def costs(self, days: int, by: CostsBy) -> Sequence[Cost]: ...
 
 
 @contextmanager
@@ -113,6 +114,10 @@ class ShelfHere:
     def turn(self, name: str) -> TurnStory | None:
         return self._run(self._store.turn(name))
 
+    def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
+        today = self._clock.now().astimezone(UTC).date()
+        return self._run(self._store.costs(today - timedelta(days=days - 1), by))
+
     def close(self) -> None:
         self._run(self._store.close())
 
@@ -135,6 +140,9 @@ class EmptyShelf:
 
     def turn(self, name: str) -> TurnStory | None:
         return None
+
+    def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
+        return ()
 
     def export(self, key: str) -> bytes:
         raise _nothing(key)

@@ -8,8 +8,9 @@ import msgspec
 
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.kernel.integrity import Finding
-from finclaw.kernel.record import Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.kernel.record import Cost, CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
 from finclaw.web.sessions_view import PruneBody, PrunedView, RepairBody, RepairView, SessionView
+from finclaw.web.view import CostsView
 
 _LONG = 3_600.0
 """Seconds that a removal of very much may take."""
@@ -51,6 +52,9 @@ class ShelfRemote:
 
     def turn(self, name: str) -> TurnStory | None:
         return self._client.turn(name)
+
+    def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
+        return self._client.call("GET", f"/api/v1/costs?days={days}&by={by}", CostsView).items
 
 
 def _path(key: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from finclaw.agent.settings import AgentSettings
+from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.errors import ConfigError
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
@@ -51,6 +51,7 @@ class Settings:
     output_price: 0}`. `finclaw models list` shows what it knows."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     """Short names of your own, such as `fast: ollama/qwen3`."""
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     web: WebSettings = field(default_factory=WebSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)

@@ -48,7 +48,7 @@ class Finance:
     def register(self, api: ExtensionApi) -> None:
         for tool in finance_tools(self._market):
             api.tools.register(tool)
-        api.prompt.section("Market data", self._prompt())
+        api.prompt.section("Market data", self._prompt(), priority=750, required=True)
         # Far out, so that it labels what the other layers have made of the reply and not what they started from.
         api.pipeline.register("delivery", self.label, priority=-100)
 

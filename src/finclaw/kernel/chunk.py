@@ -44,6 +44,11 @@ class Price(Struct, frozen=True):
             + self.cache_write * usage.cache_write
         ) / 1_000_000
 
+    def saved(self, usage: Usage) -> Decimal:
+        """By the cache, against the same tokens without one. Negative where more was written to it than read."""
+        read, written = self.input - self.cache_read, self.cache_write - self.input
+        return (read * usage.cache_read - written * usage.cache_write) / 1_000_000
+
 
 class Features(Struct, frozen=True):
     """What a model can do, or takes in its requests. The defaults are the least that any server offers."""
@@ -76,6 +81,9 @@ class Model(Struct, frozen=True):
     def cost(self, usage: Usage) -> Decimal:
         """In US dollars, as far as it is known: nothing, where the price is not."""
         return Decimal(0) if self.price is None else self.price.cost(usage)
+
+    def saved(self, usage: Usage) -> Decimal:
+        return Decimal(0) if self.price is None else self.price.saved(usage)
 
 
 class ToolSpec(Struct, frozen=True):

@@ -1,15 +1,12 @@
 """Everything an observer may see. An observer can change nothing, and its failure is logged, never raised."""
 
-import logging
 from collections.abc import Callable
+from decimal import Decimal
 from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import Usage
-
-log = logging.getLogger(__name__)
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -126,6 +123,45 @@ class MessageCompleted(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "stream:message_complete"
     message_id: str
     step: int
+
+
+class ModelRetried(Event, frozen=True, kw_only=True):
+    """The model did not answer and is asked once more, after a pause."""
+
+    name: ClassVar[str] = "model:retry"
+    model: str
+    error: str
+    attempt: int
+    wait_s: float
+
+
+class ModelFellBack(Event, frozen=True, kw_only=True):
+    """The chosen model does not answer, and another is asked instead, for this call only."""
+
+    name: ClassVar[str] = "model:fallback"
+    model: str
+    instead: str
+    error: str
+
+
+class BudgetWarned(Event, frozen=True, kw_only=True):
+    """Most of what may be spent has been: told once for each day, month and person."""
+
+    name: ClassVar[str] = "budget:warning"
+    limit: str
+    limit_usd: Decimal
+    spent_usd: Decimal
+
+
+class BudgetRefused(Event, frozen=True, kw_only=True):
+    """A model was not asked because that might have cost more than `limit`, a setting, leaves."""
+
+    name: ClassVar[str] = "budget:exceeded"
+    model: str
+    limit: str
+    limit_usd: Decimal
+    spent_usd: Decimal
+    needed_usd: Decimal
 
 
 class UsageUpdated(Event, frozen=True, kw_only=True):
@@ -286,43 +322,6 @@ class UnitMoved(Event, frozen=True, kw_only=True):
 
 Emit = Callable[[Event], None]
 Observer = Callable[[Event], None]
-
-
-class EventStream:
-    """One stream for everybody. `emit` never raises and never waits."""
-
-    def __init__(self) -> None:
-        self._observers: tuple[Observer, ...] = ()
-
-    def observe(self, observer: Observer, *names: str) -> Callable[[], None]:
-        """See every event, or those of these names. The returned function ends it, and may be called twice."""
-        if names:
-            observer = _only(observer, frozenset(names))
-        self._observers = (*self._observers, observer)
-
-        def stop() -> None:
-            self._observers = tuple(each for each in self._observers if each is not observer)
-
-        return stop
-
-    def emit(self, event: Event) -> None:
-        for observer in self._observers:
-            try:
-                observer(event)
-            except Exception:  # an observer is a stranger; the message must not pay for it
-                log.exception("observer failed on %s", event.name)
-
-
-def _only(observer: Observer, names: frozenset[str]) -> Observer:
-    unknown = names - {each.name for each in all_events()}
-    if unknown:
-        raise ExtensionError(f"there is no event {sorted(unknown)[0]!r}; see the list in finclaw.kernel.event")
-
-    def heard(event: Event) -> None:
-        if event.name in names:
-            observer(event)
-
-    return heard
 
 
 def all_events() -> tuple[type[Event], ...]:

@@ -36,7 +36,7 @@ RING_NAMES: tuple[RingName, ...] = ("message", "turn", "step", "tool_call", "del
 
 # fmt: off
 HOUSE_COMMANDS: Final = frozenset({
-    "ask", "backup", "chat", "completion", "config", "cost", "doctor", "export", "extensions", "fork", "help",
+    "ask", "backup", "chat", "completion", "config", "cost", "costs", "doctor", "export", "extensions", "fork", "help",
     "import", "init", "logs", "mcp", "memory", "migrate", "models", "prune", "replay", "restore", "send", "serve",
     "sessions", "status", "stop", "token", "trace", "turns", "version",
 })
@@ -84,7 +84,12 @@ class CommandsApi(Protocol):
 
 
 class PromptApi(Protocol):
-    def section(self, title: str, text: str) -> None: ...
+    def section(self, title: str, text: str, *, priority: int = 0, required: bool = False) -> None:
+        """Add to the system prompt, above what has a lower priority.
+
+        Where the prompt's budget is short, low priorities are left out first; what is required never is.
+        """
+        ...
 
 
 class EventsApi(Protocol):

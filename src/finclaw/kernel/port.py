@@ -1,7 +1,7 @@
 """The borders of the house. Each contract says: may it raise, is it idempotent, who closes it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
@@ -16,11 +16,14 @@ from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.record import (
     Accepted,
     Claim,
+    Cost,
+    CostsBy,
     Counts,
     Finish,
     InboundRecord,
     Pruned,
     SessionPage,
+    Spend,
     TurnRecord,
     TurnStory,
     Unit,
@@ -171,7 +174,14 @@ class Inbox(Protocol):
         """
         ...
 
-    async def end(self, inbound_id: str, outcome: Outcome, units: Sequence[Unit], then: Callable[[], None]) -> bool:
+    async def end(
+        self,
+        inbound_id: str,
+        outcome: Outcome,
+        units: Sequence[Unit],
+        then: Callable[[], None],
+        spend: Sequence[Spend] = (),
+    ) -> bool:
         """Record the one outcome with what the sender is told. False if it had one: nothing is written then.
 
         `then` runs after a commit that did it, also if the caller is gone.
@@ -272,6 +282,10 @@ class Store(Inbox, ConversationStore, Outbox, StateStore, Protocol):
     """One database behind these ports, because Finish writes to several of them in one commit."""
 
     async def counts(self) -> Counts: ...
+    async def costs(self, since: date, by: CostsBy) -> Sequence[Cost]:
+        """What turns that have ended cost from this day (UTC) on: days in their order, else the dearest first."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -305,6 +319,10 @@ class Gateway(Protocol):
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     async def turn(self, turn_id: str) -> TurnStory | None: ...
     async def counts(self) -> Counts: ...
+    async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
+        """Of so many days (UTC), today among them."""
+        ...
+
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage: ...
     async def has_session(self, key: str) -> bool: ...
     async def messages(self, session: str) -> Sequence[Message]: ...

@@ -1,6 +1,6 @@
 """What the store keeps, as the rest of the house sees it: rows become these and nothing else."""
 
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
@@ -14,6 +14,7 @@ from finclaw.kernel.scope import Outcome, TurnStatus
 InboundState = Literal["received", "running", "joined", "ended"]
 UnitState = Literal["planned", "sending", "sent", "unknown", "dead", "expired"]
 DeliveryState = Literal["none", "pending", "delivered", "dead", "expired"]
+CostsBy = Literal["day", "model", "user", "agent"]
 
 
 class Accepted(Struct, frozen=True, kw_only=True):
@@ -77,6 +78,30 @@ class Unit(Struct, frozen=True, kw_only=True):
         return (self.channel, self.account, self.conversation)
 
 
+class Spend(Struct, frozen=True, kw_only=True):
+    """What a turn has cost on one day with one model. Days begin at midnight UTC."""
+
+    day: date
+    agent: str
+    user: str
+    model: str
+    calls: int
+    usage: Usage
+    cost: Decimal
+    saved: Decimal
+    """By the cache; negative where writing to it cost more than reading from it has saved."""
+
+
+class Cost(Struct, frozen=True, kw_only=True):
+    """What one day, model, user or agent has cost."""
+
+    name: str
+    calls: int
+    usage: Usage
+    cost: Decimal
+    saved: Decimal
+
+
 class Finish(Struct, frozen=True, kw_only=True):
     """Everything the end of a turn commits at once: the last events, the fold, the outcome, the units, the spend."""
 
@@ -89,6 +114,7 @@ class Finish(Struct, frozen=True, kw_only=True):
     events: tuple[TurnEvent, ...]
     outcome: Outcome
     units: tuple[Unit, ...]
+    spend: tuple[Spend, ...] = ()
 
 
 class InboundRecord(Struct, frozen=True, kw_only=True):

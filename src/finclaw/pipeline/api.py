@@ -7,11 +7,13 @@ from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
+from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
 from finclaw.errors import ExtensionError
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.event import EventStream, Observer, ToolRegistered, ToolUnregistered
+from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import RING_NAMES, Database
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Clock, Command, Tool
@@ -158,9 +160,16 @@ class _Prompt:
     def __init__(self, mine: Registered) -> None:
         self._mine = mine
 
-    def section(self, title: str, text: str) -> None:
+    def section(self, title: str, text: str, *, priority: int = 0, required: bool = False) -> None:
         self._mine.must_be_loading()
-        self._mine.sections.append((title, text))
+        if not all(isinstance(cast("object", each), str) for each in (title, text)):
+            raise ExtensionError("api.prompt.section takes two texts, a title and what stands under it")
+        if len(title.splitlines()) != 1 or not title.strip():
+            raise ExtensionError(f"a section's title is one line, not {title!r}; put the rest into its text")
+        if not isinstance(cast("object", priority), int):
+            raise ExtensionError(f"a priority is a whole number, not {priority!r}; higher stands further up")
+        id = f"{self._mine.name}:{title}"
+        self._mine.sections.append(Section(id, title, text, priority, bool(required), from_extension=True))
 
 
 class _Events:

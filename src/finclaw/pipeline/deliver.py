@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from finclaw.agent.books import spend_of, user_of
 from finclaw.agent.log import TurnLog
 from finclaw.delivery.checks import Check
 from finclaw.delivery.outbox import OrderedSender
@@ -18,7 +19,7 @@ from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.event import Emit
 from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Channel, Clock, Store
-from finclaw.kernel.record import Finish, Unit
+from finclaw.kernel.record import Finish, Spend, Unit
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.pipeline.closing import close_conversation, say
 from finclaw.pipeline.preview import with_previews
@@ -132,6 +133,7 @@ class Deliver:
             events=turn.unlogged,
             outcome=outcome,
             units=units,
+            spend=_spend(walk),
         )
 
         kept = turn.conversation.lasting_messages
@@ -149,7 +151,7 @@ class Deliver:
         def committed() -> None:
             self._recorded(walk, outcome, units)
 
-        commit = partial(self._store.end, walk.accepted.id, outcome, units, committed)
+        commit = partial(self._store.end, walk.accepted.id, outcome, units, committed, _spend(walk))
         await patiently(commit, self._clock, "an outcome")
 
     def _plan(self, walk: Walk, visible: Visible, turn_id: str | None) -> tuple[Unit, ...]:
@@ -163,3 +165,8 @@ class Deliver:
         walk.recorded = outcome
         self._sender.enqueue(units)
         walk.leave()
+
+
+def _spend(walk: Walk) -> tuple[Spend, ...]:
+    """Also of a turn that failed, was stopped or was superseded: it was paid for."""
+    return () if walk.log is None else spend_of(walk.log, walk.ids["agent"], user_of(walk.inbound))

@@ -5,7 +5,10 @@ from typing import Final, Literal
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.language import Language, language_of
 
-Notice = Literal["failed", "timeout", "poison", "expired", "reset", "stopped", "stalled", "loop", "busy"]
+Notice = (
+    Literal["failed", "timeout", "poison", "expired", "reset", "stopped", "stalled", "loop", "too_long", "busy"]
+    | Literal["turn_budget", "day_budget", "month_budget"]
+)
 
 _ENGLISH: Final[dict[Notice, str]] = {
     "failed": "Sorry, something went wrong and I could not answer this message. Please try again in a moment.",
@@ -18,7 +21,13 @@ _ENGLISH: Final[dict[Notice, str]] = {
     "stalled": "Sorry, I got stuck on this and stopped. Please try again, perhaps in other words.",
     "loop": "Sorry, I kept asking for the same thing and getting the same answer, so I stopped. "
     "Please ask in other words.",
+    "too_long": "Sorry, that is more than I can read at once. Please send a shorter message.",
     "busy": "The assistant behind me is not available right now. Please try again in a few minutes.",
+    "turn_budget": "This question has used up what one answer may cost, so I stopped. Please ask for less at a time.",
+    "day_budget": "The budget for today is used up, so I cannot answer this now. "
+    "Please try again tomorrow; the day ends at midnight UTC.",
+    "month_budget": "The budget for this month is used up, so I cannot answer this now. "
+    "Please ask whoever runs me, or try again next month.",
 }
 
 _KOREAN: Final[dict[Notice, str]] = {
@@ -30,7 +39,13 @@ _KOREAN: Final[dict[Notice, str]] = {
     "stopped": "중단했습니다.",
     "stalled": "죄송합니다. 처리가 멈춰서 중단했습니다. 다른 표현으로 다시 시도해 주세요.",
     "loop": "죄송합니다. 같은 조회를 되풀이해도 같은 결과만 나와서 중단했습니다. 다른 표현으로 다시 물어봐 주세요.",
+    "too_long": "죄송합니다. 한 번에 읽기에는 너무 깁니다. 더 짧게 나누어 보내 주세요.",
     "busy": "지금은 답변을 드릴 수 없습니다. 몇 분 뒤에 다시 시도해 주세요.",
+    "turn_budget": "이 질문에 쓸 수 있는 비용을 모두 사용하여 중단했습니다. 질문을 나누어 다시 물어봐 주세요.",
+    "day_budget": "오늘 예산을 모두 사용하여 지금은 답변을 드릴 수 없습니다. "
+    "내일 다시 시도해 주세요. 하루는 UTC 자정에 끝납니다.",
+    "month_budget": "이번 달 예산을 모두 사용하여 지금은 답변을 드릴 수 없습니다. "
+    "운영자에게 문의하시거나 다음 달에 다시 시도해 주세요.",
 }
 
 _WORDS: Final[dict[Language, dict[Notice, str]]] = {"en": _ENGLISH, "ko": _KOREAN}
@@ -39,3 +54,16 @@ _WORDS: Final[dict[Language, dict[Notice, str]]] = {"en": _ENGLISH, "ko": _KOREA
 def notice(which: Notice, inbound: Inbound) -> Outbound:
     text = _WORDS[language_of(inbound.text)][which]
     return Outbound(text=text, kind="notice", reply_to=inbound.message_id, thread=inbound.thread)
+
+
+def at_the_limit(limit: str) -> Notice:
+    """By the setting that stands in the way."""
+    match limit:
+        case "turn_usd":
+            return "turn_budget"
+        case "user_day_usd" | "agent_day_usd":
+            return "day_budget"
+        case "month_usd":
+            return "month_budget"
+        case _:  # nobody knows what the model costs; that is the operator's to change
+            return "busy"

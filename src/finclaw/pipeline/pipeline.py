@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from finclaw.agent.turn import Agent
-from finclaw.errors import ProviderError, Superseded, ToolLoop, TurnStopped
+from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, Superseded, ToolLoop, TurnStopped
 from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import Outbound
@@ -27,7 +27,7 @@ from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Deadline, Halt, Journal
 from finclaw.pipeline.normalize import normalize
-from finclaw.pipeline.notice import Notice, notice
+from finclaw.pipeline.notice import Notice, at_the_limit, notice
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.lane import Lanes
@@ -188,6 +188,11 @@ class Pipeline:
                 which, reason = "stopped" if walk.stopped_by_person else "stalled", str(error)
             case ToolLoop():
                 which, reason = "loop", str(error)
+            case BudgetExceeded():
+                which = at_the_limit(error.limit)
+                log.warning("a model was not asked: %s", error)
+            case ContextTooLong():
+                which = "too_long"
             case ProviderError():
                 which = "busy"
                 log.error("the model did not answer: %s", reason)

@@ -1,12 +1,12 @@
 """What a gateway tells about what it keeps, and what may be done to it from outside."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Clock, Store
-from finclaw.kernel.record import Counts, Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.kernel.record import Cost, CostsBy, Counts, Pruned, SessionPage, TurnRecord, TurnStory
 from finclaw.sessions.conversation import RecentConversations
 
 
@@ -26,6 +26,10 @@ class Records:
 
     async def counts(self) -> Counts:
         return await self._store.counts()
+
+    async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
+        today = self._clock.now().astimezone(UTC).date()
+        return await self._store.costs(today - timedelta(days=days - 1), by)
 
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
         return await self._store.sessions(limit, after, containing)

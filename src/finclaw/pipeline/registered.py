@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
 from finclaw.errors import ExtensionError
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.event import EventStream
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import Database, Finding, RingName
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Clock, Command, Tool
@@ -68,7 +69,7 @@ class Registered:
     layers: list[tuple[RingName, Layer[Any, Any]]] = field(default_factory=list[tuple[RingName, Layer[Any, Any]]])
     tools: list[Tool] = field(default_factory=list[Tool])
     commands: list[Command] = field(default_factory=list[Command])
-    sections: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    sections: list[Section] = field(default_factory=list[Section])
     fields: list[Provided] = field(default_factory=list[Provided])
     checks: list[Check] = field(default_factory=list[Check])
     recurring: list[Recurring] = field(default_factory=list[Recurring])

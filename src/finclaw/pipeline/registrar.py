@@ -7,9 +7,11 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
+from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
 from finclaw.errors import ExtensionError
-from finclaw.kernel.event import EventStream, ToolUnregistered
+from finclaw.kernel.event import ToolUnregistered
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Command
@@ -88,7 +90,7 @@ class Registrar:
         return [command for each in self.loaded for command in each.commands]
 
     @property
-    def sections(self) -> list[tuple[str, str]]:
+    def sections(self) -> list[Section]:
         return [section for each in self.loaded for section in each.sections]
 
     @property

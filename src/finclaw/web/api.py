@@ -4,21 +4,22 @@ import asyncio
 import math
 import re
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeGuard, get_args
 
 import msgspec
 from aiohttp import web
 
 from finclaw.kernel.port import Gateway
-from finclaw.kernel.record import InboundRecord
+from finclaw.kernel.record import CostsBy, InboundRecord
 from finclaw.web.errors import ApiError, too_large
 from finclaw.web.principal import MessageBody, Principal, Scope, inbound, owns
 from finclaw.web.respond import json_response
 from finclaw.web.settings import WebSettings
-from finclaw.web.view import AcceptedView, StatusView, TurnsView, message_view
+from finclaw.web.view import AcceptedView, StatusView, TurnsView, costs_view, message_view
 
 Handler = Callable[[web.Request, Principal], Awaitable[web.StreamResponse]]
 
+MOST_DAYS: Final = 3_660
 _decode_body = msgspec.json.Decoder(MessageBody).decode
 
 
@@ -63,6 +64,14 @@ class Api:
             raise ApiError(404, "no_such_turn", "there is no such turn; GET /api/v1/turns lists the latest")
         return json_response(story)
 
+    async def get_costs(self, request: web.Request, _: Principal) -> web.Response:
+        days, by = request.query.get("days", "30"), request.query.get("by", "day")
+        if not re.fullmatch("[1-9][0-9]{0,3}", days) or int(days) > MOST_DAYS:
+            raise ApiError(400, "bad_request", f"days must be a whole number from 1 to {MOST_DAYS}")
+        if not _is_costs_by(by):
+            raise ApiError(400, "bad_request", f"by must be one of {', '.join(get_args(CostsBy))}")
+        return json_response(costs_view(int(days), by, await self._gateway.costs(int(days), by)))
+
     async def get_status(self, _: web.Request, __: Principal) -> web.Response:
         counts = await self._gateway.counts()
         return json_response(StatusView(ready=self._gateway.ready, market=self._gateway.market, counts=counts))
@@ -93,8 +102,13 @@ class Api:
             Route("GET", "/api/v1/messages/{inbound_id}", "messages", self.get_message),
             Route("GET", "/api/v1/turns", "status", self.get_turns),
             Route("GET", "/api/v1/turns/{turn_id}", "status", self.get_turn),
+            Route("GET", "/api/v1/costs", "status", self.get_costs),
             Route("GET", "/api/v1/status", "status", self.get_status),
         )
+
+
+def _is_costs_by(word: str) -> TypeGuard[CostsBy]:
+    return word in get_args(CostsBy)
 
 
 def _wait(request: web.Request) -> float:

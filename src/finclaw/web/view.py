@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.record import Counts, DeliveryState, InboundRecord, InboundState, TurnRecord
+from finclaw.kernel.record import Cost, CostsBy, Counts, DeliveryState, InboundRecord, InboundState, TurnRecord
 from finclaw.kernel.scope import Outcome, OutcomeKind, ToolUse
 
 
@@ -40,6 +40,26 @@ class AcceptedView(Struct, frozen=True):
 
 class TurnsView(Struct, frozen=True):
     items: Sequence[TurnRecord]
+
+
+class CostsView(Struct, frozen=True, kw_only=True):
+    """Days are those of UTC. What the cache saved may be negative: writing to it costs, too."""
+
+    days: int
+    by: CostsBy
+    items: Sequence[Cost]
+    total: Cost
+
+
+def costs_view(days: int, by: CostsBy, items: Sequence[Cost]) -> CostsView:
+    total = Cost(
+        name="total",
+        calls=sum(each.calls for each in items),
+        usage=sum((each.usage for each in items), Usage()),
+        cost=sum((each.cost for each in items), Decimal(0)),
+        saved=sum((each.saved for each in items), Decimal(0)),
+    )
+    return CostsView(days=days, by=by, items=items, total=total)
 
 
 class StatusView(Struct, frozen=True, kw_only=True):

@@ -91,7 +91,7 @@ class _Work:
             return
         match self._options.strategy:
             case "truncate-oldest":
-                self._drop(self._shape.removable())
+                self._drop_old()
             case "summarize":
                 await self._summarise(as_little_as_possible=False)
             case "truncate-tools" | "hybrid" as strategy:
@@ -107,7 +107,7 @@ class _Work:
 
     def _make_room_among_the_protected(self) -> None:
         """One giant result must not push everything else out, and the recent messages must leave room for others."""
-        self._level(least=max(64, self._target // 20))
+        self._level(least=max(64, self._target // 4))
         excess = self._draft.size(self._shape.protected()) - int(self._target * _FOR_PROTECTED)
         for unit in self._shape.recent()[:-1]:
             if excess <= 0:
@@ -172,10 +172,19 @@ class _Work:
         self.strategy = "truncate-oldest"
         self._drop(units)
 
+    def _drop_old(self) -> None:
+        """What was done since the input is told behind it: else it would look as if nothing had been done yet."""
+        for units in self._shape.stretches():
+            if not self._fits:
+                self._drop(units)
+
     def _drop(self, units: list[range]) -> None:
         """The oldest first, whole; a note in their place says so and keeps the facts."""
         room = self._notes.room_for_note(self._target)
-        places = self._shape.places(self._as_many_as_needed(units, room))
+        gone = self._as_many_as_needed(units, room)
+        places = self._shape.places(gone)
+        if len(places) == len(self._draft.original) and self._notes.slot(places) is None:
+            places = self._shape.places(gone[:-1])  # something must be left to send
         if places:
             self._notes.leave_out(places, min(room, self._target - self._draft.total + self._draft.size(places)))
 
@@ -199,12 +208,12 @@ class _Work:
         if self.strategy != "truncate-oldest":
             self._fell_back(self.strategy, "truncate-oldest")
             self.strategy = "truncate-oldest"
-        self._drop(self._shape.removable())
+        self._drop_old()
         if not self._fits:
             self._notes.trim(self._target)
         if not self._fits:
             self._shape.expose(self._shape.units[-1])
-            self._drop(self._shape.removable())
+            self._drop_old()
             self._notes.trim(self._target)
 
     def _old_places(self) -> list[int]:

@@ -21,6 +21,7 @@ _OPENING: Final = f"{HEADING}\n{DATA}\n"
 _FRAME: Final = 16
 """Tokens that a counter may add for a message as such."""
 _MOST_NOTE: Final = 1_024
+_MOST_TOOLS: Final = 8
 _ROLES: Final[tuple[Role, ...]] = ("user", "system", "assistant")
 """A replacement keeps the role of what it replaces. Best is the person's side; the model's own words come last."""
 
@@ -92,6 +93,10 @@ class Notes:
         left = tokens - self._frame - self._count(text)
         if slot is None or (left < 0 and self._draft.left):
             return
+        ran = _tools_that_ran(gone, text)
+        if ran and self._count(ran) < left:
+            text = f"{text}\n{ran}"
+            left -= self._count(ran) + 1
         facts = kept_list(missing(facts_of(gone), text), left, self._count)
         words = f"{_OPENING}{text}\n{facts}".rstrip()
         role = self._draft.original[slot].role
@@ -115,6 +120,18 @@ class Notes:
     @staticmethod
     def _body(message: Message) -> str:
         return message.text.removeprefix(_OPENING)
+
+
+def _tools_that_ran(messages: Sequence[Message], told: str) -> str:
+    """The last of them and how they ended, unless the words tell: what was done once must not be done again."""
+    ran: dict[str, None] = {}
+    for message in reversed(messages):
+        if message.role == "tool":
+            ran.update((f"{result.name} ({result.status})", None) for result in message.tool_results)
+            if len(ran) >= _MOST_TOOLS:
+                break
+    names = [each for each in ran if each.split(" ")[0] not in told]
+    return f"Tools that ran: {', '.join(names[:_MOST_TOOLS])}" if names else ""
 
 
 def _stands_for(message: Message) -> int:

@@ -7,7 +7,7 @@ from finclaw.agent.compaction.draft import Draft
 from finclaw.agent.compaction.shorten import common_level, with_results_within
 from finclaw.agent.gauge import CountText
 
-_MOST_SHORTENED: Final = 200
+_MOST_SHORTENED: Final = 100
 """In one compaction: each is an event in the log. Where so many are not enough, whole exchanges have to go."""
 
 
@@ -15,8 +15,6 @@ def shorten_results(draft: Draft, places: Sequence[int], target: int, count: Cou
     """The largest first, until the target is reached: so the fewest messages change."""
     candidates = [place for place in places if (message := draft[place]) is not None and message.role == "tool"]
     candidates.sort(key=lambda place: -draft.sizes[place])
-    if draft.total - draft.size(candidates[:_MOST_SHORTENED]) > target:
-        return  # it would spoil them and not be enough
     for place in candidates[:_MOST_SHORTENED]:
         if draft.total <= target:
             return

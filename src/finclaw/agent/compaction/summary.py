@@ -6,12 +6,12 @@ from typing import Final
 
 from finclaw.agent.compaction.shorten import with_words_within
 from finclaw.agent.gauge import CountMessage, CountText
-from finclaw.errors import ProviderError
+from finclaw.errors import BudgetExceeded, ProviderError
 from finclaw.kernel.message import Message
 from finclaw.kernel.text import whole_characters
 
 Summarise = Callable[[Sequence[Message], int], Awaitable[str]]
-"""The messages and the most tokens the summary may have. May raise ProviderError; its word is not trusted."""
+"""The messages and the most tokens of the summary. It may raise ProviderError or BudgetExceeded, and is not trusted."""
 FellBack = Callable[[str, str], None]
 
 HEADING: Final = "[Previous conversation summary]"
@@ -72,7 +72,7 @@ class Summaries:
         """None: it failed, it said nothing, or it said too much."""
         try:
             raw = await self._summarise(messages, tokens)
-        except ProviderError:
+        except (ProviderError, BudgetExceeded):  # the next call to the model says what there is to say about money
             return None
         if len(raw) > tokens * _LONGEST_TOKEN:  # not even worth counting
             self.ratio = 1.0

@@ -78,6 +78,7 @@ class _Event(Struct):
 
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
+_decode_loosely: Final = msgspec.json.Decoder(_Event, strict=False).decode
 
 
 class AnswerReader:
@@ -117,7 +118,7 @@ class AnswerReader:
 
     def _decode_leniently(self, data: bytes) -> _Event:
         try:
-            return _decode(strictly(data))
+            return _decode_loosely(strictly(data))
         except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError, too
             raise StreamCut(f"{self._name} sent an event that cannot be read: {error}") from error
 
@@ -188,4 +189,4 @@ class AnswerReader:
 
 
 def _or(told: int | None, known: int) -> int:
-    return known if told is None else told
+    return known if told is None else max(0, told)

@@ -162,7 +162,7 @@ class AnswerReader:
         if not self._answered:
             raise StreamCut(f"{self._name}: the stream ended without an answer")
         stop = _STOPS.get(self._finish or "", "end")
-        chunks = self._calls.close(whole=stop in ("end", "tool_use"))
+        chunks = self._calls.close(cut=stop in ("max_tokens", "refusal"), sure=self.finished)
         if self._refused and stop == "end":
             stop = "refusal"
         if stop in ("end", "tool_use"):  # servers mix these two up

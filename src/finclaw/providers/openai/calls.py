@@ -89,12 +89,15 @@ class Calls:
         call = self._find(piece, name, arguments) or self._begin(piece)
         return call.feed(piece.id or "", name, arguments)
 
-    def close(self, *, whole: bool) -> list[Chunk]:
-        """What was held back, and the ends: none when the answer was cut, for nobody knows which call was hit."""
+    def close(self, *, cut: bool, sure: bool) -> list[Chunk]:
+        """What was held back, and the ends: none when the answer was cut, for nobody knows which call was hit.
+
+        If it is not sure that the model had said all, a call is over only when it looks so.
+        """
         chunks: list[Chunk] = []
         for call in self._calls:
             chunks += call.tell()
-            if whole and call.told:
+            if call.told and not cut and (sure or call.looks_whole):
                 chunks.append(ToolUseEnd(call.block))
         return chunks
 
@@ -120,7 +123,7 @@ def _is_another(known: _Call, piece: CallPiece, name: str, arguments: str) -> bo
     """A name came, though the call at this place may have one: is it told again, or does another call begin?"""
     if piece.id and known.id:
         return piece.id != known.id
-    if known.looks_whole and arguments.startswith("{"):
+    if known.looks_whole and arguments.lstrip().startswith("{"):
         return True
     return piece.index is None and name != known.name
 

@@ -25,7 +25,8 @@ AFTER_FINISH_SECONDS: Final = 5.0
 """How long a model that has stopped is waited for to tell its usage."""
 LONGEST_PAGE: Final = 65_536
 
-_NO_STREAM: Final = ("application/json", "text/html")
+_NO_STREAM: Final = (b"{", b"[", b"<")
+"""How JSON and pages begin. What a server says about the type of its answer is not always so."""
 
 
 class OpenAIProvider:
@@ -64,16 +65,16 @@ class OpenAIProvider:
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         reply = await self._line().post(self._requests.write(request), first_byte=self._first_byte, idle=self._idle)
         try:
-            if reply.content_type in _NO_STREAM:
-                raise await self._no_stream(reply)
             events, answer = EventReader(), AnswerReader(self._name)
-            end_by: float | None = None
-            while not answer.ended and (data := await _read(reply, end_by)):
+            reading = _Reading(reply, answer)
+            data = await reading.next()
+            if data.lstrip()[:1] in _NO_STREAM:
+                raise await self._no_stream(reply, data)
+            while data:
                 for name, payload in events.feed(data):
                     for chunk in answer.read(name, payload):
                         yield chunk
-                if answer.finished and end_by is None:
-                    end_by = asyncio.get_running_loop().time() + AFTER_FINISH_SECONDS
+                data = await reading.next()
             if answer.ended:
                 await reply.read_out()
             for chunk in answer.close():
@@ -95,13 +96,13 @@ class OpenAIProvider:
             # The HTTP client costs a fifth of a second to import: only whoever speaks pays it.
             from finclaw.providers.wire.line import Line  # noqa: PLC0415
 
-            headers = {"authorization": f"Bearer {self._key.reveal()}"} if self._key else {}
+            key = self._key.reveal() if self._key else ""
+            headers = {"authorization": f"Bearer {key}"} if key else {}
             self._open = Line(self._url, headers, name=self._name, kinds=KINDS, clock=self._clock)
         return self._open
 
-    async def _no_stream(self, reply: "Reply") -> ProviderError:
+    async def _no_stream(self, reply: "Reply", said: bytes) -> ProviderError:
         """Some gateways send an error with the status of a success; a wrong address may answer with a page."""
-        said = b""
         while len(said) < LONGEST_PAGE and (data := await reply.read()):
             said += data
         complaint = read_complaint(said)
@@ -110,16 +111,28 @@ class OpenAIProvider:
         return BadRequest(f"{self._name} answered with {reply.content_type} instead of a stream; check its base_url")
 
 
+class _Reading:
+    """Once the model has stopped, more bytes need not come: the answer is whole without them."""
+
+    def __init__(self, reply: "Reply", answer: AnswerReader) -> None:
+        self._reply = reply
+        self._answer = answer
+        self._end_by: float | None = None
+
+    async def next(self) -> bytes:
+        """Empty at the end. Raises StreamCut or ProviderTimeout while the model is still speaking."""
+        if self._answer.ended:
+            return b""
+        if not self._answer.finished:
+            return await self._reply.read()
+        if self._end_by is None:
+            self._end_by = asyncio.get_running_loop().time() + AFTER_FINISH_SECONDS
+        try:
+            async with asyncio.timeout_at(self._end_by):
+                return await self._reply.read()
+        except (StreamCut, ProviderTimeout, TimeoutError):
+            return b""
+
+
 def _limit_of(base_url: str) -> OutputLimit:
     return "max_completion_tokens" if urlsplit(base_url).hostname == "api.openai.com" else "max_tokens"
-
-
-async def _read(reply: "Reply", end_by: float | None) -> bytes:
-    """The next bytes. Once the model has stopped they need not come: the answer is whole without them."""
-    if end_by is None:
-        return await reply.read()
-    try:
-        async with asyncio.timeout_at(end_by):
-            return await reply.read()
-    except (StreamCut, ProviderTimeout, TimeoutError):
-        return b""

@@ -83,11 +83,11 @@ class EventReader:
 
 def _read(event: bytes) -> Event | None:
     """None for comments and events without any data."""
-    name, found, data = event.partition(b"\ndata: ")
-    if found:  # as Anthropic's server writes it
-        if name.startswith(b"event: ") and b"\n" not in name and b"\n" not in data:
+    if event.startswith(b"event: ") and event.count(b"\n") == 1:  # as Anthropic's server writes it
+        name, found, data = event.partition(b"\ndata: ")
+        if found:
             return name[7:], data
-    elif event.startswith(b"data: ") and b"\n" not in event:  # and OpenAI's
+    if event.startswith(b"data: ") and b"\n" not in event:  # and OpenAI's
         return b"", event[6:]
     return _read_lines(event.split(b"\n"))
 

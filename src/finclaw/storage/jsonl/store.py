@@ -16,11 +16,12 @@ import apsw
 from msgspec.structs import replace
 
 from finclaw.errors import SessionError, StoreFailed
+from finclaw.kernel.cancel import to_its_end
 from finclaw.kernel.event import Emit
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Append, Message, TurnEvent
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Accepted, Claim, Finish, Pruned, SessionPage, SessionRecord, TurnStory, Unit
+from finclaw.kernel.record import Accepted, Claim, Finish, Pruned, SessionPage, SessionRecord, Spend, TurnStory, Unit
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.jsonl.directories import SESSIONS
 from finclaw.storage.jsonl.elsewhere import UNCOUNTED, Elsewhere, counted
@@ -122,11 +123,25 @@ class JsonlStore(SqliteStore):
                 await hands.afterwards(lambda: hands.logs.drop(turn))
             return done
 
-    async def end(self, inbound_id: str, outcome: Outcome, units: Sequence[Unit], then: Callable[[], None]) -> bool:
-        return await self._whole(self._end(inbound_id, outcome, units, then))
+    async def end(
+        self,
+        inbound_id: str,
+        outcome: Outcome,
+        units: Sequence[Unit],
+        then: Callable[[], None],
+        spend: Sequence[Spend] = (),
+    ) -> bool:
+        return await self._whole(self._end(inbound_id, outcome, units, then, spend))
 
-    async def _end(self, inbound_id: str, outcome: Outcome, units: Sequence[Unit], then: Callable[[], None]) -> bool:
-        done = await super().end(inbound_id, outcome, units, then)
+    async def _end(
+        self,
+        inbound_id: str,
+        outcome: Outcome,
+        units: Sequence[Unit],
+        then: Callable[[], None],
+        spend: Sequence[Spend],
+    ) -> bool:
+        done = await super().end(inbound_id, outcome, units, then, spend)
         begun = await self._commit(lambda db: conversation.turn_of(db, self._ids, inbound_id)) if done else None
         if begun is not None:
             await self._forget_log(*begun)
@@ -250,14 +265,7 @@ class JsonlStore(SqliteStore):
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if not task.done():
-                await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()  # seen; the cancellation is what the caller hears
-            raise
+        return await to_its_end(task)
 
     async def close(self) -> None:
         self._closed = True

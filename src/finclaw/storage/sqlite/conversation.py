@@ -10,9 +10,9 @@ from msgspec import Struct
 from finclaw.errors import Superseded
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.message import TurnEvent
-from finclaw.kernel.record import Accepted, Claim, Finish, Unit
+from finclaw.kernel.record import Accepted, Claim, Finish, Spend, Unit
 from finclaw.kernel.scope import Outcome
-from finclaw.storage.sqlite import inbox
+from finclaw.storage.sqlite import books, inbox
 from finclaw.storage.sqlite.codec import Ids, from_micros, to_micros, write
 from finclaw.storage.sqlite.transcript import Transcript
 
@@ -95,6 +95,7 @@ def end(
     inbound_id: str,
     outcome: Outcome,
     units: tuple[Unit, ...],
+    spend: tuple[Spend, ...],
     now: datetime,
 ) -> bool:
     """End a message without a fold. A turn that it had begun ends with it, and what that logged is of no more use."""
@@ -102,6 +103,7 @@ def end(
         return False
     row = inbox.must_row(ids, inbound_id)
     transcript.drop(db, row)
+    books.enter(db, spend)
     db.execute("UPDATE turn SET status = 'aborted', ended_at = ?, reserved = '0' WHERE id = ?", (to_micros(now), row))
     return True
 
@@ -114,6 +116,7 @@ def finish(db: apsw.Connection, ids: Ids, transcript: Transcript, finish: Finish
         return False
     folded = transcript.fold(db, session, row, finish.events)
     db.execute("UPDATE session SET version = version + 1 WHERE id = ?", (session,))
+    books.enter(db, finish.spend)
     result = finish.outcome
     db.execute(
         "UPDATE turn SET status = ?, ended_at = ?, steps = ?, usage = ?, cost = ?, reserved = '0', "

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from finclaw.errors import ConfigError, ExtensionError, SessionError, StoreFailed
+from finclaw.kernel.cancel import to_its_end
 from finclaw.kernel.extension import Rows
 from finclaw.storage.sqlite.database import close_quietly, explain
 
@@ -63,15 +64,7 @@ class ExtensionDatabase:
     async def _hop(self, run: Callable[[], T]) -> T:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, f"finclaw-{self._extension}") if self._threaded else _Here()
-        done = asyncio.get_running_loop().run_in_executor(self._executor, run)
-        try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError:
-            if not done.done():
-                await asyncio.wait([done])
-            if not done.cancelled():
-                done.exception()  # seen; the cancellation is what the caller hears
-            raise
+        return await to_its_end(asyncio.get_running_loop().run_in_executor(self._executor, run))
 
     # ── in its thread ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -122,4 +122,20 @@ MIGRATIONS: Final = (
     """
     ALTER TABLE session ADD COLUMN cleared INTEGER NOT NULL DEFAULT 0;  -- the version that its last reset made
     """,
+    """
+    CREATE TABLE spend (                        -- the books: removing what was said leaves what it cost
+        day TEXT NOT NULL,                      -- in UTC, as 2026-01-31
+        agent TEXT NOT NULL,
+        user TEXT NOT NULL,
+        model TEXT NOT NULL,
+        calls INTEGER NOT NULL,
+        input INTEGER NOT NULL,
+        output INTEGER NOT NULL,
+        cache_read INTEGER NOT NULL,
+        cache_write INTEGER NOT NULL,
+        cost TEXT NOT NULL,                     -- US dollars, exact
+        saved TEXT NOT NULL,                    -- by the cache; may be negative
+        PRIMARY KEY (day, agent, user, model)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )

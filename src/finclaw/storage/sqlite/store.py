@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import apsw
 from msgspec.structs import replace
 
+from finclaw.kernel.cancel import to_its_end
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.integrity import Finding
@@ -18,11 +19,14 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
     Accepted,
     Claim,
+    Cost,
+    CostsBy,
     Counts,
     Finish,
     InboundRecord,
     Pruned,
     SessionPage,
+    Spend,
     TurnRecord,
     TurnStory,
     Unit,
@@ -30,7 +34,7 @@ from finclaw.kernel.record import (
 from finclaw.kernel.retention import prunable
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.text import whole_characters
-from finclaw.storage.sqlite import conversation, inbox, outbox, sessions, state, story
+from finclaw.storage.sqlite import books, conversation, inbox, outbox, sessions, state, story
 from finclaw.storage.sqlite.codec import Ids, to_micros
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
 from finclaw.storage.sqlite.retention import Sweep
@@ -78,14 +82,7 @@ class SqliteStore:
         """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._writer.submit(Work(run, future, then), lazy=lazy)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if not future.done():
-                await asyncio.wait([future])
-            if not future.cancelled():
-                future.exception()  # seen; the cancellation is what the caller hears
-            raise
+        return await to_its_end(future)
 
     # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -98,10 +95,18 @@ class SqliteStore:
         now = self._clock.now()
         return await self._commit(lambda db: inbox.accept(db, self._ids, inbound, session, now), committed)
 
-    async def end(self, inbound_id: str, outcome: Outcome, units: Sequence[Unit], then: Callable[[], None]) -> bool:
+    async def end(
+        self,
+        inbound_id: str,
+        outcome: Outcome,
+        units: Sequence[Unit],
+        then: Callable[[], None],
+        spend: Sequence[Spend] = (),
+    ) -> bool:
         now = self._clock.now()
+        told, paid = tuple(units), tuple(spend)
         return await self._commit(
-            lambda db: conversation.end(db, self._ids, self.transcript, inbound_id, outcome, tuple(units), now),
+            lambda db: conversation.end(db, self._ids, self.transcript, inbound_id, outcome, told, paid, now),
             lambda done: then() if done else None,
         )
 
@@ -233,6 +238,9 @@ class SqliteStore:
 
     async def counts(self) -> Counts:
         return await self._commit(inbox.counts)
+
+    async def costs(self, since: date, by: CostsBy) -> Sequence[Cost]:
+        return await self._commit(lambda db: books.costs(db, since, by))
 
     async def close(self) -> None:
         await self._writer.close()

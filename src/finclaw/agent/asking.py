@@ -1,0 +1,201 @@
+"""One question, asked until it is answered: once more after a pause, with another key, or of another model.
+
+What a person may already have seen of an answer is never said again: the next one is asked to go on from there.
+"""
+
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from finclaw.agent.cooldown import Cooldowns, Route
+from finclaw.agent.paid import Paid, paid_for
+from finclaw.agent.remedy import remedy_for
+from finclaw.agent.running import RunningTurn
+from finclaw.agent.stream import Answer, collect
+from finclaw.errors import BudgetExceeded, Overloaded, ProviderError, RateLimited
+from finclaw.kernel.chunk import Chunk, Model, ModelRequest, Usage, UsageReport
+from finclaw.kernel.envelope import new_id
+from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
+from finclaw.kernel.message import Block, Message, Source, Text, Thinking
+from finclaw.kernel.port import Clock, Provider
+
+ATTEMPTS: Final = 3
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 30.0
+LONGEST_WISH: Final = 60.0
+"""Seconds: who asks us to come back later than this is not waited for."""
+
+GO_ON: Final = (
+    "[Your answer was cut off behind its last words above. Go on exactly there. "
+    "Repeat nothing, and do not mention this.]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRoute:
+    """A model and a way to it. `credential` is the key's name, never the key."""
+
+    provider: Provider
+    model: Model
+    credential: str = "default"
+
+    @property
+    def key(self) -> Route:
+        return Route(self.provider.name, self.credential, self.model.name)
+
+
+class Asking:
+    """`paid` are its calls. Those of an answer are for whoever keeps it; of others the turn's log knows already."""
+
+    def __init__(
+        self, turn: RunningTurn, clock: Clock, cooldowns: Cooldowns, dice: random.Random, *, quiet: bool = False
+    ) -> None:
+        """`quiet`: nobody follows this answer as it comes."""
+        self._quiet = quiet
+        self._turn = turn
+        self._clock = clock
+        self._cooldowns = cooldowns
+        self._dice = dice
+        self._said: list[str] = []
+        self.paid: list[Paid] = []
+
+    async def __call__(
+        self, routes: Sequence[ModelRoute], request: Callable[[Model], ModelRequest]
+    ) -> tuple[Answer, ModelRoute]:
+        """Raises the last ProviderError when nobody answers, or BudgetExceeded when nobody may be asked."""
+        try:
+            return await self._of_anybody(routes, request)
+        except BaseException:  # also when it is stopped: what was paid for is counted, whatever came of it
+            self._turn.log.beside.extend(self.paid)
+            raise
+
+    async def _of_anybody(
+        self, routes: Sequence[ModelRoute], request: Callable[[Model], ModelRequest]
+    ) -> tuple[Answer, ModelRoute]:
+        failure: ProviderError | BudgetExceeded | None = None
+        for route in self._in_order(routes):
+            if failure is not None:
+                self._tell_fallback(route, failure)
+            try:
+                answer = await self._answer(route, request(route.model))
+            except ProviderError as error:
+                failure, remedy = error, remedy_for(error)
+                self._cooldowns.note(route.key, error, remedy.cools, _wish(error) or 0.0)
+                if not remedy.elsewhere:
+                    raise
+            except BudgetExceeded as error:  # a cheaper model may still fit
+                failure = error
+            else:
+                self._cooldowns.answered(route.key)
+                return answer, route
+        raise failure or ProviderError("there is no model to ask; set agent.model")
+
+    def _in_order(self, routes: Sequence[ModelRoute]) -> Sequence[ModelRoute]:
+        """As they were chosen, without those that failed a moment ago; if all have, then all the same."""
+        return [route for route in routes if not self._cooldowns.remaining(route.key)] or routes
+
+    async def _answer(self, route: ModelRoute, request: ModelRequest) -> Answer:
+        attempt = 1
+        while True:
+            try:
+                return await self._once(route, request)
+            except ProviderError as error:
+                wait = self._pause(error, attempt)
+                if wait is None:
+                    raise
+                self._tell_retry(route, error, attempt, wait)
+                await self._clock.sleep(wait)
+                attempt += 1
+
+    def _pause(self, error: ProviderError, attempt: int) -> float | None:
+        """Seconds until the next try; None when there is none. Spread, so that not everybody comes back at once."""
+        wish = _wish(error)
+        if not remedy_for(error).again or attempt >= ATTEMPTS or (wish is not None and wish > LONGEST_WISH):
+            return None
+        longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
+        return max(wish or 0.0, self._dice.uniform(longest / 2, longest))
+
+    async def _once(self, route: ModelRoute, request: ModelRequest) -> Answer:
+        request = self._going_on(request)
+        payment = None if self._turn.purse is None else await self._turn.purse.pay_for(request)
+        before = tuple(self._said)
+        usage, begun = Usage(), False
+
+        async def counted() -> AsyncIterator[Chunk]:
+            nonlocal usage, begun
+            async for chunk in route.provider.stream(request):
+                begun = True
+                if isinstance(chunk, UsageReport):
+                    usage = chunk.usage
+                yield chunk
+
+        try:
+            answer = await collect(counted(), self._hear)
+        finally:
+            if payment is not None:
+                usage = payment.settle(usage, begun=begun, said="".join(self._said[len(before) :]))
+            if usage != Usage():
+                self.paid.append(paid_for(route.model, usage, self._clock.now()))
+        return self._joined(answer, before)
+
+    def _hear(self, text: str) -> None:
+        self._said.append(text)
+        if not self._quiet:
+            self._turn.emit(TextStreamed(text=text, **self._turn.ids))
+
+    def _going_on(self, request: ModelRequest) -> ModelRequest:
+        said = "".join(self._said)  # with the space at its end: without, the model would write that once more
+        if not said.strip():
+            return request
+        now = self._clock.now()
+        cut_off = Message(new_id(), "assistant", (Text(said),), Source("assistant"), now)
+        go_on = Message(new_id(), "user", (Text(GO_ON),), Source("system"), now)
+        return replace(request, messages=(*request.messages, cut_off, go_on))
+
+    def _joined(self, answer: Answer, before: Sequence[str]) -> Answer:
+        """The whole answer, of which `before` was said in earlier tries."""
+        usage = sum((each.usage for each in self.paid), Usage())
+        if not before and usage == answer.usage:
+            return answer
+        lengths = (*(len(piece) for piece in before), *answer.lengths)
+        blocks = _with_beginning("".join(before), answer.blocks)
+        return Answer(blocks, usage, answer.stop, lengths)
+
+    # ── what observers hear ─────────────────────────────────────────────────────────────────────────────────
+
+    def _tell_retry(self, route: ModelRoute, error: ProviderError, attempt: int, wait: float) -> None:
+        said = f"{type(error).__name__}: {error}"
+        self._turn.emit(
+            ModelRetried(model=_named(route), error=said, attempt=attempt, wait_s=round(wait, 3), **self._turn.ids)
+        )
+
+    def _tell_fallback(self, route: ModelRoute, error: ProviderError | BudgetExceeded) -> None:
+        chosen = f"{self._turn.model.provider}/{self._turn.model.name}"
+        said = f"{type(error).__name__}: {error}"
+        self._turn.emit(ModelFellBack(model=chosen, instead=_named(route), error=said, **self._turn.ids))
+
+
+def _with_beginning(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Thinking comes first in a message; behind it stands what was said, and right behind that how it went on."""
+    if not said:
+        return tuple(blocks)
+    place = next((place for place, block in enumerate(blocks) if not isinstance(block, Thinking)), len(blocks))
+    rest = list(blocks[place:])
+    if rest and isinstance(first := rest[0], Text):
+        rest[0] = Text(said + first.text)
+    else:
+        rest.insert(0, Text(said))
+    return (*blocks[:place], *rest)
+
+
+def _wish(error: ProviderError) -> float | None:
+    """When it asks us to come back, in seconds; nonsense counts as no wish."""
+    wish = error.retry_after if isinstance(error, RateLimited | Overloaded) else None
+    return wish if wish is not None and wish >= 0 else None
+
+
+def _named(route: ModelRoute) -> str:
+    return f"{route.model.provider}/{route.model.name}"

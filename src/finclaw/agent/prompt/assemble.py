@@ -1,0 +1,36 @@
+"""Sections in their order, within a budget: what is optional goes, lowest priority first; what is required stays."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from finclaw.agent.prompt.section import CUSTOM, PromptMode, Section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """`tokens` is above the budget only where the required sections alone are."""
+
+    text: str
+    tokens: int
+    sections: tuple[Section, ...]
+    left_out: tuple[Section, ...]
+    """For the budget's sake, the first to go first. What the mode does not have is not counted here."""
+
+
+def assemble(sections: Iterable[Section], mode: PromptMode, budget: int, tokens_in: Callable[[str], int]) -> Prompt:
+    """Always the whole text is measured: the estimates of its parts do not add up to that of the whole."""
+    kept = sorted((each for each in sections if each.content.strip() and each.belongs_to(mode)), key=_place)
+    optional = [place for place, section in enumerate(kept) if not section.required]
+    left_out: list[Section] = []
+    while (tokens := tokens_in(_written(kept))) > budget and optional:
+        left_out.append(kept.pop(optional.pop()))
+    return Prompt(text=_written(kept), tokens=tokens, sections=tuple(kept), left_out=tuple(left_out))
+
+
+def _place(section: Section) -> tuple[bool, int]:
+    """Sections of one priority stay in the order in which they came."""
+    return section.id == CUSTOM, -section.priority
+
+
+def _written(sections: Iterable[Section]) -> str:
+    return "\n\n".join(section.written for section in sections)

@@ -1,0 +1,90 @@
+"""The system prompt of an agent: our own sections, those of extensions, and the operator's words.
+
+Nothing in it depends on the time, the person, the chat or what is remembered: that comes with the turn, as a passing
+note behind the input (`moment`), and leaves these bytes and a model's cache of them alone.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+from typing import Final
+
+from finclaw.agent.prompt import about, rules
+from finclaw.agent.prompt.assemble import Prompt, assemble
+from finclaw.agent.prompt.profile import ComplianceLevel
+from finclaw.agent.prompt.section import PromptMode, Section
+from finclaw.agent.token_count import count_tokens
+from finclaw.errors import ConfigError
+from finclaw.kernel.chunk import Model, Vocabulary
+
+_SHARE: Final = 4
+"""Without a budget of its own, the prompt may fill one part in so many of the smallest window."""
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptParts:
+    """What a prompt is made from."""
+
+    models: Sequence[Model]
+    """All that may be asked: the chosen one and its fallbacks."""
+    tools: Sequence[str] = ()
+    compliance: ComplianceLevel = "retail"
+    instructions: str = ""
+    extensions: Sequence[Section] = ()
+
+
+def sections_of(parts: PromptParts) -> tuple[Section, ...]:
+    return (
+        about.identity(),
+        rules.compliance(parts.compliance),
+        rules.risk_disclaimer(),
+        rules.constraints(),
+        about.tools(parts.tools),
+        about.finance_context(),
+        about.language(),
+        about.capabilities(parts.models, has_tools=bool(parts.tools)),
+        about.formatting(),
+        *parts.extensions,
+        about.examples(),
+        about.custom(parts.instructions),
+    )
+
+
+def build_prompt(parts: PromptParts, mode: PromptMode = "full", budget: int | None = None) -> Prompt:
+    """Raises ConfigError when what must not be left out does not fit.
+
+    Without a budget the optional sections share a part of the window, and the required ones may have all of it: a
+    small model is then told less, but it is told the rules.
+    """
+    window = min(model.window for model in parts.models)
+    tokens_in = partial(_tokens_in, vocabularies={model.vocabulary for model in parts.models})
+    prompt = assemble(sections_of(parts), mode, window // _SHARE if budget is None else budget, tokens_in)
+    if prompt.tokens > (window if budget is None else min(budget, window)):
+        raise ConfigError(_too_long(prompt, budget, window))
+    return prompt
+
+
+def system_prompt(parts: PromptParts, mode: PromptMode = "full", budget: int | None = None) -> str:
+    prompt = build_prompt(parts, mode, budget)
+    if prompt.left_out:
+        titles = ", ".join(section.title for section in prompt.left_out)
+        _LOG.warning("the system prompt is cut to %d tokens; left out: %s", prompt.tokens, titles)
+    return prompt.text
+
+
+def _tokens_in(text: str, vocabularies: Iterable[Vocabulary]) -> int:
+    """By the model that counts the most."""
+    return ceil(max(count_tokens(text, vocabulary) for vocabulary in vocabularies))
+
+
+def _too_long(prompt: Prompt, budget: int | None, window: int) -> str:
+    longest = max(prompt.sections, key=Section.token_estimate)
+    bound = f"agent.prompt_tokens is {budget}" if budget is not None and budget <= window else f"the window is {window}"
+    raising = "raise it" if budget is not None and budget <= window else "choose a model with a larger window"
+    return (
+        f"the system prompt needs about {prompt.tokens} tokens for what must not be left out, and {bound}; "
+        f"{raising}, or shorten it: its longest section is {longest.title!r}, with {longest.token_estimate()}"
+    )

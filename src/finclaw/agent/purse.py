@@ -1,0 +1,189 @@
+"""How a turn pays: before each model call the most it may cost is reserved, or the call is refused.
+
+A call is estimated generously: what it sends with a margin for the estimate's own error, at the price of writing all
+of it to the cache where that is dearer, and the longest answer that it may give.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC
+from decimal import Decimal
+from typing import Final
+
+from finclaw.agent.budget import Account, Budget, Refusal, Reservation, Spent
+from finclaw.agent.settings import BudgetSettings
+from finclaw.agent.tokens import Estimator
+from finclaw.errors import BudgetExceeded, ConfigError
+from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage
+from finclaw.kernel.event import BudgetRefused, BudgetWarned, Emit
+from finclaw.kernel.port import Clock, Store
+from finclaw.kernel.record import Spend
+from finclaw.kernel.scope import Ids
+
+MARGIN: Final = Decimal("1.25")
+"""An estimate of the input is never under by more than a fifth."""
+
+
+async def open_cashier(limits: BudgetSettings, models: Iterable[Model], store: Store, clock: Clock) -> "Cashier | None":
+    """None where there is no limit. Raises ConfigError for a model without a price: nobody could keep a limit then."""
+    must_have_prices(limits, models)
+    if not limits.is_set:
+        return None
+    return Cashier(Budget(limits, clock, await _spent_so_far(limits, store, clock)))
+
+
+def must_have_prices(limits: BudgetSettings, models: Iterable[Model]) -> None:
+    """Where there is a limit. Raises ConfigError."""
+    unpriced = next((model for model in models if not model.priced), None)
+    if limits.is_set and unpriced is not None:
+        raise ConfigError(f"there is a budget, but {_unpriced(unpriced)}; or set no limit under `budget`")
+
+
+async def _spent_so_far(limits: BudgetSettings, store: Store, clock: Clock) -> Spent:
+    """Today and this month, by the books; only what a limit asks for is read."""
+    today = clock.now().astimezone(UTC).date()
+    month = await store.costs(today.replace(day=1), "agent") if limits.month_usd is not None else ()
+    agents = await store.costs(today, "agent") if limits.agent_day_usd is not None else ()
+    users = await store.costs(today, "user") if limits.user_day_usd is not None else ()
+    return Spent(
+        month=sum((each.cost for each in month), Decimal(0)),
+        agents={each.name: each.cost for each in agents},
+        users={each.name: each.cost for each in users},
+    )
+
+
+class Cashier:
+    """Opens a purse for each turn, and knows what requests come to."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._estimators: dict[str, Estimator] = {}
+        self._heads: dict[str, tuple[str, tuple[ToolSpec, ...], int]] = {}
+
+    def purse(self, ids: Ids, emit: Emit, user: str, before: Iterable[Spend]) -> "Purse":
+        """`before` is what the turn had spent before it was taken up again; the books do not have it yet."""
+        turn = self.budget.limits.turn_usd
+        own = [] if turn is None else [Account("turn_usd", turn)]
+        purse = Purse(self, own, ids, emit, user)
+        for each in before:
+            accounts = self.budget.accounts(each.agent, each.user, each.day)
+            purse.tell_warnings(self.budget.charge([*own, *accounts], each.cost))
+        return purse
+
+    def estimator(self, model: Model) -> Estimator:
+        return self._estimators.setdefault(_named(model), Estimator(model.vocabulary))
+
+    def count(self, request: ModelRequest) -> int:
+        """Tokens of a request, as we count them."""
+        estimator = self.estimator(request.model)
+        return self._head(estimator, request) + sum(map(estimator.tokens_of, request.messages))
+
+    def _head(self, estimator: Estimator, request: ModelRequest) -> int:
+        """System prompt and tools seldom change, and are counted when they do."""
+        name = _named(request.model)
+        system, tools, counted = self._heads.get(name, ("", (), 0))
+        if system != request.system or tools != request.tools:
+            counted = estimator.tokens_in(request.system) + sum(map(estimator.tokens_of_tool, request.tools))
+            self._heads[name] = (request.system, request.tools, counted)
+        return counted
+
+
+class Purse:
+    """One turn's. What is reserved is given back on every way out: whoever pays, settles."""
+
+    def __init__(self, cashier: Cashier, own: list[Account], ids: Ids, emit: Emit, user: str) -> None:
+        self._cashier = cashier
+        self._budget = cashier.budget
+        self._own = own
+        self._ids = ids
+        self._emit = emit
+        self._user = user
+
+    async def pay_for(self, request: ModelRequest) -> "Payment":
+        """Raises BudgetExceeded. While other calls hold what this one needs, it waits for them to be settled."""
+        if request.model.price is None:
+            raise BudgetExceeded(f"{_unpriced(request.model)}; until then it is not asked under a budget")
+        counted = self._cashier.count(request)
+        tokens = self._cashier.estimator(request.model).corrected(counted)
+        amount = _most(request, tokens)
+        while True:
+            accounts = [*self._own, *self._budget.accounts(self._ids["agent"], self._user)]
+            match self._budget.reserve(accounts, amount):
+                case Reservation() as reservation:
+                    return Payment(self, self._cashier, reservation, request.model, counted, tokens)
+                case Refusal(passing=True):
+                    await self._next_settlement()
+                case refusal:
+                    self._tell_refusal(request.model, refusal)
+                    raise BudgetExceeded(str(refusal), limit=refusal.name)
+
+    def settle(self, reservation: Reservation, cost: Decimal) -> None:
+        self.tell_warnings(self._budget.settle(reservation, cost))
+
+    async def _next_settlement(self) -> None:
+        settled = asyncio.Event()
+        self._budget.when_settled(settled.set)
+        await settled.wait()
+
+    def _tell_refusal(self, model: Model, refusal: Refusal) -> None:
+        self._emit(
+            BudgetRefused(
+                model=_named(model),
+                limit=refusal.name,
+                limit_usd=refusal.limit,
+                spent_usd=refusal.spent,
+                needed_usd=refusal.needed,
+                **self._ids,
+            )
+        )
+
+    def tell_warnings(self, crossed: Iterable[Account]) -> None:
+        for account in crossed:
+            if account.name != "turn_usd":  # a turn ends soon enough by itself
+                self._emit(
+                    BudgetWarned(limit=account.name, limit_usd=account.limit, spent_usd=account.spent, **self._ids)
+                )
+
+
+class Payment:
+    """For one call that is under way."""
+
+    def __init__(
+        self, purse: Purse, cashier: Cashier, reservation: Reservation, model: Model, counted: int, tokens: int
+    ) -> None:
+        self._purse = purse
+        self._estimator = cashier.estimator(model)
+        self._reservation = reservation
+        self._model = model
+        self._counted = counted
+        self._tokens = tokens
+
+    def settle(self, reported: Usage, *, begun: bool, said: str) -> Usage:
+        """What the call has used: as it was reported, else as estimated if an answer had begun to come.
+
+        A stream that was cut, or that somebody stopped, is paid for all the same; so is one of a server that never
+        reports anything.
+        """
+        usage = reported
+        if reported != Usage():
+            self._estimator.correct(self._counted, reported.input + reported.cache_read + reported.cache_write)
+        elif begun:
+            usage = Usage(input=self._tokens, output=self._estimator.tokens_in(said))
+        self._purse.settle(self._reservation, self._model.cost(usage))
+        return usage
+
+
+def _most(request: ModelRequest, tokens: int) -> Decimal:
+    price = request.model.price
+    assert price is not None
+    dearest = max(price.input, price.cache_write)
+    return (dearest * tokens * MARGIN + price.output * request.max_tokens) / 1_000_000
+
+
+def _named(model: Model) -> str:
+    return f"{model.provider}/{model.name}"
+
+
+def _unpriced(model: Model) -> str:
+    name = _named(model)
+    return f"no price is known of {name}; declare models.{name}.input_price and models.{name}.output_price"

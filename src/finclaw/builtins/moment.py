@@ -1,0 +1,26 @@
+"""What the model should know about this turn alone, as a passing note; what it says is for the prompt's author."""
+
+from collections.abc import Callable
+from typing import Final
+
+from finclaw.builtins.note import put_note
+from finclaw.kernel.context import Context
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.scope import TurnContext, TurnResult
+
+KEY: Final = "moment"
+
+
+class Moment:
+    name = "moment"
+
+    def __init__(self, written: Callable[[Context], str]) -> None:
+        self._written = written
+
+    def register(self, api: ExtensionApi) -> None:
+        api.pipeline.register("turn", self.tell)
+
+    async def tell(self, ctx: TurnContext) -> TurnResult:
+        if note := self._written(ctx.context):
+            put_note(ctx, KEY, note)
+        return await ctx.next()

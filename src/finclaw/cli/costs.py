@@ -1,0 +1,56 @@
+"""`finclaw costs`: what the models have cost, and what the cache has saved, by day, model or person."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+
+import msgspec
+
+from finclaw.cli.figures import fitted, money, plural, short, table, terminal_columns
+from finclaw.cli.options import settings_from
+from finclaw.cli.shelf import opened
+from finclaw.config.schema import Settings
+from finclaw.errors import ConfigError
+from finclaw.kernel.record import Cost
+from finclaw.providers.catalog import Catalog
+from finclaw.web.view import CostsView, costs_view
+
+_FIGURES = range(1, 8)
+
+
+def run(args: Namespace) -> int:
+    settings = settings_from(args)
+    with opened(settings) as shelf:
+        view = costs_view(args.days, args.by, shelf.costs(args.days, args.by))
+        used = view.items if args.by == "model" else () if args.json else shelf.costs(args.days, "model")
+    print(msgspec.json.encode(view).decode() if args.json else _in_words(view, _unpriced(settings, used)))
+    return 0
+
+
+def _in_words(view: CostsView, unpriced: Sequence[str]) -> str:
+    if not view.items:
+        return f"nothing was spent in the last {plural(view.days, 'day')}"
+    head = (view.by.upper(), "CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "COST", "SAVED")
+    lines = table([head, *map(_row, (*view.items, view.total))], right=_FIGURES)
+    lines.append("Days are those of UTC. SAVED is by caching, less what writing to the cache costs.")
+    lines += [f"No price is known of {short(name, 100)}: its calls are counted, their cost not." for name in unpriced]
+    return "\n".join(fitted(line, terminal_columns()) for line in lines)
+
+
+def _row(cost: Cost) -> tuple[str, ...]:
+    use = cost.usage
+    numbers = (cost.calls, use.input, use.output, use.cache_read, use.cache_write)
+    saved = f"-{money(-cost.saved)}" if cost.saved < 0 else money(cost.saved)
+    return (short(cost.name, 60), *(f"{each:,}" for each in numbers), money(cost.cost), saved)
+
+
+def _unpriced(settings: Settings, used: Sequence[Cost]) -> list[str]:
+    """Those that cost nothing in the books because nobody says what they cost."""
+    catalog = Catalog(settings.models, settings.aliases, settings.providers)
+    return [each.name for each in used if not each.cost and not _priced(catalog, each.name)]
+
+
+def _priced(catalog: Catalog, name: str) -> bool:
+    try:
+        return catalog.find(name).priced
+    except ConfigError:  # nobody knows it any more
+        return False

@@ -1,0 +1,57 @@
+"""The books: what turns have cost, by day, agent, user and model. Sums are exact, so Python adds them and not SQL."""
+
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Final, cast
+
+import apsw
+from msgspec.structs import astuple
+
+from finclaw.kernel.chunk import Usage
+from finclaw.kernel.record import Cost, CostsBy, Spend
+from finclaw.kernel.text import whole_characters
+
+_COLUMNS: Final = "calls, input, output, cache_read, cache_write, cost, saved"
+_MOST: Final = 1 << 62
+"""What a column holds. A server that reports more must not keep a turn from ending."""
+_Row = tuple[int, int, int, int, int, str, str]
+
+
+def enter(db: apsw.Connection, spend: Sequence[Spend]) -> None:
+    """In the commit that ends the turn, so that a turn is in the books exactly once."""
+    for each in spend:
+        key = (each.day.isoformat(), *map(whole_characters, (each.agent, each.user, each.model)))
+        known: _Row | None = db.execute(
+            f"SELECT {_COLUMNS} FROM spend WHERE (day, agent, user, model) = (?, ?, ?, ?)", key
+        ).fetchone()
+        new: _Row = (each.calls, *astuple(each.usage), str(each.cost), str(each.saved))
+        total = _sum("", [new] if known is None else [known, new])
+        numbers = (total.calls, *astuple(total.usage))
+        db.execute(
+            f"INSERT OR REPLACE INTO spend (day, agent, user, model, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+            (*key, *(min(each, _MOST) for each in numbers), str(total.cost), str(total.saved)),
+        )
+
+
+def costs(db: apsw.Connection, since: date, by: CostsBy) -> list[Cost]:
+    """Days in their order; everything else the dearest first."""
+    rows: dict[str, list[_Row]] = {}
+    for name, *row in db.execute(f"SELECT {by}, {_COLUMNS} FROM spend WHERE day >= ?", (since.isoformat(),)):
+        rows.setdefault(name, []).append(cast(_Row, row))
+    found = [_sum(name, own) for name, own in rows.items()]
+    if by == "day":
+        return sorted(found, key=lambda each: each.name)
+    return sorted(found, key=lambda each: (-each.cost, -each.calls, each.name))
+
+
+def _sum(name: str, rows: Sequence[_Row]) -> Cost:
+    *numbers, costs, saved = zip(*rows, strict=True)
+    calls, *tokens = (sum(map(int, each)) for each in numbers)
+    return Cost(
+        name=name,
+        calls=calls,
+        usage=Usage(*tokens),
+        cost=sum(map(Decimal, costs), Decimal(0)),
+        saved=sum(map(Decimal, saved), Decimal(0)),
+    )

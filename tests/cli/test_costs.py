@@ -1,0 +1,100 @@
+"""`finclaw costs`: what the models have cost, in words and for programs, with and without a gateway."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.cli.recorded_turns import Recorder
+from tests.cli.terminal import finclaw
+from tests.cli.test_serve import serving
+
+from finclaw.agent.settings import AgentSettings
+from finclaw.cli.main import main
+from finclaw.kernel.chunk import Usage
+from finclaw.kernel.clock import SystemClock
+from finclaw.testing import FakeClock, reply
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    """Two days, one dear model: yesterday wrote to the cache what today reads from it."""
+    clock = FakeClock(SystemClock().now() - timedelta(days=1))
+    recorder = Recorder(tmp_path, AgentSettings(model="anthropic/claude-sonnet-4-6"), clock=clock)
+    recorder.record("one", reply("fine", usage=Usage(input=1_000, output=100, cache_write=40_000)))
+    clock.jump(timedelta(days=1))
+    recorder.record("two", reply("fine", usage=Usage(input=1_000, output=100, cache_read=40_000)))
+    return recorder
+
+
+def told(recorder: Recorder, capsys: pytest.CaptureFixture[str], *args: str) -> list[str]:
+    assert main(["costs", *args, "--state", str(recorder.state)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.spec("PC-03", "PC-04", "CO-01")
+def test_costs_by_day_with_what_the_cache_saved(recorder: Recorder, capsys: pytest.CaptureFixture[str]):
+    head, yesterday, today, total, note = told(recorder, capsys)
+    assert head.split() == ["DAY", "CALLS", "IN", "OUT", "CACHE", "READ", "CACHE", "WRITE", "COST", "SAVED"]
+    assert yesterday.split()[1:] == ["1", "1,000", "100", "0", "40,000", "$0.1545", "-$0.03"]
+    assert today.split()[1:] == ["1", "1,000", "100", "40,000", "0", "$0.0165", "$0.108"]
+    assert total.split() == ["total", "2", "2,000", "200", "40,000", "40,000", "$0.1710", "$0.078"]
+    assert "UTC" in note
+    assert len({len(line) for line in (head, yesterday, today, total)}) == 1, "in columns"
+    assert told(recorder, capsys, "--days", "1")[1] == today, "today alone"
+
+
+@pytest.mark.parametrize(("by", "name"), [("model", "anthropic/claude-sonnet-4-6"), ("user", "web:ada")])
+def test_costs_by_something_else(recorder: Recorder, capsys: pytest.CaptureFixture[str], by: str, name: str):
+    head, line, *_ = told(recorder, capsys, "--by", by)
+    assert (head.split()[0], line.split()[0], line.split()[1]) == (by.upper(), name, "2")
+
+
+@pytest.mark.spec("PC-04")
+def test_costs_for_programs(recorder: Recorder, capsys: pytest.CaptureFixture[str]):
+    (line,) = told(recorder, capsys, "--json", "--by", "user", "--days", "7")
+    view = json.loads(line)
+    assert (view["days"], view["by"], view["items"][0]["name"]) == (7, "user", "web:ada")
+    assert (view["total"]["cost"], view["total"]["saved"]) == ("0.1710", "0.078"), "exact, as text"
+
+
+def test_what_has_no_price_is_counted_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    recorder = Recorder(tmp_path, AgentSettings(model="scripted/secret"), clock=FakeClock(SystemClock().now()))
+    recorder.record("one", "fine")
+    lines = told(recorder, capsys)
+    assert lines[1].split()[1:4] == ["1", "100", "20"]
+    assert lines[-1] == "No price is known of scripted/secret: its calls are counted, their cost not."
+    assert "No price" not in "\n".join(told(recorder, capsys, "--json"))
+
+
+def test_where_nothing_was_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert told(Recorder(tmp_path / "new"), capsys, "--days", "1") == ["nothing was spent in the last 1 day"]
+    assert not (tmp_path / "new").exists(), "asking does not make a state"
+
+
+@pytest.mark.parametrize("days", ["0", "3661", "-1", "many", "١", ""])
+def test_days_are_a_number(days: str):
+    with pytest.raises(SystemExit, match="2"):
+        main(["costs", "--days", days])
+
+
+def test_a_running_gateway_is_asked_for_costs(tmp_path: Path):
+    with serving(tmp_path):
+        finclaw("ask", "What is AAPL trading at?", "--state", tmp_path)
+        said = finclaw("costs", "--by", "model", "--state", tmp_path)
+    assert "offline/demo" in said.out
+    assert finclaw("costs", "--by", "model", "--state", tmp_path).out == said.out
+
+
+@pytest.mark.spec("CO-02")
+def test_a_budget_for_a_model_without_a_price_is_found_before_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings = tmp_path / "finclaw.yaml"
+    settings.write_text(
+        "agent: {model: ollama/qwen3}\nmodels: {ollama/qwen3: {window: 32768}}\nbudget: {month_usd: 5}\n"
+    )
+    assert main(["config", "check", "--state", str(tmp_path)]) != 0
+    assert "declare models.ollama/qwen3.input_price" in "".join(capsys.readouterr())
+    settings.write_text(settings.read_text().replace("32768", "32768, input_price: 0, output_price: 0"))
+    assert main(["config", "check", "--state", str(tmp_path)]) == 0
