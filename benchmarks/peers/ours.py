@@ -10,12 +10,11 @@ from finclaw import Inbound, Settings, ToolOutput, ToolScope, build, tool
 from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.event import Event, TextStreamed
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.message import Append, Message, Source, Text
+from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.secret import Secret
+from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.routing.session_key import session_key
-from finclaw.storage.sqlite import conversation as sqlite
-from finclaw.storage.sqlite.database import open_database
 
 AGENT = AgentSettings(model=f"anthropic/{MODEL}")
 
@@ -41,7 +40,8 @@ class QuoteExtension:
 class Finclaw(Peer):
     async def setup(self) -> None:
         self.waiting: dict[str, First] = {}
-        self.settings = Settings(state=data_directory() / "state", agent=AGENT)
+        pools = PoolSettings(main=4_096)  # more at once than anybody wants, for the measure of memory
+        self.settings = Settings(state=data_directory() / "state", agent=AGENT, pipeline=PipelineSettings(pools=pools))
         self.house = AsyncExitStack()
         provider = AnthropicProvider(mock_url(), Secret("x"))
         self.app = await self.house.enter_async_context(
@@ -73,15 +73,8 @@ class Finclaw(Peer):
         await self.house.aclose()
 
     async def seed(self, conversation: str, messages: int) -> None:
-        """Written into the database as folded turns leave it, through a connection of its own."""
         key = session_key(AGENT.name, Inbound(text="", conversation=conversation))
-        db = open_database(self.settings.state / "finclaw.db")
-        try:
-            with db:
-                db.execute("INSERT INTO session (key, version, created_at) VALUES (?, 1, 0)", (key,))
-                sqlite.fold(db, db.last_insert_rowid(), [Append(_message(each)) for each in range(messages)])
-        finally:
-            db.close()
+        await self.app.restore(key, [_message(each) for each in range(messages)])
 
 
 def _message(number: int) -> Message:

@@ -10,6 +10,7 @@ from typing import Final
 from finclaw.delivery.control import control_token
 
 _SEGMENT: Final = re.compile(r"""[.!?。…]["')\]]*\s|\n""")
+_CLOSING: Final = "\"')]"
 _FENCE: Final = "```"
 _CLOSED: Final = re.compile(r"\n[ \t]*```[ \t]*\n")
 
@@ -19,6 +20,8 @@ class Preview:
 
     def __init__(self) -> None:
         self._held = ""
+        self._searched = 0
+        """No segment ends before this place of what is held."""
         self._gap = ""
         self._begun = False
         self._at_line_start = True
@@ -33,10 +36,13 @@ class Preview:
     def _next_segment(self) -> str | None:
         """Cut the next complete segment off what is held; None while it is incomplete."""
         fenced = self._at_line_start and self._held.lstrip(" \t").startswith(_FENCE)
-        found = (_CLOSED if fenced else _SEGMENT).search(self._held)
+        found = _CLOSED.search(self._held) if fenced else _SEGMENT.search(self._held, self._searched)
         if found is None or (self._at_line_start and not fenced and _may_become_fence(self._held)):
+            if found is None and not fenced:  # a mark at the end may still close a sentence
+                self._searched = max(0, len(self._held.rstrip(_CLOSING)) - 1)
             return None
         segment, self._held = self._held[: found.end()], self._held[found.end() :]
+        self._searched = 0
         self._at_line_start = segment.endswith("\n")
         return segment
 

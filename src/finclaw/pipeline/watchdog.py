@@ -22,6 +22,8 @@ LOOKS: Final = 8
 class _Watched:
     started: ExecutionStarted
     last_sign: float
+    sign: bool = False
+    """It has shown one since somebody last looked. Events are many and looks are few, so these read the clock."""
     warned: bool = False
 
 
@@ -48,8 +50,7 @@ class Watchdog:
             if not self._watched:
                 self.close()
         elif (watched := self._watched.get(event.inbound_id)) is not None and not isinstance(event, MessageStalled):
-            watched.last_sign = self._clock.monotonic()
-            watched.warned = False
+            watched.sign = True
 
     def close(self) -> None:
         if self._timer is not None:
@@ -64,6 +65,8 @@ class Watchdog:
         self._timer = None
         now = self._clock.monotonic()
         for watched in list(self._watched.values()):
+            if watched.sign:
+                watched.last_sign, watched.sign, watched.warned = now, False, False
             self._judge(watched, now - watched.last_sign)
         if self._watched:
             self._set_timer()
