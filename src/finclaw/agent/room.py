@@ -10,11 +10,11 @@ from finclaw.agent.context_guard import ContextGuard
 from finclaw.agent.gauge import Gauges
 from finclaw.agent.paid import from_metadata
 from finclaw.agent.running import RunningTurn
-from finclaw.agent.tokens import Estimator
+from finclaw.agent.tokens import AN_IMAGE, Estimator
 from finclaw.errors import ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage, Vocabulary
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.message import Message, Source, Text
+from finclaw.kernel.message import Image, Message, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.port import Clock
 
 LOOK_CLOSER: Final = 0.6
@@ -51,16 +51,18 @@ class Rooms:
     # ── a glance ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _may_be_tight(self, turn: RunningTurn, tools: Sequence[ToolSpec]) -> bool:
-        """By what the model itself measured last, and an estimate of what came since: no walk over the history."""
+        """By what the model itself measured last, and what came since at a token a character, which is too much
+        for nearly everything: no walk over the history, and nothing to remember.
+        """
         limit = turn.model.window * LOOK_CLOSER
-        estimator = self._estimator(turn.model)
         since = 0
         for message in reversed(turn.conversation.next_messages):
             if measured := _measured(message):
                 return measured + since >= limit
-            since += estimator.tokens_of(message)
+            since += _characters(message)
             if since >= limit:
                 return True
+        estimator = self._estimator(turn.model)
         head = estimator.tokens_in(turn.system) + sum(map(estimator.tokens_of_tool, tools))
         return head + since >= limit
 
@@ -102,6 +104,21 @@ class Rooms:
                 raise ProviderTimeout(f"no summary within {SUMMARY_SECONDS:g} s") from error
 
         return summarise
+
+
+def _characters(message: Message) -> int:
+    total = 0
+    for block in message.blocks:
+        match block:
+            case Text(text):
+                total += len(text)
+            case ToolResult():
+                total += len(block.content)
+            case ToolCall() | Thinking():
+                total += len(str(block))
+            case Image():
+                total += AN_IMAGE
+    return total
 
 
 def _measured(answer: Message) -> int:
