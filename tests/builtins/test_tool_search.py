@@ -11,10 +11,10 @@ from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.builtins.ranking import rank, words
-from finclaw.builtins.tool_search import NAME, Selection, find
+from finclaw.builtins.tool_search import NAME, find
 from finclaw.errors import StoreFailed
 from finclaw.kernel.chunk import ToolSpec
-from finclaw.kernel.port import Tool
+from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult
 from finclaw.testing import call, reply
 
@@ -118,14 +118,20 @@ async def test_what_the_house_is_for_needs_no_search_and_takes_no_place(house: H
 
 
 @in_virtual_time
-async def test_a_disk_that_fails_costs_no_answer(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fails(self: object, *_: object) -> None:
-        raise StoreFailed("the disk is full")
+async def test_a_disk_that_fails_costs_no_answer(house: House) -> None:
+    troubles = house.troubles["recall"] = []
 
-    script = (search("weather", limit=1), reply(call("weather__forecast")), "sunny")
-    async with extended(house, "tool-search", *script, settings=FEW, tools=many(Desk())) as gateway:
-        monkeypatch.setattr(Selection, "use", fails)
+    async def forecast(text: str, scope: ToolScope) -> str:
+        troubles.append(StoreFailed("the disk is full"))  # met when the use of this tool is to be noted
+        return "sun"
+
+    name = "weather__forecast"
+    others = [each for each in many(Desk()) if each.spec.name != name]
+    tools = [*others, described(Desk().tool(name, forecast), ABOUT[name])]
+    script = (search("weather", limit=1), reply(call(name)), "sunny")
+    async with extended(house, "tool-search", *script, settings=FEW, tools=tools) as gateway:
         assert (await gateway.ask("go")).reply == "sunny"
+        assert troubles == [], "the disk did fail"
 
 
 @in_virtual_time

@@ -23,13 +23,18 @@ ASKED = ModelRequest(
 
 
 def streams(
-    pieces: Sequence[bytes], *, cut: bool = False, hold: asyncio.Event | None = None, pause: float = 0.0
+    pieces: Sequence[bytes],
+    *,
+    cut: bool = False,
+    hold: asyncio.Event | None = None,
+    pause: float = 0.0,
+    kind: str = "text/event-stream",
 ) -> Answer:
     """The pieces, each in a write of its own; then the end, or a line that is cut or held open."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         await request.read()
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        response = web.StreamResponse(headers={"content-type": kind})
         await response.prepare(request)
         for piece in pieces:
             await response.write(piece)
@@ -51,10 +56,10 @@ def refuses(status: int, body: str, **headers: str) -> Answer:
 
 
 @asynccontextmanager
-async def serving(answer: Answer) -> AsyncGenerator[str]:
-    """The address of a server that gives this answer to whoever posts anything."""
+async def serving(answer: Answer, path: str = "/{path:.*}") -> AsyncGenerator[str]:
+    """The address of a server that gives this answer to whoever posts anything there."""
     app = web.Application(client_max_size=100_000_000)
-    app.router.add_post("/{path:.*}", answer)
+    app.router.add_post(path, answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

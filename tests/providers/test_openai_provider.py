@@ -3,14 +3,17 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import openai
 import pytest
 from aiohttp import web
+from tests.providers import model_server
+from tests.providers.model_server import Answer, refuses, serving
 from tests.providers.openai_streams import DONE, SAMPLES, ask, call, event, finish, ours, say, usage
 
 from finclaw.agent.stream import collect
@@ -34,8 +37,6 @@ from finclaw.kernel.secret import Secret
 from finclaw.providers.openai import OpenAIProvider
 from finclaw.providers.openai import provider as provider_module
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 ASKED = ModelRequest(
     model=Model("openai", "gpt"),
     system="Be brief.",
@@ -55,48 +56,13 @@ CALL = [ask(call(0, id="a", name="quote", args='{"symbol":')), ask(call(0, args=
 # ── the server ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def streams(
-    pieces: Sequence[bytes],
-    *,
-    cut: bool = False,
-    hold: asyncio.Event | None = None,
-    kind: str = "text/event-stream; charset=utf-8",
-) -> Answer:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        await request.read()
-        response = web.StreamResponse(headers={"content-type": kind})
-        await response.prepare(request)
-        for piece in pieces:
-            await response.write(piece)
-            await asyncio.sleep(0)
-        if hold is not None:
-            await hold.wait()
-        if cut and request.transport is not None:
-            request.transport.close()
-        return response
-
-    return answer
-
-
-def refuses(status: int, body: str, **headers: str) -> Answer:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return web.Response(status=status, text=body, headers=headers)
-
-    return answer
+streams = partial(model_server.streams, kind="text/event-stream; charset=utf-8")
 
 
 @asynccontextmanager
 async def server(answer: Answer) -> AsyncGenerator[str]:
-    app = web.Application(client_max_size=100_000_000)
-    app.router.add_post("/v1/chat/completions", answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    try:
-        yield f"http://{host}:{port}/v1"
-    finally:
-        await runner.cleanup()
+    async with serving(answer, "/v1/chat/completions") as url:
+        yield f"{url}/v1"
 
 
 @asynccontextmanager
