@@ -7,7 +7,7 @@ bin := $(VENV)/bin
 export VENV PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check spec chaos soak bench lock clean
+.PHONY: help run test check spec chaos soak opinion bench lock clean
 # Two verbs at once would install into one environment at the same time.
 .NOTPARALLEL:
 
@@ -41,6 +41,16 @@ chaos: ## the chaos tests, in full         (takes long)
 soak: ## chaos at length               (1,000 random kills, 20 at each crash point)
 	@scripts/venv test
 	@$(bin)/python -m pytest tests/chaos -m chaos --chaos=soak --timeout=14400 $(ARGS)
+
+# Not part of `make test`: that needs python3 and nothing else, and a test that skips itself where node is missing
+# would look like a pass. Installed by the hash in its lock file; the package has no dependencies of its own.
+opinion: ## a mock model server by others    (needs node 20.15 or newer, and npm)
+	@scripts/venv test
+	@command -v node >/dev/null && command -v npm >/dev/null || \
+	    { echo "make opinion needs node 20.15 or newer, and npm. On Debian 13:  apt-get install -y nodejs npm" >&2; exit 1; }
+	@mkdir -p build/aimock && cp tests/second_opinion/package*.json build/aimock/
+	@npm ci --prefix build/aimock --ignore-scripts --no-audit --no-fund --loglevel=error
+	@$(bin)/python -m pytest tests/second_opinion -m aimock $(ARGS)
 
 bench: ## speed beside SDKs and peers      (BENCH=quick: within three minutes)
 	@scripts/venv run

@@ -7,17 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from finclaw.agent.asking import ModelRoute
 from finclaw.agent.prompt import moment_note
 from finclaw.agent.purse import Cashier, open_cashier
 from finclaw.agent.turn import Abilities, Agent, AgentLayers
 from finclaw.builtins.basics import Basics
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.builtins.delegate import Delegation
+from finclaw.builtins.fallback_note import FallbackNote
 from finclaw.builtins.moment import Moment
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.supervisor import keep_receiving
-from finclaw.config.routes import model_routes
+from finclaw.config.routes import Routes
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.errors import ExtensionError, SessionError
@@ -95,9 +95,8 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         store = open_store(settings.storage.kind, settings.state, clock, events.emit, threaded=threaded)
         house.push_async_callback(store.close)
 
-        routes = model_routes(settings, provider, clock)
-        for route in routes:
-            house.push_async_callback(route.provider.close)
+        routes = Routes(settings, provider, clock)
+        house.push_async_callback(routes.close)
         inner = (MailboxChannel("api"), MailboxChannel(DELEGATED))
         doors = {channel.name: channel for channel in (*inner, *channels)}
         for channel in doors.values():
@@ -116,7 +115,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         registrar.load(find(settings.agent.extensions))
         registrar.load(extensions)
 
-        cashier = await open_cashier(settings.budget, [route.model for route in routes], store, clock)
+        cashier = await open_cashier(settings.budget, [route.model for route in routes.default], store, clock)
         agent = _agent(settings, registrar, routes, clock, consent, cashier)
         app = App(settings, registrar, store, agent, doors, clock)
         house.push_async_callback(app.stop)
@@ -289,6 +288,7 @@ def _ours(
     yield ours(Finance(DemoMarket(clock)), "outside of yours: it labels what your layers have made of a reply")
     told = partial(moment_note, level=settings.agent.compliance)
     yield ours(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
+    yield ours(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
     if settings.agent.delegate:
         yield ours(Delegation(gateway, registrar.tools), "its one tool gives a task to a turn of its own")
 
@@ -309,20 +309,22 @@ def registered(settings: Settings) -> Registrar:
 def _agent(
     settings: Settings,
     registrar: Registrar,
-    routes: Sequence[ModelRoute],
+    routes: Routes,
     clock: Clock,
     consent: Consent,
     cashier: Cashier | None,
 ) -> Agent:
-    chosen, *fallbacks = routes
+    chosen, *fallbacks = routes.default
     abilities = Abilities(
         provider=chosen.provider,
         model=chosen.model,
+        credential=chosen.credential,
         fallbacks=fallbacks,
+        pick=routes.picked,
         cashier=cashier,
         tools=registrar.tools,
         consent=consent,
-        system=agent_prompt(settings.agent, registrar, [route.model for route in routes]),
+        system=agent_prompt(settings.agent, registrar, [route.model for route in routes.default]),
     )
     layers = AgentLayers(
         turn=registrar.layers("turn"), step=registrar.layers("step"), tool_call=registrar.layers("tool_call")

@@ -23,7 +23,8 @@
     ├── ToolError            the model: it sees the message as an error result
     │   ├── ToolDenied
     │   ├── ToolTimeout
-    │   └── InvalidArguments
+    │   ├── InvalidArguments
+    │   └── UnfitAnswer      asked for a form, a model gave another, twice
     ├── SessionError         the gateway: what lasts could not be read or written
     │   ├── StoreFailed      the disk refused; nothing is promised
     │   ├── StoreCorrupt     the operator must restore or move the file
@@ -31,6 +32,7 @@
     └── TurnError            the person: they get a polite line
         ├── TurnTimeout
         ├── TurnStopped      by the person, the operator or the watchdog
+        ├── ModelUnknown     the model that somebody picked cannot be asked here
         ├── BudgetExceeded   what may be spent has been, or nobody knows what the model costs
         └── ToolLoop         the model asks for the same thing again and again
 
@@ -144,6 +146,10 @@ class InvalidArguments(ToolError):
     pass
 
 
+class UnfitAnswer(ToolError):
+    pass
+
+
 class SessionError(FinclawError):
     pass
 
@@ -170,6 +176,14 @@ class TurnTimeout(TurnError):
 
 class TurnStopped(TurnError):
     pass
+
+
+class ModelUnknown(TurnError):
+    """`model` is what was asked for, in the words of whoever did."""
+
+    def __init__(self, message: str, *, model: str) -> None:
+        super().__init__(message)
+        self.model = model
 
 
 class BudgetExceeded(TurnError):

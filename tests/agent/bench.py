@@ -17,6 +17,7 @@ from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import ConversationStore, Tool
 from finclaw.kernel.record import Claim
 from finclaw.kernel.scope import Ids, TurnResult
+from finclaw.kernel.wishes import Wishes
 from finclaw.sessions.conversation import Conversation
 from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.clock import EPOCH
@@ -53,6 +54,8 @@ class Bench:
     log: TurnLog | None = None
     provider: ScriptedProvider | None = None
     fallbacks: list[ModelRoute] = field(default_factory=list[ModelRoute])
+    pick: Callable[[str], Sequence[ModelRoute]] | None = None
+    wishes: Wishes = Wishes()
     model: Model = Model("scripted", "one")
     base: list[Message] = field(default_factory=list[Message])
     """What was said before."""
@@ -63,7 +66,7 @@ class Bench:
 
     async def go(self, *script: Line | Script) -> TurnResult:
         self.provider = ScriptedProvider(*script, clock=self.clock)
-        return await self._agent(self.provider).run(self._log(), _context(), _IDS, self.events.append)
+        return await self._agent(self.provider).run(self._log(), _context(self.wishes), _IDS, self.events.append)
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
@@ -81,6 +84,7 @@ class Bench:
             consent=self.consent,
             system="Be good.",
             fallbacks=self.fallbacks,
+            pick=self.pick,
         )
         layers = AgentLayers(
             turn=[Layer("turn", each) for each in self.turn],
@@ -110,7 +114,7 @@ class Bench:
 _IDS = Ids(agent="main", session="s", inbound_id="i-1", turn_id="t-1")
 
 
-def _context() -> Context:
+def _context(wishes: Wishes) -> Context:
     return Context(
         inbound=Inbound(text="go"),
         inbound_id="i-1",
@@ -121,4 +125,5 @@ def _context() -> Context:
         agent="main",
         capabilities=Capabilities(),
         accepted_at=EPOCH,
+        wishes=wishes,
     )

@@ -78,6 +78,7 @@ def test_retry_after_is_honoured(wish: float, waited: float | None) -> None:
     assert wait == waited if waited else 1 <= wait <= 2
 
 
+@pytest.mark.spec("DX-47")
 @pytest.mark.parametrize("wish", [61.0, 86_400.0, 1e12])
 def test_nobody_is_waited_for_who_wants_us_back_too_late(wish: float) -> None:
     bench = Bench()

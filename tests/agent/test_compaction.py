@@ -361,6 +361,7 @@ async def test_a_result_that_is_cut_again_still_tells_how_long_it_was() -> None:
     assert with_results_within(twice, 100, count_text) is twice
 
 
+@pytest.mark.spec("CP-09", "DX-40")
 @given(st.text(max_size=600), st.integers(-5, 200))
 @example("👩‍👩‍👧" * 50, 30)
 @example("e\u0301" * 300, 40)

@@ -31,6 +31,7 @@ async def read(*chunks: Chunk) -> tuple[Answer, list[str]]:
     return await collect(stream(), told.append), told
 
 
+@pytest.mark.spec("M-41")
 async def test_text_is_told_as_it_comes_and_kept_whole() -> None:
     answer, told = await read(TextDelta("Hel"), TextDelta("lo"), UsageReport(Usage(1, 2)), Done())
     assert answer == Answer((Text("Hello"),), Usage(1, 2), "end", (3, 2))
@@ -73,6 +74,7 @@ async def test_the_last_usage_report_counts() -> None:
     assert answer.usage == Usage(5, 9)
 
 
+@pytest.mark.spec("B-01", "A-08")
 async def test_parallel_inputs_may_be_interleaved() -> None:
     answer, _ = await read(
         ToolUseStart("a", "quote", 1),
@@ -93,6 +95,7 @@ async def test_parallel_inputs_may_be_interleaved() -> None:
     )
 
 
+@pytest.mark.spec("B-01", "DX-48")
 @given(st.data())
 def test_any_interleaving_of_two_calls_gives_the_same_two_calls(data: st.DataObject) -> None:
     import asyncio
@@ -108,12 +111,14 @@ def test_any_interleaving_of_two_calls_gives_the_same_two_calls(data: st.DataObj
     assert answer.blocks == (ToolCall("0", "t", {"n": 0, "t": ""}), ToolCall("1", "t", {"n": 1, "t": "x"}))
 
 
+@pytest.mark.spec("B-04", "DX-48")
 @pytest.mark.parametrize("raw", ['{"a": ', "[1, 2]", '"text"', "nonsense", "null", "{'a': 1}", '{"a": NaN}'])
 async def test_arguments_that_are_no_object_are_kept_aside(raw: str) -> None:
     answer, _ = await read(ToolUseStart("a", "t"), ToolInputDelta(raw), ToolUseEnd(), Done("tool_use"))
     assert answer.blocks == (ToolCall("a", "t", {}, bad_args=raw),)
 
 
+@pytest.mark.spec("DX-48")
 async def test_a_call_that_was_cut_off_is_never_run_even_if_it_looks_whole() -> None:
     answer, _ = await read(ToolUseStart("a", "t"), ToolInputDelta('{"all": true}'), Done("max_tokens"))
     assert answer.blocks == (ToolCall("a", "t", {}, bad_args='{"all": true}'),)
@@ -121,6 +126,7 @@ async def test_a_call_that_was_cut_off_is_never_run_even_if_it_looks_whole() -> 
     assert answer.blocks == (ToolCall("a", "t", {}, bad_args=""),)
 
 
+@pytest.mark.spec("B-03")
 @pytest.mark.parametrize("pieces", [(), ("",), (" ", "\n")])
 async def test_no_input_is_an_empty_object(pieces: tuple[str, ...]) -> None:
     deltas = [ToolInputDelta(piece) for piece in pieces]
@@ -128,6 +134,7 @@ async def test_no_input_is_an_empty_object(pieces: tuple[str, ...]) -> None:
     assert answer.blocks == (ToolCall("a", "t", {}),)
 
 
+@pytest.mark.spec("B-04")
 async def test_pieces_without_a_start_belong_to_nothing() -> None:
     answer, _ = await read(ToolInputDelta('{"a": 1}', 3), ToolUseEnd(3), TextDelta("hi"), Done())
     assert answer.blocks == (Text("hi"),)

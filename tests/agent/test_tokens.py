@@ -190,7 +190,7 @@ def test_what_is_kept_is_bounded_and_what_is_asked_for_stays() -> None:
 # ── what a model measured ───────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.spec("DX-46")
+@pytest.mark.spec("DX-46", "M-33")
 def test_it_learns_how_a_model_counts() -> None:
     estimator = Estimator()
     assert estimator.corrected(1_000) == 1_000

@@ -85,7 +85,7 @@ def test_every_window_compacts_in_time_and_to_something(window: int, asked: int)
     assert capacity.answer_room(compact) + compact <= window
 
 
-@pytest.mark.spec("DX-46")
+@pytest.mark.spec("DX-46", "N-03")
 @pytest.mark.parametrize("window", [0, -1])
 def test_a_window_of_nothing_is_refused_in_words(window: int) -> None:
     with pytest.raises(ConfigError, match="declare the model's real `window`"):
@@ -224,7 +224,7 @@ def measuring(exchanges: int = 20) -> tuple[Gauge, Conversation]:
     return gauge, conversation
 
 
-@pytest.mark.spec("DX-46")
+@pytest.mark.spec("DX-46", "M-33", "N-03")
 def test_the_size_is_that_of_the_last_request_as_the_model_measured_it() -> None:
     gauge, conversation = measuring()
     answer = entry("answer", "assistant", "z" * 400)
@@ -338,7 +338,7 @@ def test_a_threshold_is_told_exactly_when_it_is_reached(tokens: int, told: list[
     assert [event.threshold for event in events if isinstance(event, ContextThresholdCrossed)] == told
 
 
-@pytest.mark.spec("N-04", "N-05", "DX-46", "DX-72", "E-14", "E-22")
+@pytest.mark.spec("N-04", "N-05", "DX-46", "DX-72", "E-14", "E-22", "CP-20")
 async def test_each_threshold_is_told_once_at_its_boundary_and_again_after_it_was_left() -> None:
     turn = Turn(talk(60))
     for ratio in (0.69, 0.79, 0.801, 0.82, 0.84):
@@ -386,6 +386,7 @@ async def test_nothing_happens_below_the_threshold() -> None:
     assert turn.asked == 0
 
 
+@pytest.mark.spec("DX-63")
 async def test_no_more_than_two_summaries_in_one_turn_even_when_it_is_resumed() -> None:
     turn = Turn(talk(60, words=4_000, result=20), strategy="summarize")
     for number in range(8):

@@ -20,7 +20,7 @@ from finclaw.testing import call, reply
 NOW = datetime(2025, 1, 6, tzinfo=UTC)
 
 
-@pytest.mark.spec("MW-31")
+@pytest.mark.spec("MW-31", "CP-21")
 @in_virtual_time
 async def test_a_long_conversation_keeps_its_last_messages(house: House) -> None:
     script = (f"answer {number}" for number in range(8))

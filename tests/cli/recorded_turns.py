@@ -1,6 +1,6 @@
 """Real turns, recorded in virtual time, for whoever wants to look at them afterwards."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,13 +8,16 @@ import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.kernel.envelope import Inbound, Sender
+from finclaw.cli.recorded import find_turn
+from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Provider
 from finclaw.kernel.record import TurnStory
+from finclaw.kernel.wishes import Wishes
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.testing import FakeClock, ScriptedProvider
-from finclaw.testing.provider import Line
+from finclaw.testing.provider import Line, Script
 from finclaw.tools.policy import Consent, nobody
 
 
@@ -25,20 +28,31 @@ class Recorder:
     state: Path
     agent: AgentSettings = field(default_factory=AgentSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
+    models: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
+    providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
     clock: FakeClock = field(default_factory=FakeClock)
 
     @property
     def settings(self) -> finclaw.Settings:
-        return finclaw.Settings(state=self.state, agent=self.agent, pipeline=self.pipeline)
+        return finclaw.Settings(
+            state=self.state, agent=self.agent, pipeline=self.pipeline, models=self.models, providers=self.providers
+        )
 
     def record(
-        self, text: str, *script: Line, extensions: Sequence[Extension] = (), consent: Consent = nobody
+        self,
+        text: str,
+        *script: Line | Script,
+        extensions: Sequence[Extension] = (),
+        consent: Consent = nobody,
+        wishes: Wishes | None = None,
     ) -> TurnStory:
         """The story of the turn in which this was asked."""
-        return self.clock.run(self._record(text, script, extensions, consent))
+        limits = None if wishes is None else Limits(wishes=wishes)
+        inbound = Inbound(text=text, channel="web", sender=Sender("ada", "Ada"), limits=limits)
+        return self.clock.run(self._record(inbound, script, extensions, consent))
 
     async def _record(
-        self, text: str, script: Sequence[Line], extensions: Sequence[Extension], consent: Consent
+        self, inbound: Inbound, script: Sequence[Line | Script], extensions: Sequence[Extension], consent: Consent
     ) -> TurnStory:
         provider: Provider | None = ScriptedProvider(*script, clock=self.clock) if script else None
         async with build(
@@ -50,8 +64,12 @@ class Recorder:
             clock=self.clock,
             threaded=False,
         ) as app:
-            await app.handle(Inbound(text=text, channel="web", sender=Sender("ada", "Ada")))
+            await app.handle(inbound)
             (turn,) = await app.turns(1)
             story = await app.turn(turn.turn_id)
             assert story is not None
             return story
+
+    def told(self, turn_id: str) -> TurnStory:
+        """The same turn, as far as it is still there."""
+        return find_turn(self.settings, turn_id)

@@ -32,7 +32,7 @@ def told(recorder: Recorder, capsys: pytest.CaptureFixture[str], *args: str) -> 
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.spec("PC-03", "PC-04", "CO-01")
+@pytest.mark.spec("PC-03", "PC-04", "CO-01", "DX-51b")
 def test_costs_by_day_with_what_the_cache_saved(recorder: Recorder, capsys: pytest.CaptureFixture[str]):
     head, yesterday, today, total, note = told(recorder, capsys)
     assert head.split() == ["DAY", "CALLS", "IN", "OUT", "CACHE", "READ", "CACHE", "WRITE", "COST", "SAVED"]

@@ -248,6 +248,7 @@ def limited(prepare: Callable[[], None], *args: str | Path) -> Ended:
 def argv(command: str, state: Path) -> list[str]:
     more = {
         "ask": [QUESTION],
+        "explain": ["tool", "market__quote"],
         "serve": ["--live"],
         "config": ["show"],
         "completion": ["bash"],

@@ -137,7 +137,7 @@ def test_a_command_must_not_be_async(listed: Listed) -> None:
 
 def test_an_unknown_command_tells_what_keeps_the_extensions_from_loading(listed: Listed) -> None:
     state = listed("boom\n")
-    ended = finclaw("plant", "--state", state)
+    ended = finclaw("water", "--state", state)
     assert ended.code == 1
     assert (
         ended.line()

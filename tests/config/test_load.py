@@ -225,6 +225,9 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "max_steps": st.integers(1, 100),
         "max_tokens": st.integers(1, 10_000),
         "temperature": st.none() | st.floats(0, 2),
+        "thinking": st.sampled_from(["off", "low", "medium", "high"]),
+        "verbosity": st.sampled_from(["low", "medium", "high"]),
+        "stop_sequences": st.lists(_WORDS.filter(bool).map(lambda word: word[:64]), max_size=4),
         "delegate": st.booleans(),
         "parallel_tools": st.integers(1, 64),
         "extensions": st.lists(st.sampled_from(["alpha", "beta.gamma", "beta.gamma:delta"]).map(_named), max_size=3),
@@ -232,6 +235,10 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "budget": dict.fromkeys(
         ("turn_usd", "user_day_usd", "agent_day_usd", "month_usd"), st.none() | st.integers(0, 10**6)
     ),
+    "tools": {
+        "rules": st.just([]),
+        "show": st.lists(st.sampled_from(["garden__water", "market__*"]), max_size=2),
+    },
     "pipeline": {
         "timeout_ms": st.integers(1, 10**9),
         "enable_ack": st.booleans(),
@@ -284,7 +291,7 @@ def test_every_valid_file_loads(load: Load, document: dict[str, dict[str, object
 def _plain(value: object) -> object:
     if is_dataclass(value):
         return asdict(value)  # pyright: ignore
-    return [asdict(each) for each in value] if isinstance(value, tuple) else value  # pyright: ignore
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value  # pyright: ignore
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

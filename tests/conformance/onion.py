@@ -51,13 +51,17 @@ class Extending:
 
 @asynccontextmanager
 async def extended(
-    house: House, *extensions: Extending, script: Sequence[Line | Script] = (), storage: StorageSettings | None = None
+    house: House,
+    *extensions: Extending,
+    script: Sequence[Line | Script] = (),
+    storage: StorageSettings | None = None,
+    **settings: Any,
 ) -> AsyncGenerator[Gateway]:
     """A gateway with these extensions, in this order."""
     channel = MemoryChannel(house.clock)
     provider = ScriptedProvider(*script, clock=house.clock)
     async with finclaw.build(
-        finclaw.Settings(state=house.state, storage=storage or StorageSettings()),
+        finclaw.Settings(state=house.state, storage=storage or StorageSettings(), **settings),
         channels=[channel],
         provider=provider,
         extensions=extensions,

@@ -5,6 +5,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,10 +13,15 @@ from tests.conformance.onion import Extending, Heard, extended
 from tests.walks.house import AnyRegistration, Gateway, House, in_virtual_time, until
 from tests.walks.tools import Desk, hang
 
-from finclaw.agent.settings import AgentSettings
+from finclaw.agent.compaction.prompt import BEGIN
+from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.config.schema import StorageSettings
-from finclaw.errors import Overloaded, ProviderError, ToolError
+from finclaw.errors import BadRequest, Overloaded, ProviderError, ToolError
+from finclaw.kernel.chunk import ModelRequest, Usage
 from finclaw.kernel.event import (
+    CompactionFellBack,
+    ContextCompacted,
+    ContextThresholdCrossed,
     Event,
     ExecutionCompleted,
     ExecutionStarted,
@@ -39,7 +45,8 @@ from finclaw.kernel.message import Remove, ToolResult
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import ToolCallContext, TurnContext, TurnResult
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
-from finclaw.testing import call, delay, fails, reply, say
+from finclaw.providers.settings import ModelSettings
+from finclaw.testing import Reply, call, delay, fails, reply, say
 from finclaw.testing.provider import Line
 
 LOOK = reply(call("look", {"text": "x"}))
@@ -65,9 +72,15 @@ def test_no_two_events_share_a_name() -> None:
         named("E-04", "tool:execute:start", "tool", "session", "call_id"),
         named("E-05", "tool:execute:end", "tool", "session", "call_id", "status", "duration_ms"),
         named("E-06", "tool:execute:error", "tool", "session", "call_id", "error"),
+        named("E-08", "tool:policy:verdict", "tool", "verdict", "stage"),
+        named("E-09", "tool:policy:deny", "tool", "reason", "call_id"),
         named("E-11", "session:lock:acquire", "session", "owner"),
         named("E-12", "session:lock:release", "session"),
         named("E-13", "session:lock:stale", "session", "former"),
+        named("E-14", "context:window:status", "session", "status", "ratio"),
+        named("E-15", "context:compact", "session", "strategy", "before", "after"),
+        named("E-16", "context:compact:fallback", "session", "from_strategy", "to_strategy"),
+        named("E-22", "execution:context_threshold", "agent", "ratio", "threshold"),
         named("E-18", "execution:start", "agent", "session"),
         named("E-19", "execution:turn", "agent", "session", "step"),
         named("E-20", "execution:tool_use", "agent", "session", "tool", "status", "duration_ms"),
@@ -98,11 +111,16 @@ def test_a_name_that_is_none_is_refused_when_somebody_wants_to_hear_it() -> None
 # ── all of them, emitted ────────────────────────────────────────────────────────────────────────────────────
 
 ELSEWHERE = {
-    *("session:lock:stale", "session:repair", "model:fallback"),
-    *("budget:warning", "budget:exceeded"),
+    *("session:lock:stale", "session:repair"),
+    *("tool:policy:verdict", "tool:policy:deny"),
+}
+"""They need a process that died, a torn file or rules about tools: tests of those show them."""
+
+OF_MODELS = {
+    *("model:fallback", "budget:warning", "budget:exceeded"),
     *("context:window:status", "context:compact", "context:compact:fallback", "execution:context_threshold"),
 }
-"""They need a process that died, a torn file, a second model or a budget: tests of those show them."""
+"""They need a second model, a budget or a long talk: a walk of their own has those."""
 
 NO_MESSAGE = {"tool:register", "tool:unregister", "session:lock:acquire", "session:lock:release"}
 BEFORE_THE_TURN = {"message:stage", "message:outcome"}
@@ -145,10 +163,50 @@ async def test_every_kind_is_really_emitted_and_carries_its_ids(house: House) ->
         gateway.app.events.observe(heard.append, "tool:unregister")
         for text in ("AAPL?", "again", "and again"):
             await gateway.ask(text)
-    assert {event.name for event in heard} == {kind.name for kind in all_events()} - ELSEWHERE
+    assert {event.name for event in heard} == {kind.name for kind in all_events()} - ELSEWHERE - OF_MODELS
     untold = {f"{event.name} without {name}" for event in heard for name in _ids_of(event) if not getattr(event, name)}
     assert untold == set()
     assert len({event.session for event in heard if event.session}) == 1
+
+
+LONG = "The order 4711 of 10 AAPL at 187.20 USD was placed on 2025-01-03 and is still open. " * 60
+DEAR = ModelSettings(window=16_000, max_output=1_000, input_price=Decimal(1), output_price=Decimal(1))
+
+
+@pytest.mark.spec("DX-43", "DX-51c", "DX-72", "E-14", "E-15", "E-16", "E-22", "N-06")
+@in_virtual_time
+async def test_the_kinds_that_tell_of_models_are_emitted_and_carry_their_ids(house: House) -> None:
+    """A talk grows until it must be condensed, which the model will not do; then the money is spent, and the model
+    that costs nothing answers.
+    """
+    heard: list[Event] = []
+
+    def model(request: ModelRequest) -> Reply:
+        if BEGIN in request.messages[-1].text:
+            return fails(BadRequest("I condense nothing"))
+        size = sum(len(message.text) for message in request.messages) + len(request.system) + len(str(request.tools))
+        return reply("done", usage=Usage(input=size // 4, output=5))
+
+    async with extended(
+        house,
+        Extending("mine", lambda api: api.events.observe(heard.append)),
+        script=[model],
+        models={"anthropic/claude-sonnet-4-6": DEAR},
+        agent=AgentSettings(model="anthropic/claude-sonnet-4-6", max_tokens=1_000, fallbacks=("offline/demo",)),
+        budget=BudgetSettings(user_day_usd=Decimal("0.09")),
+    ) as gateway:
+        for number in range(14):
+            outcome = await gateway.ask(f"{number} {LONG}")
+            assert outcome.kind == "answered"
+    assert {event.name for event in heard} >= OF_MODELS
+    untold = {f"{each.name} without {id}" for each in heard for id in _ids_of(each) if not getattr(each, id)}
+    assert untold == set()
+    crossed = [event.threshold for event in heard if isinstance(event, ContextThresholdCrossed)]
+    assert set(crossed) <= {0.8, 0.95}
+    fell_back = [event for event in heard if isinstance(event, CompactionFellBack)]
+    assert fell_back[-1].to_strategy == "truncate-oldest"
+    told = [event for event in heard if isinstance(event, ContextCompacted)]
+    assert all(event.after < event.before and event.strategy for event in told)
 
 
 def _ids_of(event: Event) -> list[str]:

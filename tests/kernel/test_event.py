@@ -102,6 +102,8 @@ NAMES = [
     "tool:execute:error",
     "tool:execute:start",
     "tool:loop",
+    "tool:policy:deny",
+    "tool:policy:verdict",
     "tool:register",
     "tool:unregister",
 ]

@@ -119,7 +119,7 @@ async def _pass(ctx: Call) -> str:
 BEHAVIOUR: dict[str, Run] = {"pass": _pass, "stop": _stop, "twice": _twice, "raise": _raise, "change": _change}
 
 
-@pytest.mark.spec("MW-04", "DX-55")
+@pytest.mark.spec("MW-04", "DX-55", "RT-07")
 async def test_next_twice_is_refused_and_the_inside_ran_once() -> None:
     runs = 0
 

@@ -10,8 +10,9 @@ from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Ids
 from finclaw.pipeline.context import Contexts
+from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.dispatch import Dispatch
-from finclaw.pipeline.journal import Deadline, Journal
+from finclaw.pipeline.journal import Journal
 from finclaw.pipeline.normalize import normalize
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.conversation import RecentConversations

@@ -1,12 +1,14 @@
 """What the server and the line do: refusals, errors in the stream, broken connections, silence."""
 
 import gzip
+import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Literal
 
 from tests.providers.fault import FOR_GOOD, Fault, Spoil, always, byte_by_byte, with_call
 from tests.providers.faulty_server import Play
+from tests.providers.overflows import OVERFLOWS, Overflow
 from tests.providers.protocols import Parts, Said, Wire
 
 # ── refusals ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -15,6 +17,13 @@ from tests.providers.protocols import Parts, Said, Wire
 def _refusal(status: int, kind: str = "some_error", **headers: str) -> Spoil:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda wire, _: Play([wire.complaint(kind)], status=status, headers=named)
+
+
+def _overflow(overflow: Overflow) -> Fault:
+    """For good: what can be shortened is, and asked once more."""
+    body = overflow.body if isinstance(overflow.body, str) else json.dumps(overflow.body)
+    play = always(Play([body.encode()], status=overflow.status))
+    return Fault(f"too long, says {overflow.server}", play, "failed", FOR_GOOD, only=overflow.wire)
 
 
 def refusals() -> Iterator[Fault]:
@@ -37,6 +46,7 @@ def refusals() -> Iterator[Fault]:
     for status in (400, 401, 402, 403, 404, 307):
         yield Fault(f"{status}", _refusal(status), "failed")  # once: whoever asked again would be answered
     yield Fault("413 for good", _refusal(413), "failed", FOR_GOOD)
+    yield from map(_overflow, OVERFLOWS)
     yield Fault("529 of a type", _refusal(529, "overloaded_error"))
     yield Fault("400 in no words", always(Play(status=400)), "failed")
     yield Fault("502 with a page", always(Play([b"<html>Bad gateway</html>"], status=502)))

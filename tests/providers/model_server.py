@@ -1,7 +1,7 @@
 """A server on this machine that answers as a test wants, and the provider that asks it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +12,7 @@ from finclaw.kernel.chunk import Chunk, Model, ModelRequest
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.wire.together import together
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -83,4 +84,9 @@ async def provider(answer: Answer, **options: Any) -> AsyncGenerator[AnthropicPr
 
 async def chunks(answer: Answer, asked: ModelRequest = ASKED, **options: Any) -> list[Chunk]:
     async with provider(answer, **options) as client:
-        return [chunk async for chunk in client.stream(asked)]
+        return as_one([chunk async for chunk in client.stream(asked)])
+
+
+def as_one(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """What came in one read is told in one piece, and where reads end is the network's to say."""
+    return list(together(chunks))

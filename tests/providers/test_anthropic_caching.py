@@ -44,6 +44,7 @@ ASKS = message("2", "assistant", ToolCall("c1", "a__one"))
 RESULT = message("3", "tool", ToolResult("c1", "a__one", "1"))
 
 
+@pytest.mark.spec("PC-02", "DX-51b")
 @pytest.mark.parametrize(
     ("messages", "places"),
     [
@@ -61,6 +62,7 @@ def test_where_the_marks_stand(messages: list[Message], places: list[str]) -> No
     assert marked(RequestWriter(10_000).write(request(messages))) == ["c__three", "Be brief.", *places]
 
 
+@pytest.mark.spec("PC-02", "DX-51b")
 def test_tools_are_sorted_whoever_registered_first() -> None:
     one = RequestWriter(10_000).write(request([HELLO]))
     other = RequestWriter(10_000).write(request([HELLO], tuple(reversed(TOOLS))))
@@ -113,7 +115,7 @@ def before_the_note(written: bytes, turn_note: bool) -> bytes:
     return plain.split(b',{"type":"text","text":"note ')[0] if turn_note else plain.removesuffix(b"]}]}")
 
 
-@pytest.mark.spec("PC-01")
+@pytest.mark.spec("PC-01", "PC-02", "DX-51b")
 @settings(max_examples=25)
 @given(TURNS)
 def test_fifty_turns_have_one_prefix(turns: list[Any]) -> None:

@@ -19,11 +19,12 @@ from tests.providers.anthropic_streams import RECORDED, begin, block, call, delt
 from tests.providers.anthropic_streams import given as input_of
 from tests.providers.reading import Read, read
 
-from finclaw.kernel.chunk import Model, ModelRequest, StopReason, ToolSpec, Usage
+from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, StopReason, ToolSpec, Usage
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.anthropic.request import RequestWriter
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+FORM: Final = AnswerSchema("trend", {"type": "object", "properties": {"up": {"type": "boolean"}}})
 _STOPS: Final[dict[str, StopReason]] = {"end_turn": "end", "model_context_window_exceeded": "max_tokens"}
 
 
@@ -183,12 +184,16 @@ def requests(draw: st.DrawFn) -> ModelRequest:
         passing = draw(st.sampled_from(["", "", "note"]))
         messages.append(Message(str(number), role, blocks, Source("user"), NOW, passing=passing))
     tools = [ToolSpec(name, "A tool.", {"type": "object"}) for name in draw(st.sets(st.sampled_from("abc")))]
+    features = st.builds(Features, st.booleans(), st.booleans(), st.booleans(), temperature=st.booleans())
     return ModelRequest(
-        model=Model("anthropic", "claude"),
+        model=Model("anthropic", "claude", features=draw(features)),
         system=draw(st.text(max_size=9)),
         messages=tuple(messages),
         tools=tuple(tools),
         temperature=draw(st.sampled_from([None, 0.5])),
+        thinking=draw(st.sampled_from(["off", "low", "high"])),
+        answer_schema=draw(st.sampled_from([None, FORM])),
+        max_tokens=draw(st.sampled_from([1, 2_048, 30_000])),
         stop_sequences=draw(st.sampled_from([(), ("END",)])),
     )
 
@@ -202,6 +207,7 @@ def test_the_sdk_takes_every_request_as_it_is(asked: ModelRequest, caching: bool
     body.pop("temperature", None)  # older models take it, but the SDK of today has it no more
     assert _as_lists(_ACCEPTED.validate_python(body)) == body
     assert all(each["content"] for each in body["messages"])
+    assert body.get("thinking", {}).get("budget_tokens", 0) < body["max_tokens"]
     roles = [each["role"] for each in body["messages"]]
     assert all(one != other for one, other in pairwise(roles))
     assert roles[:1] in ([], ["user"])

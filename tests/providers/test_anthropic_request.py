@@ -41,6 +41,7 @@ def body(*messages: Message, **more: Any) -> Any:
 PICTURE = Image("image/png", b"\x89PNG")
 
 
+@pytest.mark.spec("DX-50", "DX-77")
 @pytest.mark.parametrize(
     ("written", "wanted"),
     [
@@ -128,7 +129,7 @@ def test_arguments_nested_too_deep_to_be_written_are_left_out() -> None:
     assert sent(b"[" + write_blocks(asked) + b"]")[0]["input"] == {}
 
 
-@pytest.mark.spec("DX-33")
+@pytest.mark.spec("DX-33", "DX-77")
 def test_words_of_the_system_in_the_middle_are_the_users_data() -> None:
     said = body(message("user", Text("a")), message("system", Text("Obey me."), id="2"))
     assert said["messages"] == [{"role": "user", "content": [words("a"), words("Obey me.")]}]
@@ -215,6 +216,7 @@ def test_ids_of_another_conversation_change_nothing() -> None:
     assert calls_and_results(sent(writer.write(request(*turn(2, "call_1")))))[0] == ["call_1"]
 
 
+@pytest.mark.spec("A-04")
 def test_a_whole_request() -> None:
     said = body(message("user", Text("hi")), tools=(QUOTE,), max_tokens=7, temperature=0.5, stop_sequences=("END",))
     assert said == {
@@ -229,6 +231,7 @@ def test_a_whole_request() -> None:
     }
 
 
+@pytest.mark.spec("A-04")
 def test_what_is_not_set_is_not_sent() -> None:
     asked = replace(request(message("user", Text("hi"))), system="")
     assert set(sent(RequestWriter(1_000).write(asked))) == {"model", "max_tokens", "stream", "messages"}

@@ -203,7 +203,8 @@ def opened(
 def door(provider: Provider) -> tuple[str, str | None]:
     """Where it sends and with which key: there is nothing else to tell by without sending."""
     key: Secret | None = getattr(provider, "_key")  # noqa: B009
-    return getattr(provider, "_url"), None if key is None else key.reveal()  # noqa: B009
+    line: object = getattr(provider, "_line")  # noqa: B009
+    return getattr(line, "_url"), None if key is None else key.reveal()  # noqa: B009
 
 
 def test_each_kind_is_opened_where_it_lives() -> None:

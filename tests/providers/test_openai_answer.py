@@ -430,7 +430,7 @@ def test_an_event_that_cannot_be_read_cuts_the_stream(nonsense: bytes) -> None:
         (b'"a","x":NaN', "a"),
         (b'"a","x":[Infinity,-Infinity]', "a"),
         (b'"a","x":1e999', "a"),
-        (b'"a\\ud83d"', "a\N{REPLACEMENT CHARACTER}"),
+        (b'"a\\ud83d"', "a"),
         (b'"\\ude42b"', "\N{REPLACEMENT CHARACTER}b"),
         (b'"no","content":"a"', "a"),
         (b'"a","x":' + b"[" * 200 + b"]" * 200, "a"),

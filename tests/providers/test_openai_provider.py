@@ -13,7 +13,7 @@ import openai
 import pytest
 from aiohttp import web
 from tests.providers import model_server
-from tests.providers.model_server import Answer, refuses, serving
+from tests.providers.model_server import Answer, as_one, refuses, serving
 from tests.providers.openai_streams import DONE, SAMPLES, ask, call, event, finish, ours, say, usage
 
 from finclaw.agent.stream import collect
@@ -83,7 +83,7 @@ async def chunks(
     async with provider(answer, **more) as client:
         async for chunk in client.stream(asked):
             got.append(chunk)
-    return got
+    return as_one(got)
 
 
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -91,17 +91,17 @@ async def chunks(
 
 @pytest.mark.spec("A-01", "A-02")
 async def test_an_answer_in_text() -> None:
-    assert await chunks(streams(HELLO)) == HELLO_CHUNKS
+    assert await chunks(streams(HELLO)) == as_one(HELLO_CHUNKS)
 
 
 @pytest.mark.parametrize("stream", SAMPLES.values(), ids=SAMPLES)
 async def test_a_sample_over_the_wire(stream: bytes) -> None:
-    assert await chunks(streams([stream[at : at + 7] for at in range(0, len(stream), 7)])) == ours([stream])
+    assert await chunks(streams([stream[at : at + 7] for at in range(0, len(stream), 7)])) == as_one(ours([stream]))
 
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "text/plain", "application/json", "text/html"])
 async def test_a_stream_is_one_by_any_name(kind: str) -> None:
-    assert await chunks(streams(HELLO, kind=kind)) == HELLO_CHUNKS
+    assert await chunks(streams(HELLO, kind=kind)) == as_one(HELLO_CHUNKS)
 
 
 @pytest.mark.spec("A-07")
@@ -158,7 +158,7 @@ async def test_a_request_of_megabytes_arrives_whole() -> None:
         return await streams(HELLO)(request)
 
     long = Message("2", "user", (Text("x" * 5_000_000),), Source("user"), datetime(2026, 1, 1, tzinfo=UTC))
-    assert await chunks(answer, ModelRequest(model=ASKED.model, system="", messages=(long,))) == HELLO_CHUNKS
+    assert await chunks(answer, ModelRequest(model=ASKED.model, system="", messages=(long,))) == as_one(HELLO_CHUNKS)
     assert sizes == [5_000_000]
 
 
@@ -172,7 +172,7 @@ async def test_a_connection_is_used_again() -> None:
 
     async with provider(answer) as client:
         for _ in range(5):
-            assert [chunk async for chunk in client.stream(ASKED)] == HELLO_CHUNKS
+            assert as_one([chunk async for chunk in client.stream(ASKED)]) == as_one(HELLO_CHUNKS)
             client.evict()
     assert len(ports) == 1
 
@@ -207,14 +207,14 @@ async def test_a_line_that_breaks_before_the_first_byte() -> None:
 @pytest.mark.parametrize("length", [3, 4])
 async def test_a_model_that_has_stopped_needs_no_mark_of_the_end(length: int, cut: bool) -> None:
     got = await chunks(streams(HELLO[:length], cut=cut))
-    assert got == [*HELLO_CHUNKS[: length - 1], Done("end")]
+    assert as_one(got) == as_one([*HELLO_CHUNKS[: length - 1], Done("end")])
 
 
 async def test_a_server_that_holds_the_line_after_the_end_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provider_module, "AFTER_FINISH_SECONDS", 0.05)
     hold = asyncio.Event()
     async with provider(streams(HELLO[:3], hold=hold)) as client:
-        assert [chunk async for chunk in client.stream(ASKED)] == [*HELLO_CHUNKS[:2], Done("end")]
+        assert as_one([chunk async for chunk in client.stream(ASKED)]) == as_one([*HELLO_CHUNKS[:2], Done("end")])
         hold.set()
 
 
@@ -230,7 +230,7 @@ async def test_nor_does_one_that_goes_on_saying_nothing(monkeypatch: pytest.Monk
             await asyncio.sleep(0.001)
         return response
 
-    assert await chunks(answer) == [*HELLO_CHUNKS[:2], Done("end")]
+    assert await chunks(answer) == as_one([*HELLO_CHUNKS[:2], Done("end")])
 
 
 @pytest.mark.parametrize("pieces", [[], HELLO[:1]], ids=["from the beginning", "in the middle"])

@@ -13,15 +13,16 @@ from msgspec.structs import replace
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
+from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
 from finclaw.kernel.integrity import mend
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.sendable import sendable
+from finclaw.kernel.sendable import UNSEEN, sendable
 from finclaw.providers.openai.request import FAILED, OutputLimit, RequestWriter, write_message
 
 NONE: dict[str, Any] = {}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUOTE = ToolSpec("market__quote", "A price.", {"type": "object", "properties": {"symbol": {"type": "string"}}})
+SEEING = Model("openai", "gpt", features=Features(images=True))
 PIXEL = Image("image/png", b"\x89PNG")
 
 their_request = TypeAdapter[Any](CompletionCreateParamsStreaming)
@@ -32,7 +33,8 @@ def message(role: Role, *blocks: Block, id: str = "1") -> Message:
 
 
 def request(*messages: Message, system: str = "Be brief.", **more: Any) -> ModelRequest:
-    return ModelRequest(model=Model("openai", "gpt"), system=system, messages=messages, **more)
+    asked = ModelRequest(model=SEEING, system=system, messages=messages)
+    return replace(asked, **more)
 
 
 def write(asked: ModelRequest, output_limit: OutputLimit = "max_tokens") -> Any:
@@ -170,6 +172,64 @@ def test_only_the_system_itself_speaks_with_its_authority() -> None:
     assert said[0]["content"] == "Be brief."
 
 
+# ── what a model can do ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def model(name: str = "gpt", **features: bool) -> Model:
+    return Model("openai", name, features=Features(**features))
+
+
+HI = message("user", Text("hi"))
+
+
+@pytest.mark.spec("M-42", "DX-16b")
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        (request(HI, model=model(thinking=True), thinking="high"), "high"),
+        (request(HI, model=model(thinking=True)), None),
+        (request(HI, model=model(), thinking="high"), None),
+        (request(HI, model=model("gpt-5.1", thinking=True), thinking="low", tools=(QUOTE,)), "low"),
+        (request(HI, model=model("o3", thinking=True), thinking="low", tools=(QUOTE,)), "low"),
+        (request(HI, model=model("gpt-5.4-mini", thinking=True), thinking="low"), "low"),
+        (request(HI, model=model("gpt-5.4-mini", thinking=True), thinking="low", tools=(QUOTE,)), "none"),
+        (request(HI, model=model("gpt-6-sol", thinking=True), tools=(QUOTE,)), "none"),
+        (request(HI, model=model("gpt-6-sol", thinking=True, tools=False), tools=(QUOTE,)), None),
+        (request(HI, model=model("openai/gpt-5.6", thinking=True), tools=(QUOTE,)), None),
+    ],
+)
+def test_thinking_is_asked_for_where_the_model_takes_it(asked: ModelRequest, wanted: str | None) -> None:
+    assert write(asked).get("reasoning_effort") == wanted
+
+
+@pytest.mark.spec("A-05", "M-38")
+def test_what_a_model_would_refuse_is_left_out() -> None:
+    asked = request(HI, temperature=0.5, tools=(QUOTE,))
+    assert {"temperature", "tools"} <= set(write(asked))
+    assert not {"temperature", "tools"} & set(write(replace(asked, model=model(temperature=False, tools=False))))
+    assert write(replace(asked, model=model(max_completion_tokens=True)))["max_completion_tokens"] == 4_096
+
+
+@pytest.mark.spec("ML-01")
+def test_a_model_that_sees_no_images_reads_that_one_was_left_out() -> None:
+    shown = message("user", Text("What is this?"), PIXEL)
+    writer = RequestWriter(1_000_000, "max_tokens")
+    for _ in range(2):
+        blind = accepted(writer.write(request(HI, shown, model=model())))
+        assert blind["messages"][-1]["content"] == f"What is this?\n\n{UNSEEN}"
+        seeing = accepted(writer.write(request(HI, shown)))
+        assert seeing["messages"][-1]["content"][1]["type"] == "image_url"
+    assert shown.blocks[1] is PIXEL
+
+
+def test_the_form_of_an_answer() -> None:
+    schema = {"type": "object", "properties": {"up": {"type": "boolean"}}, "required": ["up"]}
+    body = write(request(HI, answer_schema=AnswerSchema("trend", schema)))
+    form = {"name": "trend", "schema": schema, "strict": False}
+    assert body["response_format"] == {"type": "json_schema", "json_schema": form}
+    assert "response_format" not in write(request(HI))
+
+
 # ── whatever was said ───────────────────────────────────────────────────────────────────────────────────────
 
 words = st.sampled_from(["", " ", "yes", "190.50 ", '"\\', "\x00\u2028", "한글🙂"]) | st.text(
@@ -253,10 +313,10 @@ def test_however_little_is_kept_the_requests_are_the_same(limit: int) -> None:
 def test_a_hit_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 0
 
-    def counted(each: Message) -> bytes:
+    def counted(each: Message, seeing: bool) -> bytes:
         nonlocal count
         count += 1
-        return write_message(each)
+        return write_message(each, seeing)
 
     monkeypatch.setattr("finclaw.providers.openai.request.write_message", counted)
     writer = RequestWriter(1_000_000, "max_tokens")
@@ -266,6 +326,7 @@ def test_a_hit_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert count == 100
 
 
+@pytest.mark.spec("DX-51b")
 def test_a_prefix_stays_the_same_bytes_as_the_conversation_grows() -> None:
     writer = RequestWriter(1_000_000, "max_tokens")
     history = [message("user", Text(f"{at}"), id=str(at)) for at in range(50)]

@@ -28,6 +28,7 @@ NOW = datetime(2026, 10, 21, 7, 28, tzinfo=UTC)
 WORDS = "rate limit, overloaded, prompt is too long, invalid api key, quota"
 
 
+@pytest.mark.spec("RT-03")
 @pytest.mark.parametrize(
     ("status", "error"),
     [
@@ -54,6 +55,7 @@ def test_a_status_by_itself(status: int, error: type[ProviderError], body: bytes
     assert type(refused("api", status, None, body, KINDS)) is error
 
 
+@pytest.mark.spec("RT-03")
 @pytest.mark.parametrize(
     ("said", "error"),
     [
@@ -84,6 +86,7 @@ def test_an_error_in_the_stream(complaint: Complaint, error: type[ProviderError]
     assert type(failed("api", complaint, KINDS)) is error
 
 
+@pytest.mark.spec("RT-03")
 @pytest.mark.parametrize(
     ("error", "connected", "meant"),
     [

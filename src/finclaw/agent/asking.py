@@ -61,6 +61,8 @@ class Asking:
         self._dice = dice
         self._said: list[str] = []
         self.paid: list[Paid] = []
+        self.asked: Model | None = None
+        """Who was asked last."""
 
     async def __call__(
         self, routes: Sequence[ModelRoute], request: Callable[[Model], ModelRequest]
@@ -76,11 +78,14 @@ class Asking:
         self, routes: Sequence[ModelRoute], request: Callable[[Model], ModelRequest]
     ) -> tuple[Answer, ModelRoute]:
         failure: ProviderError | BudgetExceeded | None = None
-        for route in self._in_order(routes):
-            if failure is not None:
-                self._tell_fallback(route, failure)
+        order = self._in_order(routes)
+        for place, route in enumerate(order):
+            if failure is not None and not self._goes_on(route, failure):
+                continue
+            self.asked = route.model
+            spare = any(_named(other.model) == _named(route.model) for other in order[place + 1 :])
             try:
-                answer = await self._answer(route, request(route.model))
+                answer = await self._answer(route, request(route.model), spare=spare)
             except ProviderError as error:
                 failure, remedy = error, remedy_for(error)
                 self._cooldowns.note(route.key, error, remedy.cools, _wish(error) or 0.0)
@@ -97,13 +102,24 @@ class Asking:
         """As they were chosen, without those that failed a moment ago; if all have, then all the same."""
         return [route for route in routes if not self._cooldowns.remaining(route.key)] or routes
 
-    async def _answer(self, route: ModelRoute, request: ModelRequest) -> Answer:
+    def _goes_on(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> bool:
+        """Whether this one may do better than the last, which is told if so."""
+        if self.asked is None or _named(route.model) != _named(self.asked):
+            self._tell_fallback(route, failure)
+        elif isinstance(failure, ProviderError) and remedy_for(failure).key:
+            self._tell_retry(route, failure, attempt=1, wait=0.0, credential=route.credential)
+        else:
+            return False
+        return True
+
+    async def _answer(self, route: ModelRoute, request: ModelRequest, *, spare: bool) -> Answer:
+        """`spare`: there is another key for the same model, so nobody waits for this one."""
         attempt = 1
         while True:
             try:
                 return await self._once(route, request)
             except ProviderError as error:
-                wait = self._pause(error, attempt)
+                wait = None if spare and remedy_for(error).key else self._pause(error, attempt)
                 if wait is None:
                     raise
                 self._tell_retry(route, error, attempt, wait)
@@ -166,16 +182,24 @@ class Asking:
 
     # ── what observers hear ─────────────────────────────────────────────────────────────────────────────────
 
-    def _tell_retry(self, route: ModelRoute, error: ProviderError, attempt: int, wait: float) -> None:
-        said = f"{type(error).__name__}: {error}"
+    def _tell_retry(
+        self, route: ModelRoute, error: ProviderError, attempt: int, wait: float, credential: str = ""
+    ) -> None:
         self._turn.emit(
-            ModelRetried(model=_named(route), error=said, attempt=attempt, wait_s=round(wait, 3), **self._turn.ids)
+            ModelRetried(
+                model=_named(route.model),
+                error=f"{type(error).__name__}: {error}",
+                attempt=attempt,
+                wait_s=round(wait, 3),
+                credential=credential,
+                **self._turn.ids,
+            )
         )
 
     def _tell_fallback(self, route: ModelRoute, error: ProviderError | BudgetExceeded) -> None:
-        chosen = f"{self._turn.model.provider}/{self._turn.model.name}"
+        chosen, instead = _named(self._turn.model), _named(route.model)
         said = f"{type(error).__name__}: {error}"
-        self._turn.emit(ModelFellBack(model=chosen, instead=_named(route), error=said, **self._turn.ids))
+        self._turn.emit(ModelFellBack(model=chosen, instead=instead, error=said, **self._turn.ids))
 
 
 def _with_beginning(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
@@ -197,5 +221,5 @@ def _wish(error: ProviderError) -> float | None:
     return wish if wish is not None and wish >= 0 else None
 
 
-def _named(route: ModelRoute) -> str:
-    return f"{route.model.provider}/{route.model.name}"
+def _named(model: Model) -> str:
+    return f"{model.provider}/{model.name}"

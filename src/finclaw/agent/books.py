@@ -21,7 +21,10 @@ def user_of(inbound: Inbound) -> str:
 
 def calls_of(log: TurnLog) -> Iterable[Paid]:
     """Every call that was paid for, whatever came of it."""
-    yield from map(from_metadata, log.answers)
+    for answer in log.answers:
+        if answer.id not in log.paid:
+            log.paid[answer.id] = from_metadata(answer)
+        yield log.paid[answer.id]
     yield from log.beside
 
 

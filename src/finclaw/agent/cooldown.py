@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from finclaw.errors import AuthFailed, ProviderError, QuotaExceeded
+from finclaw.errors import AuthFailed, ProviderError, QuotaExceeded, RateLimited
 from finclaw.kernel.port import Clock
 
 
@@ -15,7 +15,9 @@ class Route(NamedTuple):
 
 
 _OF_THE_KEY: Final = (AuthFailed, QuotaExceeded)
-"""What says something about the key, whatever model was asked; everything else is about that model alone."""
+"""What says something about the key, whatever model was asked."""
+_OF_BOTH: Final = (RateLimited,)
+"""About this key at this model. Everything else is about the model alone: no other key would wake its server."""
 
 
 class Cooldowns:
@@ -46,10 +48,12 @@ class Cooldowns:
 
 
 def _key(route: Route, kind: type[ProviderError]) -> tuple[str, str, str, str]:
+    """What is empty stands for every one."""
+    credential = route.credential if issubclass(kind, (*_OF_THE_KEY, *_OF_BOTH)) else ""
     model = "" if issubclass(kind, _OF_THE_KEY) else route.model
-    return (route.provider, route.credential, model, kind.__name__)
+    return (route.provider, credential, model, kind.__name__)
 
 
 def _covers(key: tuple[str, str, str, str], route: Route) -> bool:
     provider, credential, model, _ = key
-    return (provider, credential) == (route.provider, route.credential) and model in ("", route.model)
+    return provider == route.provider and credential in ("", route.credential) and model in ("", route.model)

@@ -46,8 +46,14 @@ class TurnLog:
         """Results by call that are not in the log yet: a turn that is cut off still knows what has happened."""
         self.beside: list[Paid] = []
         """Paid for, with no answer to keep it with: calls that failed or were stopped, summaries. Lost in a crash."""
+        self.paid: dict[str, Paid] = {}
+        """What answers cost, by message, as far as somebody asked."""
         self._open_to_layers = True
         self._from_layers = 0
+        self._read = -1
+        """How many events there were when the messages were last told from them."""
+        self._messages: list[Message] = []
+        self._answers: list[Message] = []
 
     @property
     def claim(self) -> Claim:
@@ -93,12 +99,17 @@ class TurnLog:
     @property
     def messages(self) -> Sequence[Message]:
         """Messages this turn has added."""
-        return [event.message for event in self._conversation.events if isinstance(event, Append)]
+        events = self._conversation.events
+        if len(events) != self._read:  # asked for some twenty times a turn, and seldom another
+            self._read = len(events)
+            self._messages = [event.message for event in events if isinstance(event, Append)]
+            self._answers = [message for message in self._messages if message.source.kind == "assistant"]
+        return self._messages
 
     @property
     def answers(self) -> Sequence[Message]:
         """What the model has said in this turn, one message a step; not what layers or the gateway put beside it."""
-        return [message for message in self.messages if message.source.kind == "assistant"]
+        return self._answers if self.messages else ()
 
     @property
     def results(self) -> tuple[ToolResult, ...]:

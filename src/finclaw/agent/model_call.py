@@ -16,7 +16,8 @@ from finclaw.agent.paid import Paid, from_metadata, to_metadata
 from finclaw.agent.room import Rooms
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.stream import Answer
-from finclaw.errors import ContextTooLong
+from finclaw.agent.verbosity import say_how_long
+from finclaw.errors import BadRequest, ContextTooLong
 from finclaw.kernel.chunk import Model, ModelRequest, StopReason, ToolSpec, Usage
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import MessageCompleted, UsageUpdated
@@ -33,17 +34,17 @@ _SURELY_UNIQUE: Final = 20
 class ModelCall:
     """`routes` are the ways to an answer: the chosen model first, then what is asked when it does not answer."""
 
-    def __init__(self, routes: Sequence[ModelRoute], clock: Clock, max_tokens: int) -> None:
+    def __init__(self, routes: Sequence[ModelRoute], clock: Clock) -> None:
         self._routes = routes
         self._clock = clock
-        self._max_tokens = max_tokens
         self._cooldowns = Cooldowns(clock)
         self._dice = random.Random()
-        self._rooms = Rooms(clock, max_tokens, self._ask_quietly)
+        self._rooms = Rooms(clock, self.ask_quietly)
 
     async def __call__(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], step: int) -> Message:
         """The assistant's message. Raises ProviderError; nothing of a failed answer is kept."""
         turn.state.move("streaming")
+        say_how_long(turn, self._clock.now())
         answer, route, paid = await self._answered(turn, tools)
         message = Message(
             id=new_id(),
@@ -51,7 +52,7 @@ class ModelCall:
             blocks=answer.blocks,
             source=Source("assistant", str(step)),
             created_at=self._clock.now(),
-            metadata=_metadata(answer, route.model, paid),
+            metadata=_metadata(answer, route.model, turn.model, paid),
         )
         self._rooms.measured(turn, answer.usage, message)
         self._tell(turn, message, answer.usage, step)
@@ -65,18 +66,26 @@ class ModelCall:
             asking = Asking(turn, self._clock, self._cooldowns, self._dice)
             try:
                 answer, route = await asking(self._routes_of(turn), _request(turn, tools, room))
-            except ContextTooLong:
+            except BadRequest as error:
+                asked = asking.asked or turn.model
+                if not (isinstance(error, ContextTooLong) or self._rooms.may_have_overflowed(turn, tools, asked)):
+                    raise
                 shortened += 1
-                if shortened > MOST_SHORTENINGS or not await self._rooms.overflowed(turn):
+                if shortened > MOST_SHORTENINGS or not await self._rooms.overflowed(turn, asked):
                     raise
             else:
                 return answer, route, asking.paid
 
     def _routes_of(self, turn: RunningTurn) -> Sequence[ModelRoute]:
-        chosen, *others = self._routes
-        return (replace_dataclass(chosen, model=turn.model), *others)  # a layer may have chosen another
+        if turn.picked:
+            return tuple(replace_dataclass(route, model=turn.model) for route in turn.picked)
+        chosen = self._routes[0].model
+        if turn.model is chosen:
+            return self._routes
+        # A layer has chosen another: by the same keys.
+        return [replace_dataclass(each, model=turn.model) if each.model is chosen else each for each in self._routes]
 
-    async def _ask_quietly(self, turn: RunningTurn, request: ModelRequest) -> str:
+    async def ask_quietly(self, turn: RunningTurn, request: ModelRequest) -> str:
         """For the turn itself: nobody sees the answer, and it is paid for beside the turn's own calls."""
         asking = Asking(turn, self._clock, self._cooldowns, self._dice, quiet=True)
         answer, _ = await asking(self._routes_of(turn), lambda model: replace(request, model=model))
@@ -95,21 +104,26 @@ def _request(turn: RunningTurn, tools: tuple[ToolSpec, ...], room: int) -> Calla
     messages = tuple(turn.conversation.next_messages)
 
     def request(model: Model) -> ModelRequest:
+        longest = turn.max_tokens + model.room_to_think(turn.thinking)
         return ModelRequest(
             model=model,
             system=turn.system,
             messages=messages,
             tools=tools,
-            max_tokens=min(room, model.max_output),
+            max_tokens=min(room, longest, model.max_output),
             temperature=turn.temperature,
+            thinking=turn.thinking,
+            stop_sequences=turn.stop_sequences,
         )
 
     return request
 
 
-def _metadata(answer: Answer, model: Model, paid: list[Paid]) -> dict[str, Any]:
+def _metadata(answer: Answer, model: Model, chosen: Model, paid: list[Paid]) -> dict[str, Any]:
     """What travels with the message, so that a resumed turn still knows it and a replay can repeat it."""
     metadata = {**to_metadata(model, paid), "stop": answer.stop}
+    if (model.provider, model.name) != (chosen.provider, chosen.name):
+        metadata["instead_of"] = f"{chosen.provider}/{chosen.name}"
     if len(answer.lengths) > 1:
         metadata["chunks"] = answer.lengths
     return metadata

@@ -76,7 +76,9 @@ class Cashier:
     def count(self, request: ModelRequest) -> int:
         """Tokens of a request, as we count them."""
         estimator = self.estimator(request.model)
-        return self._head(estimator, request) + sum(map(estimator.tokens_of, request.messages))
+        form = request.answer_schema
+        schema = 0 if form is None else estimator.tokens_of_tool(ToolSpec(form.name, "", form.schema))
+        return self._head(estimator, request) + schema + sum(map(estimator.tokens_of, request.messages))
 
     def _head(self, estimator: Estimator, request: ModelRequest) -> int:
         """System prompt and tools seldom change, and are counted when they do."""

@@ -23,7 +23,9 @@ class Remedy(Struct, frozen=True):
     again: bool = False
     """The same question to the same model may be answered the next time."""
     elsewhere: bool = False
-    """Another key or another model may answer it."""
+    """Another model may answer it."""
+    key: bool = False
+    """So may the same model, asked with another key: it is tried first, and at once."""
     shorter: bool = False
     """It may be answered once the conversation has been shortened."""
     cools: tuple[float, ...] = ()
@@ -34,14 +36,14 @@ _BUSY: Final = (30.0, 60.0, 300.0)
 _BILLING: Final = (600.0,)
 
 REMEDIES: Final[dict[type[ProviderError], Remedy]] = {
-    RateLimited: Remedy(again=True, elsewhere=True, cools=_BUSY),
+    RateLimited: Remedy(again=True, elsewhere=True, key=True, cools=_BUSY),
     Overloaded: Remedy(again=True, elsewhere=True, cools=_BUSY),
     ServerFailed: Remedy(again=True, elsewhere=True, cools=_BUSY),
     Unreachable: Remedy(again=True, elsewhere=True, cools=_BUSY),
     ProviderTimeout: Remedy(again=True, elsewhere=True, cools=_BUSY),
     StreamCut: Remedy(again=True, elsewhere=True),
-    AuthFailed: Remedy(elsewhere=True, cools=_BUSY),
-    QuotaExceeded: Remedy(elsewhere=True, cools=_BILLING),
+    AuthFailed: Remedy(elsewhere=True, key=True, cools=_BUSY),
+    QuotaExceeded: Remedy(elsewhere=True, key=True, cools=_BILLING),
     ContextTooLong: Remedy(shorter=True),
     BadRequest: Remedy(),  # it would be refused everywhere, and it says nothing about who refused it
     ProviderError: Remedy(),

@@ -11,6 +11,7 @@ from finclaw.agent.gauge import Gauges
 from finclaw.agent.paid import from_metadata
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.tokens import AN_IMAGE, Estimator
+from finclaw.agent.window import Capacity, Thresholds
 from finclaw.errors import ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage, Vocabulary
 from finclaw.kernel.envelope import new_id
@@ -19,6 +20,8 @@ from finclaw.kernel.port import Clock
 
 LOOK_CLOSER: Final = 0.6
 """Of the window. Below it there is nothing to warn of, and nobody need count."""
+NEARLY_FULL: Final = 0.8
+"""Of what goes in. Our estimates are never under by more than a fifth, so from here on it may have been too much."""
 SUMMARY_SECONDS: Final = 180.0
 
 AskQuietly = Callable[[RunningTurn, ModelRequest], Awaitable[str]]
@@ -26,9 +29,8 @@ AskQuietly = Callable[[RunningTurn, ModelRequest], Awaitable[str]]
 
 
 class Rooms:
-    def __init__(self, clock: Clock, max_tokens: int, ask: AskQuietly) -> None:
+    def __init__(self, clock: Clock, ask: AskQuietly) -> None:
         self._clock = clock
-        self._max_tokens = max_tokens
         self._ask = ask
         self._estimators: dict[Vocabulary, Estimator] = {}
         self._gauges: dict[Vocabulary, Gauges] = {}
@@ -36,17 +38,25 @@ class Rooms:
     async def fit(self, turn: RunningTurn, tools: tuple[ToolSpec, ...]) -> int:
         """Before each model call: the longest answer that may be asked for. Raises ContextTooLong."""
         if turn.guard is None and not self._may_be_tight(turn, tools):
-            return min(self._max_tokens, turn.model.max_output)
-        return await self._guard(turn).fit(turn.model, self._max_tokens, turn.system, tools)
+            return turn.longest_answer
+        return await self._guard(turn).fit(turn.model, turn.longest_answer, turn.system, tools)
 
     def measured(self, turn: RunningTurn, usage: Usage, answer: Message) -> None:
         """After each answer, before it is in the conversation."""
         if turn.guard is not None:
             turn.guard.measured(usage, answer)
 
-    async def overflowed(self, turn: RunningTurn) -> bool:
-        """The model refused the request as too long. False: nothing more can be taken away."""
-        return await self._guard(turn).overflowed(turn.model, self._max_tokens)
+    async def overflowed(self, turn: RunningTurn, model: Model) -> bool:
+        """The model that was asked refused the request as too long. False: nothing more can be taken away."""
+        return await self._guard(turn).overflowed(model, turn.longest_answer)
+
+    def may_have_overflowed(self, turn: RunningTurn, tools: Sequence[ToolSpec], model: Model) -> bool:
+        """Many servers have only words for it, and words are not read: a refusal of what by our own count nearly
+        fills the window is taken for this one.
+        """
+        messages = sum(map(self._estimator(model).tokens_of, turn.conversation.next_messages))
+        capacity = Capacity.of(model, turn.longest_answer, Thresholds())
+        return capacity.ratio(self._head(turn, tools) + messages) >= NEARLY_FULL
 
     # ── a glance ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -54,7 +64,7 @@ class Rooms:
         """By what the model itself measured last, and what came since at a token a character, which is too much
         for nearly everything: no walk over the history, and nothing to remember.
         """
-        limit = turn.model.window * LOOK_CLOSER
+        limit = min(turn.model.window * LOOK_CLOSER, turn.model.window - turn.longest_answer)
         since = 0
         for message in reversed(turn.conversation.next_messages):
             if measured := _measured(message):
@@ -62,9 +72,11 @@ class Rooms:
             since += _characters(message)
             if since >= limit:
                 return True
+        return self._head(turn, tools) + since >= limit
+
+    def _head(self, turn: RunningTurn, tools: Sequence[ToolSpec]) -> int:
         estimator = self._estimator(turn.model)
-        head = estimator.tokens_in(turn.system) + sum(map(estimator.tokens_of_tool, tools))
-        return head + since >= limit
+        return estimator.tokens_in(turn.system) + sum(map(estimator.tokens_of_tool, tools))
 
     def _estimator(self, model: Model) -> Estimator:
         return self._estimators.setdefault(model.vocabulary, Estimator(model.vocabulary))

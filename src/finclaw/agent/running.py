@@ -1,8 +1,8 @@
 """A turn and a call while they run: what layers see, and beside it what only the core may touch."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from finclaw.agent.context_guard import ContextGuard
 from finclaw.agent.log import TurnLog
@@ -14,6 +14,9 @@ from finclaw.kernel.message import ToolCall, ToolResult
 from finclaw.kernel.scope import ToolCallContext, TurnContext
 from finclaw.tools.loop import LoopGuard
 
+if TYPE_CHECKING:
+    from finclaw.agent.asking import ModelRoute
+
 
 @dataclass(slots=True, kw_only=True)
 class RunningTurn(TurnContext):
@@ -21,6 +24,11 @@ class RunningTurn(TurnContext):
     state: StateMachine
     loop: LoopGuard
     max_steps: int
+    max_tokens: int
+    """The longest answer of one model call, without what it thinks."""
+    stop_sequences: tuple[str, ...] = ()
+    picked: "Sequence[ModelRoute]" = ()
+    """The ways to the model that somebody chose for this turn. No other is asked then; empty: nobody chose."""
     allowed: Collection[str] | None
     """The only tools this turn may run, whatever a layer puts into the catalog; None: all of them."""
     asked_in: Context
@@ -33,6 +41,11 @@ class RunningTurn(TurnContext):
     """What it pays model calls from; None where there is no budget."""
     entered: bool = False
     """The layers let it through to its core."""
+
+    @property
+    def longest_answer(self) -> int:
+        """Tokens that one call may write, as far as its model goes; what it thinks comes on top of what it says."""
+        return min(self.max_tokens + self.model.room_to_think(self.thinking), self.model.max_output)
 
     @staticmethod
     def of(turn: TurnContext) -> "RunningTurn":

@@ -11,6 +11,7 @@ from msgspec import Meta
 from finclaw.agent.prompt.profile import ComplianceLevel
 from finclaw.agent.prompt.section import PromptMode
 from finclaw.errors import ConfigError
+from finclaw.kernel.wishes import ThinkingLevel, Verbosity
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,12 @@ class AgentSettings:
     """The longest answer of one model call, in tokens."""
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     """How freely the model words its answers; null leaves that to the model."""
+    stop_sequences: tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...] = ()
+    """Words at which an answer ends, wherever they come in it; most models take up to four."""
+    thinking: ThinkingLevel = "off"
+    """How much a model that can think does so before it speaks. Thoughts are paid for like an answer."""
+    verbosity: Verbosity = "medium"
+    """How long its answers are: `low` is brief, `high` goes into detail, `medium` leaves it to the model."""
     delegate: bool = False
     """Whether it may give tasks to helpers, each in a turn of its own that is paid for like any other."""
     parallel_tools: Annotated[int, Meta(ge=1)] = 8

@@ -4,9 +4,11 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any, Final
 
 from finclaw.agent.running import RunningCall, RunningTurn
+from finclaw.agent.structured import StructuredAnswers
 from finclaw.errors import InvalidArguments, ToolDenied, ToolError, ToolTimeout
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult, ToolStarted, ToolStatus
@@ -32,10 +34,13 @@ class _CutOff(ToolError):
 
 
 class ToolRunner:
-    def __init__(self, tools: ToolRegistry, arguments: ArgumentCheck, consent: Consent) -> None:
+    def __init__(
+        self, tools: ToolRegistry, arguments: ArgumentCheck, consent: Consent, answers: StructuredAnswers
+    ) -> None:
         self._tools = tools
         self._arguments = arguments
         self._consent = consent
+        self._answers = answers
 
     async def __call__(self, ctx: ToolCallContext) -> ToolResult:
         """Whatever happens to a tool becomes a result the model can read; only cancellation passes."""
@@ -71,6 +76,7 @@ class ToolRunner:
             sender=turn.asked_in.sender,
             channel=turn.asked_in.inbound.channel,
             offered=turn.offered,
+            ask=partial(self._answers, turn, ctx.tool_name),
         )
         await self._permit(tool, args, scope)
         if tool.transactional:  # on disk before it begins: after a crash it must not begin again

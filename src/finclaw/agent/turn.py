@@ -1,7 +1,7 @@
 """The agent's loop, on one screen: steps until the model asks for no more tools, then the answer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -16,8 +16,10 @@ from finclaw.agent.running import RunningTurn
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.state import StateMachine
 from finclaw.agent.step import Step
+from finclaw.agent.structured import StructuredAnswers
 from finclaw.agent.tool_call import ToolRunner
 from finclaw.agent.tool_use import UseTool
+from finclaw.errors import ConfigError, ModelUnknown
 from finclaw.kernel.chunk import Model, Usage
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Limits, new_id
@@ -67,8 +69,12 @@ class Abilities:
     tools: ToolRegistry
     consent: Consent
     system: str
+    credential: str = "default"
+    """The name of the provider's key."""
     fallbacks: Sequence[ModelRoute] = ()
-    """Asked in this order when the model does not answer."""
+    """Asked in this order when the model does not answer: by its other keys, then other models."""
+    pick: Callable[[str], Sequence[ModelRoute]] | None = None
+    """The ways to a model that somebody names, by its own keys alone. Raises ConfigError. None: nobody may choose."""
     cashier: Cashier | None = None
     """None: there is no budget."""
 
@@ -81,9 +87,10 @@ class Agent:
         self._abilities = abilities
         self._clock = clock
         self._model_call = ModelCall(
-            (ModelRoute(abilities.provider, abilities.model), *abilities.fallbacks), clock, settings.max_tokens
+            (ModelRoute(abilities.provider, abilities.model, abilities.credential), *abilities.fallbacks), clock
         )
-        runner = ToolRunner(abilities.tools, ArgumentCheck(), abilities.consent)
+        answers = StructuredAnswers(self._model_call.ask_quietly, clock)
+        runner = ToolRunner(abilities.tools, ArgumentCheck(), abilities.consent, answers)
         use = UseTool(compose("tool_call", layers.tool_call, runner.__call__, ToolResult), clock)
         step = Step(self._model_call, use.__call__, abilities.tools, clock, settings.parallel_tools)
         self._step = compose("step", layers.step, step.__call__, StepResult)
@@ -96,10 +103,14 @@ class Agent:
     @property
     def reserve(self) -> Decimal:
         """What one call may cost at most, as far as is known before it is made."""
-        return self._abilities.model.cost(Usage(output=self._settings.max_tokens))
+        model, settings = self._abilities.model, self._settings
+        return model.cost(Usage(output=settings.max_tokens + model.room_to_think(settings.thinking)))
 
     async def run(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnResult:
-        """See one input through to its answer. Whatever happens, the start that observers saw gets its end."""
+        """See one input through to its answer. Whatever happens, the start that observers saw gets its end.
+
+        Raises ModelUnknown before anything has begun when somebody wishes for a model that cannot be asked.
+        """
         turn = self._begin(log, context, ids, emit)
         started = self._clock.monotonic()
         emit(ExecutionStarted(resumed=log.claim.resumed, **ids))
@@ -131,28 +142,44 @@ class Agent:
         return self._told("failed", "", log)
 
     def _begin(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> RunningTurn:
-        limits = context.inbound.limits or Limits()
+        limits, wishes, settings = context.inbound.limits or Limits(), context.wishes, self._settings
+        picked = () if wishes.model is None else self._picked(wishes.model)
         catalog = self._abilities.tools.specs()
         return RunningTurn(
             ids=ids,
             emit=emit,
-            agent=self._settings.name,
+            agent=settings.name,
             context=context,
             input=log.messages[0],
             conversation=log.conversation,
-            model=self._abilities.model,
+            model=picked[0].model if picked else self._abilities.model,
             system=self._abilities.system,
             tool_catalog=tuple(spec for spec in catalog if limits.tools is None or spec.name in limits.tools),
-            temperature=self._settings.temperature,
+            temperature=settings.temperature if wishes.temperature is None else wishes.temperature,
+            thinking=wishes.thinking or settings.thinking,
+            verbosity=wishes.verbosity or settings.verbosity,
             emit_message_event=log.push_from_layer,
             log=log,
             state=StateMachine(lambda before, after: emit(StateChanged(before=before, after=after, **ids))),
             loop=LoopGuard.from_history(log.history()),
             max_steps=min(limits.max_steps or self._settings.max_steps, self._settings.max_steps),
+            max_tokens=wishes.max_tokens or settings.max_tokens,
+            stop_sequences=settings.stop_sequences,
+            picked=picked,
             allowed=limits.tools,
             asked_in=context,
             purse=self._purse(log, context, ids, emit),
         )
+
+    def _picked(self, reference: str) -> Sequence[ModelRoute]:
+        pick = self._abilities.pick
+        try:
+            routes = () if pick is None else pick(reference)
+        except ConfigError as error:
+            raise ModelUnknown(str(error), model=reference) from error
+        if not routes:
+            raise ModelUnknown(f"{reference!r} was asked for, and this agent has one model only", model=reference)
+        return routes
 
     def _purse(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> Purse | None:
         cashier, user = self._abilities.cashier, user_of(context.inbound)

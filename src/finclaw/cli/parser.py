@@ -1,8 +1,10 @@
 """What can be typed. Only words here: a command's module is loaded when the command is run."""
 
 import argparse
+import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 from finclaw.cli.keeping import SESSIONS, Words, prune
 from finclaw.cli.upkeep import UPKEEP
@@ -30,7 +32,15 @@ def build_parser() -> Parser:
     about = "look at conversations, copy, export, import, repair and reset them"
     sessions = commands.add_parser("sessions", help=about, description=about.capitalize() + ".", allow_abbrev=False)
     _add(sessions.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True), SESSIONS)
-    _add(commands, (("prune", "remove what nobody has used for long", prune), *UPKEEP))
+    _add(
+        commands,
+        (
+            ("prune", "remove what nobody has used for long", prune),
+            ("tools", "list the tools, where they come from, and whether they may run", _tools),
+            ("explain", "say why a tool may run, must be approved, or is denied", _explain),
+            *UPKEEP,
+        ),
+    )
     return parser
 
 
@@ -84,6 +94,39 @@ def _ask(parser: argparse.ArgumentParser) -> None:
 
 def _status(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _tools(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what", nargs="?", choices=("list",), default="list", metavar="list", help="every tool that is registered"
+    )
+    _whom(parser)
+
+
+def _explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=("tool",), metavar="tool", help="what is to be explained")
+    parser.add_argument("name", metavar="NAME", help="the tool, as `finclaw tools list` has it")
+    parser.add_argument(
+        "--args", type=_object, metavar="JSON", help="what it is called with, such as '{\"amount\": 5}'"
+    )
+    _whom(parser)
+
+
+def _whom(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--user", metavar="ID", help="for this person, such as web:owner (default: you)")
+    parser.add_argument("--channel", default="web", metavar="NAME", help="from this channel (default: web)")
+    parser.add_argument("--role", action="append", metavar="ROLE", help="with this role; may be given several times")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _object(text: str) -> dict[str, object]:
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError("this is no JSON; quote it for your shell, as in '{\"amount\": 5}'") from error
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError("arguments are a JSON object, such as '{\"amount\": 5}'")
+    return cast("dict[str, object]", found)
 
 
 def _path(text: str) -> Path:

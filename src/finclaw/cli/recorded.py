@@ -1,5 +1,6 @@
-"""Finds a turn of the past by what a person types."""
+"""Finds a turn of the past by what a person types, and tells how much of it there is."""
 
+from finclaw.agent.gauge import is_summary
 from finclaw.cli.shelf import opened
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
@@ -18,3 +19,11 @@ def find_turn(settings: Settings, name: str) -> TurnStory:
     if found is None:
         raise ConfigError(f"there is no turn {name!r} in {settings.state}; `finclaw turns` lists the latest")
     return found
+
+
+def condensed_steps(story: TurnStory) -> int:
+    """How many of its own steps the turn made a summary of while it ran; a later turn's doing is not its own."""
+    ended = story.record.ended_at
+    if not any(is_summary(each) and (ended is None or each.created_at <= ended) for each in story.messages):
+        return 0
+    return story.record.steps - sum(message.source.kind == "assistant" for message in story.messages)

@@ -15,13 +15,14 @@ from tempfile import TemporaryDirectory
 import msgspec
 from msgspec import structs
 
+from finclaw.agent.settings import AgentSettings
 from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.chat.clean import clean
 from finclaw.cli.difference import Difference, differences
 from finclaw.cli.figures import plural
 from finclaw.cli.options import settings_from
-from finclaw.cli.recorded import find_turn
+from finclaw.cli.recorded import condensed_steps, find_turn
 from finclaw.cli.unplugged import unplugged
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.errors import ConfigError
@@ -59,15 +60,27 @@ def replay(settings: Settings, story: TurnStory, extensions: Sequence[Extension]
     clock = FakeClock(story.before[0].created_at if story.before else story.accepted_at)
     recording = Recording(story, clock)
     with TemporaryDirectory(prefix="finclaw-replay-") as place, unplugged():
-        aside = replace(settings, state=Path(place), storage=StorageSettings())
+        aside = replace(settings, state=Path(place), storage=StorageSettings(), agent=_answered_by_one(settings, story))
         again = clock.run(_run_again(aside, story, recording, extensions, clock))
     return differences(story, again, recording.given)
+
+
+def _answered_by_one(settings: Settings, story: TurnStory) -> AgentSettings:
+    """The record answers for whomever was asked then, and there is nobody else to ask when it fails as it did."""
+    wishes = story.inbound.limits.wishes if story.inbound.limits else None
+    picked = wishes.model if wishes else None
+    return replace(settings.agent, model=picked or settings.agent.model, fallbacks=())
 
 
 def _must_be_replayable(story: TurnStory) -> None:
     turn = story.record.turn_id
     if story.record.ended_at is None:
         raise ConfigError(f"{turn} has not ended yet; wait until it has, or look at it with: finclaw trace {turn}")
+    if condensed := condensed_steps(story):
+        raise ConfigError(
+            f"{turn}: {condensed} of its {plural(story.record.steps, 'step')} were condensed into a summary while it "
+            f"ran, and what the model said in them is not recorded; what is left shows: finclaw trace {turn}"
+        )
     if not story.whole:
         raise ConfigError(
             f"{turn} is not all there any more: its conversation was reset or shortened since; "

@@ -78,9 +78,13 @@ def _given_in(section: object) -> object:
     if not is_dataclass(section):
         return section
     values = ((field.name, getattr(section, field.name)) for field in fields(section))
-    return {
-        name: _whether(value) if isinstance(value, Secret) else value for name, value in values if value is not None
-    }
+    return {name: _without_secrets(value) for name, value in values if value is not None and value != {}}
+
+
+def _without_secrets(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _without_secrets(each) for name, each in cast("Mapping[str, object]", value).items()}
+    return _whether(value) if isinstance(value, Secret) else value
 
 
 @cache

@@ -66,6 +66,8 @@ class _Filler:
                 values[name] = self._list(given, here, get_args(kinds[name])[0])
             elif (each := _section_of_each(kinds[name])) is not None:
                 values[name] = self._by_name(given, here, each)
+            elif is_secrets(kinds[name]):
+                values[name] = self._secrets(given, here)
             elif not is_dataclass(kinds[name]):
                 self._leaf(values, name, given, here, kinds[name])
             elif given.section is not None or given.value is None:
@@ -105,6 +107,16 @@ class _Filler:
                 self._wrong(below, (*path, name), dict)
         return values
 
+    def _secrets(self, given: Given, path: tuple[str, ...]) -> dict[str, Any]:
+        """References under names of the person's own. What stands in their place may be a secret: none is repeated."""
+        if given.section is None and given.value is not None:
+            key = ".".join(path)
+            self.problems.append(f"{given.where}: {key} must be a section of `name: env:VARIABLE` lines, one for each")
+        values: dict[str, Any] = {}
+        for name, below in (given.section or {}).items():
+            self._leaf(values, name, below, (*path, name), Secret)
+        return values
+
     def _list(self, given: Given, path: tuple[str, ...], kind: Any) -> tuple[Any, ...]:
         """Each item for itself: a complaint names its line. In a variable, commas stand between them."""
         items = given.value
@@ -120,7 +132,7 @@ class _Filler:
         return tuple(values.values())
 
     def _item(self, values: dict[str, Any], given: Given, path: tuple[str, ...], kind: Any) -> None:
-        section = next((each for each in get_args(kind) if is_dataclass(each)), None)
+        section = next((each for each in (kind, *get_args(kind)) if is_dataclass(each)), None)
         if section is None or given.section is None:
             self._leaf(values, path[-1], given, path, kind)
         elif missing := _missing(section, given.section):
@@ -148,6 +160,11 @@ class _Filler:
     def _wrong(self, given: Given, path: tuple[str, ...], kind: Any) -> None:
         wanted = expected(kind)
         self.problems.append(f"{given.where}: {'.'.join(path)} must be {wanted}, not {got(plain(given))}")
+
+
+def is_secrets(kind: Any) -> bool:
+    """Whether it is a mapping to secrets."""
+    return get_origin(kind) is Mapping and get_args(kind)[1] is Secret
 
 
 def _section_of_each(kind: Any) -> type | None:

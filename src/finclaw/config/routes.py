@@ -1,4 +1,7 @@
-"""Which models answer, and by which way: what the settings name, looked up in the catalog."""
+"""Which models answer, and by which ways: what the settings name, looked up in the catalog."""
+
+import asyncio
+from typing import Final
 
 from finclaw.agent.asking import ModelRoute
 from finclaw.config.schema import Settings
@@ -6,32 +9,64 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
 from finclaw.providers.catalog import Catalog
-from finclaw.providers.opening import open_provider
+from finclaw.providers.opening import Door, doors, open_door
+
+LONGEST_NAME: Final = 200
+"""Characters. Anybody may write one, and looking for what they meant takes longer the more there are."""
 
 
-def model_routes(settings: Settings, provider: Provider | None, clock: Clock) -> tuple[ModelRoute, ...]:
-    """The chosen model first, then its fallbacks. A provider that was brought along answers for the chosen one."""
-    catalog = Catalog(settings.models, settings.aliases, settings.providers)
-    if provider is not None:
-        chosen = ModelRoute(provider, _at_will(catalog, settings.agent.model))
-    else:
-        chosen = _route(settings, catalog, settings.agent.model, "agent.model", clock)
-    others = settings.agent.fallbacks
-    return (chosen, *(_route(settings, catalog, each, "agent.fallbacks", clock) for each in others))
+class Routes:
+    """`default` is the chosen model by each of its keys, then its fallbacks by theirs.
 
+    A provider that was brought along answers for the chosen model, and for no other.
+    """
 
-def _at_will(catalog: Catalog, reference: str) -> Model:
-    """Whoever brings a provider along may name its model as they like."""
-    try:
-        return catalog.find(reference)
-    except ConfigError:
-        name, _, model = reference.partition("/")
-        return Model(name, model)
+    def __init__(self, settings: Settings, provider: Provider | None, clock: Clock) -> None:
+        """Raises ConfigError for a model that nobody knows, or that could surely not be asked."""
+        self._providers = settings.providers
+        self._models = settings.models
+        self._clock = clock
+        self._catalog = Catalog(settings.models, settings.aliases, settings.providers)
+        self._opened: dict[Door, Provider] = {}
+        self._brought = None if provider is None else ModelRoute(provider, self._at_will(settings.agent.model))
+        self.default = (
+            *self._named("agent.model", settings.agent.model),
+            *(route for each in settings.agent.fallbacks for route in self._named("agent.fallbacks", each)),
+        )
 
+    def picked(self, reference: str) -> tuple[ModelRoute, ...]:
+        """A model that somebody asked for by name: its own keys, and nobody instead. Raises ConfigError."""
+        if len(reference) > LONGEST_NAME:
+            raise ConfigError(f"a text of {len(reference):,} characters names no model; write `provider/model`")
+        if self._brought is not None and self._at_will(reference) == self._brought.model:
+            return (self._brought,)
+        model = self._catalog.find(reference)
+        return tuple(
+            ModelRoute(self._open(door), model, door.credential) for door in doors(model, self._providers, self._models)
+        )
 
-def _route(settings: Settings, catalog: Catalog, reference: str, key: str, clock: Clock) -> ModelRoute:
-    try:
-        model = catalog.find(reference)
-    except ConfigError as error:
-        raise ConfigError(f"{key}: {error}") from error
-    return ModelRoute(open_provider(model, clock, settings.providers, settings.models), model)
+    async def close(self) -> None:
+        """All that were opened, and the one that was brought along."""
+        opened = [*self._opened.values(), *([] if self._brought is None else [self._brought.provider])]
+        self._opened.clear()
+        await asyncio.gather(*(provider.close() for provider in opened))
+
+    def _named(self, key: str, reference: str) -> tuple[ModelRoute, ...]:
+        try:
+            return self.picked(reference)
+        except ConfigError as error:
+            raise ConfigError(f"{key}: {error}") from error
+
+    def _open(self, door: Door) -> Provider:
+        provider = self._opened.get(door)
+        if provider is None:
+            provider = self._opened[door] = open_door(door, self._clock)
+        return provider
+
+    def _at_will(self, reference: str) -> Model:
+        """Whoever brings a provider along may name its model as they like."""
+        try:
+            return self._catalog.find(reference)
+        except ConfigError:
+            name, _, model = reference.partition("/")
+            return Model(name, model)

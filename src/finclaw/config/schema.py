@@ -11,6 +11,7 @@ from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.errors import ConfigError
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+from finclaw.tools.settings import ToolsSettings
 from finclaw.web.settings import WebSettings
 
 
@@ -52,6 +53,7 @@ class Settings:
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     """Short names of your own, such as `fast: ollama/qwen3`."""
     budget: BudgetSettings = field(default_factory=BudgetSettings)
+    tools: ToolsSettings = field(default_factory=ToolsSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     web: WebSettings = field(default_factory=WebSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from finclaw.kernel.message import Message
+from finclaw.kernel.wishes import THOUGHTS, ThinkingLevel
 
 StopReason = Literal["end", "tool_use", "max_tokens", "stop_sequence", "refusal"]
 Vocabulary = Literal["o200k", "claude"]
@@ -85,6 +86,10 @@ class Model(Struct, frozen=True):
     def saved(self, usage: Usage) -> Decimal:
         return Decimal(0) if self.price is None else self.price.saved(usage)
 
+    def room_to_think(self, level: ThinkingLevel) -> int:
+        """Tokens beyond those of the answer; none for a model that cannot."""
+        return THOUGHTS[level] if self.features.thinking else 0
+
 
 class ToolSpec(Struct, frozen=True):
     """A tool as the model sees it: three fields and nothing else."""
@@ -94,13 +99,24 @@ class ToolSpec(Struct, frozen=True):
     input_schema: dict[str, Any]
 
 
+class AnswerSchema(Struct, frozen=True):
+    """The form that an answer must have: a JSON Schema of an object, under a name that every API takes."""
+
+    name: str
+    schema: dict[str, Any]
+
+
 class ModelRequest(Struct, frozen=True, kw_only=True):
     model: Model
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     max_tokens: int = 4_096
+    """Of all that it writes, its thoughts among it."""
     temperature: float | None = None
+    thinking: ThinkingLevel = "off"
+    """A wish: a model that cannot think just answers, and one that always does is not stopped."""
+    answer_schema: AnswerSchema | None = None
     stop_sequences: tuple[str, ...] = ()
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
 from finclaw.kernel.message import Message
+from finclaw.kernel.wishes import Wishes
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -30,6 +31,8 @@ class Context(Struct, frozen=True, kw_only=True):
     session_started_at: datetime | None = None
     provided: Mapping[str, Any] = {}
     """What extensions know about this moment, by field; what failed or came too late is absent."""
+    wishes: Wishes = Wishes()
+    """For this turn; what they leave open is for the settings to say."""
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:

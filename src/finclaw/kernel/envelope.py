@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from finclaw.kernel.wishes import Wishes
+
 ChatType = Literal["direct", "group", "channel"]
 
 OutboundKind = Literal["reply", "notice", "confirmation"]
@@ -20,6 +22,11 @@ _count: Final = itertools.count()
 def new_id() -> str:
     """Unique in the world, and no secret: asking the system for randomness each time costs 35 µs on some machines."""
     return f"{_process}{next(_count):012x}"
+
+
+def drawn_after(mark: str, given: str) -> bool:
+    """Whether an id was drawn by this process after that mark of ours: then nothing older can have it."""
+    return given > mark and given.startswith(_process) and len(given) == len(mark)
 
 
 class Sender(Struct, frozen=True):
@@ -51,6 +58,7 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: tuple[str, ...] | None = None
     """The only tools it may use; None: all of them."""
     max_steps: int | None = None
+    wishes: Wishes | None = None
 
 
 class Inbound(Struct, frozen=True, kw_only=True):

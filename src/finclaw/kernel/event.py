@@ -126,13 +126,15 @@ class MessageCompleted(Event, frozen=True, kw_only=True):
 
 
 class ModelRetried(Event, frozen=True, kw_only=True):
-    """The model did not answer and is asked once more, after a pause."""
+    """The model did not answer and is asked once more: after a pause, or with the key of the name `credential`."""
 
     name: ClassVar[str] = "model:retry"
     model: str
     error: str
     attempt: int
     wait_s: float
+    credential: str = ""
+    """Empty where the key stays the same."""
 
 
 class ModelFellBack(Event, frozen=True, kw_only=True):
@@ -240,6 +242,25 @@ class ToolLooped(Event, frozen=True, kw_only=True):
     tool: str
     repeats: int
     action: Literal["warn", "refuse", "end"]
+
+
+class PolicyJudged(Event, frozen=True, kw_only=True):
+    """Whether a call may run; `stage` is the one that decided. `sensitive`: what is not denied reads sensitive data."""
+
+    name: ClassVar[str] = "tool:policy:verdict"
+    call_id: str
+    tool: str
+    verdict: str
+    stage: str
+    reason: str
+    sensitive: bool = False
+
+
+class PolicyDenied(Event, frozen=True, kw_only=True):
+    name: ClassVar[str] = "tool:policy:deny"
+    call_id: str
+    tool: str
+    reason: str
 
 
 # ── rings, sessions, delivery ───────────────────────────────────────────────────────────────────────────────

@@ -36,9 +36,9 @@ RING_NAMES: tuple[RingName, ...] = ("message", "turn", "step", "tool_call", "del
 
 # fmt: off
 HOUSE_COMMANDS: Final = frozenset({
-    "ask", "backup", "chat", "completion", "config", "cost", "costs", "doctor", "export", "extensions", "fork", "help",
-    "import", "init", "logs", "mcp", "memory", "migrate", "models", "prune", "replay", "restore", "send", "serve",
-    "sessions", "status", "stop", "token", "trace", "turns", "version",
+    "approvals", "ask", "backup", "chat", "completion", "config", "cost", "costs", "doctor", "explain", "export",
+    "extensions", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate", "models", "prune", "replay",
+    "restore", "send", "serve", "sessions", "skills", "status", "stop", "token", "tools", "trace", "turns", "version",
 })
 # fmt: on
 """What `finclaw` itself answers to, or means to: no extension may take these words. A test keeps it complete."""

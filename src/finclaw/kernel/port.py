@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from finclaw.kernel.ask import Ask
 from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Sender
 from finclaw.kernel.event import Observer
@@ -108,6 +109,8 @@ class ToolScope(Struct, frozen=True, kw_only=True):
     channel: str = ""
     offered: tuple[str, ...] = ()
     """The names of the tools that the model was offered in this step."""
+    ask: Ask | None = None
+    """None where there is no model to ask: a tool that is run by itself."""
 
 
 class Tool(Protocol):

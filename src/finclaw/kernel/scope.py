@@ -19,6 +19,7 @@ from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import LlmMessage, Message, MessageEvent, ToolCall, ToolResult, ToolStatus, TurnEvent
+from finclaw.kernel.wishes import ThinkingLevel, Verbosity
 
 R = TypeVar("R")
 
@@ -170,6 +171,8 @@ class MessageContext(Scope[Outcome]):
 
 @dataclass(slots=True, kw_only=True)
 class TurnContext(Scope[TurnResult]):
+    """How the model is asked (`model`, `thinking`, `verbosity`, `temperature`) a layer may change, also of a step."""
+
     agent: str
     context: Context
     input: Message
@@ -178,6 +181,8 @@ class TurnContext(Scope[TurnResult]):
     system: str
     tool_catalog: tuple[ToolSpec, ...]
     temperature: float | None = None
+    thinking: ThinkingLevel = "off"
+    verbosity: Verbosity = "medium"
     emit_message_event: Callable[[MessageEvent], None]
 
 

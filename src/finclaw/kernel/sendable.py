@@ -14,6 +14,9 @@ from finclaw.kernel.message import Block, Image, Message, Source, Text, Thinking
 OPENING: Final = "[The conversation begins here]"
 """In the user's name, for APIs that do not let the assistant speak first."""
 
+UNSEEN: Final = "[image left out: this model cannot see images]"
+"""In place of an image, for a model that would refuse it."""
+
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _NAME_LENGTH: Final = 64
 _ID_LENGTH: Final = 40

@@ -9,6 +9,7 @@ from finclaw.kernel.envelope import Capabilities, Sender
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Channel
 from finclaw.kernel.record import Accepted, Claim
+from finclaw.kernel.wishes import Wishes
 from finclaw.pipeline.normalize import NormalMessage
 
 
@@ -20,6 +21,7 @@ class Contexts:
     def build(self, accepted: Accepted, message: NormalMessage, sender: Sender) -> Context:
         """From the message as the road got it: a message layer may have changed it since it was accepted."""
         channel = self._channels.get(accepted.inbound.channel)
+        limits = message.inbound.limits
         return Context(
             inbound=message.inbound,
             inbound_id=accepted.id,
@@ -32,6 +34,7 @@ class Contexts:
             mentions=message.mentions,
             urls=message.urls,
             accepted_at=accepted.accepted_at,
+            wishes=(limits and limits.wishes) or Wishes(),
         )
 
 

@@ -58,6 +58,7 @@ class Dispatch:
     async def claim(self, walk: Walk, reserve: Decimal) -> TurnLog:
         """From here on the turn is ours to end: begun with the input, or as far as its log says it had come."""
         kept = self._recent.get(walk.accepted.session)
+        since = new_id()
         first = Append(self._input(walk.inbound))
         claiming = asyncio.ensure_future(self._store.claim(walk.accepted, [first], kept[0] if kept else None, reserve))
         try:
@@ -65,14 +66,16 @@ class Dispatch:
         except asyncio.CancelledError:  # the commit goes through all the same, and whoever stops us must know of it
             await asyncio.wait([claiming])
             if not claiming.cancelled() and claiming.exception() is None:
-                self._begin(walk, claiming.result(), kept)
+                self._begin(walk, claiming.result(), kept, since)
             raise
-        return self._begin(walk, claim, kept)
+        return self._begin(walk, claim, kept, since)
 
-    def _begin(self, walk: Walk, claim: Claim, kept: tuple[int, tuple[Message, ...]] | None) -> TurnLog:
+    def _begin(self, walk: Walk, claim: Claim, kept: tuple[int, tuple[Message, ...]] | None, since: str) -> TurnLog:
         base = claim.base if claim.base is not None or kept is None else kept[1]
         walk.ids["turn_id"] = claim.turn_id
-        conversation = Conversation(base or (), claim.events, lambda event: walk.emit(replace(event, **walk.ids)))
+        conversation = Conversation(
+            base or (), claim.events, lambda event: walk.emit(replace(event, **walk.ids)), since
+        )
         walk.log = TurnLog(self._store, claim, conversation)
         bind_log_ids(turn=claim.turn_id)
         return walk.log

@@ -1,8 +1,6 @@
 """What the road writes down about itself: each stage's result, where it stopped, why, and how long it took."""
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Literal
 
@@ -49,25 +47,26 @@ class Journal:
         self._running: tuple[str, float] | None = None
         self._skipped = ""
 
-    @contextmanager
-    def stage(self, name: str) -> Generator[None]:
+    def stage(self, name: str) -> "StageNote":
         """Note one stage, whatever becomes of it. A stage that was entered is always in the journal."""
-        started = self._clock.monotonic()
-        self._running = (name, started)
-        try:
-            yield
-        except Halt as halt:
-            self._note(name, halt.kind, started, halt.reason)
-            raise
-        except asyncio.CancelledError:
-            self._note(name, "abort", started, "cancelled")
-            raise
-        except Exception as error:
-            self._note(name, "abort", started, f"{type(error).__name__}: {error}")
-            raise
-        self._note(name, "skip" if self._skipped else "continue", started, self._skipped)
-        if name == self._last:
-            raise skip(f"only {name} was asked for")
+        return StageNote(self, name)
+
+    def begin(self, name: str) -> None:
+        self._running = (name, self._clock.monotonic())
+
+    def end(self, name: str, error: BaseException | None) -> None:
+        _, started = self._running or (name, self._clock.monotonic())
+        match error:
+            case None:
+                self._note(name, "skip" if self._skipped else "continue", started, self._skipped)
+                if name == self._last:
+                    raise skip(f"only {name} was asked for")
+            case Halt():
+                self._note(name, error.kind, started, error.reason)
+            case asyncio.CancelledError():
+                self._note(name, "abort", started, "cancelled")
+            case _:
+                self._note(name, "abort", started, f"{type(error).__name__}: {error}")
 
     def skip(self, reason: str) -> None:
         """The running stage ends the road quietly; told before its end, so that the outcome it writes can say so."""
@@ -96,49 +95,19 @@ class Journal:
         return round((self._clock.monotonic() - moment) * 1000, 3)
 
 
-class Deadline:
-    """The time a message may take on the road. Its clock stands still while the message waits in the lane.
+class StageNote:
+    """One stage while it runs. A class and not a generator: every message has eight of them."""
 
-    One deadline may lie `within` a longer one, which stands still with it.
-    """
+    __slots__ = ("_journal", "_name")
 
-    def __init__(self, seconds: float, within: "Deadline | None" = None) -> None:
-        self._timeout = asyncio.timeout(seconds)
-        self._within = within
-        self._running = False
+    def __init__(self, journal: Journal, name: str) -> None:
+        self._journal = journal
+        self._name = name
 
-    async def __aenter__(self) -> "Deadline":
-        await self._timeout.__aenter__()
-        self._running = True
-        return self
+    def __enter__(self) -> None:
+        self._journal.begin(self._name)
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        self._running = False
-        return await self._timeout.__aexit__(kind, error, trace)
-
-    @property
-    def expired(self) -> bool:
-        return self._timeout.expired()
-
-    @contextmanager
-    def paused(self) -> Generator[None]:
-        """Inside the deadline: time stands still in this block. Before or after it there is none to stop."""
-        with nullcontext() if self._within is None else self._within.paused(), self._stopped():
-            yield
-
-    @contextmanager
-    def _stopped(self) -> Generator[None]:
-        loop = asyncio.get_running_loop()
-        ends = self._timeout.when()
-        if not self._running or self.expired or ends is None:
-            yield
-            return
-        left = ends - loop.time()
-        self._timeout.reschedule(None)
-        try:
-            yield
-        finally:
-            if self._running and not self._timeout.expired():
-                self._timeout.reschedule(loop.time() + left)
+    ) -> None:
+        self._journal.end(self._name, error)

@@ -9,7 +9,15 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from finclaw.agent.turn import Agent
-from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, Superseded, ToolLoop, TurnStopped
+from finclaw.errors import (
+    BudgetExceeded,
+    ContextTooLong,
+    ModelUnknown,
+    ProviderError,
+    Superseded,
+    ToolLoop,
+    TurnStopped,
+)
 from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import Outbound
@@ -22,10 +30,11 @@ from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Commands
 from finclaw.pipeline.context import Contexts
+from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.gate import Gate
-from finclaw.pipeline.journal import Deadline, Halt, Journal
+from finclaw.pipeline.journal import Halt, Journal
 from finclaw.pipeline.normalize import normalize
 from finclaw.pipeline.notice import Notice, at_the_limit, notice
 from finclaw.pipeline.settings import PipelineSettings
@@ -180,7 +189,7 @@ class Pipeline:
         if isinstance(error, Halt):
             return walk.halted(error)
         which: Notice = "failed"
-        reason = f"{type(error).__name__}: {error}"
+        reason, about = f"{type(error).__name__}: {error}", ""
         match error:
             case Superseded():
                 which, reason = "reset", str(error)
@@ -188,6 +197,9 @@ class Pipeline:
                 which, reason = "stopped" if walk.stopped_by_person else "stalled", str(error)
             case ToolLoop():
                 which, reason = "loop", str(error)
+            case ModelUnknown():
+                which, about = "model_unknown", error.model
+                log.warning("a model was chosen that cannot be asked: %s", error)
             case BudgetExceeded():
                 which = at_the_limit(error.limit)
                 log.warning("a model was not asked: %s", error)
@@ -200,7 +212,7 @@ class Pipeline:
                 which, reason = "timeout", f"timeout after {self._settings.timeout_ms} ms"
             case _:
                 log.error("a message failed on the road", exc_info=error)
-        return self._told(walk, which, reason)
+        return self._told(walk, which, reason, about)
 
     async def _through_ring(self, walk: Walk) -> Outcome:
         try:
@@ -221,9 +233,9 @@ class Pipeline:
         log.exception("a message failed: a cancellation leaked out of a layer, a provider or a command")
         return self._told(walk, "failed", "CancelledError: not asked for by the gateway")
 
-    def _told(self, walk: Walk, which: Notice, reason: str) -> Outcome:
+    def _told(self, walk: Walk, which: Notice, reason: str, about: str = "") -> Outcome:
         outcome = "stopped" if which in ("reset", "stopped", "stalled") else "failed"
-        walk.reply = notice(which, walk.inbound)
+        walk.reply = notice(which, walk.inbound, about)
         spent = None if walk.log is None else self._stages.agent.so_far(walk.log)
         return walk.ended(outcome, reason, reply=walk.reply.text, result=spent)
 

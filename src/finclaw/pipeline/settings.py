@@ -23,7 +23,7 @@ class PipelineSettings:
     """How messages are taken in and answered."""
 
     timeout_ms: Annotated[int, Meta(ge=1)] = 300_000
-    """The whole road of one message, waiting in the lane not counted."""
+    """The whole road of one message, waiting in the lane not counted. Every wait inside it ends with it."""
     enable_ack: bool = True
     """Show a reaction and a typing sign while working, where the channel can."""
     command_prefix: Annotated[str, Meta(min_length=1, max_length=8)] = "/"
@@ -36,6 +36,7 @@ class PipelineSettings:
     """After a restart, messages older than this are not answered any more; their senders are told."""
     stall_warn_s: Annotated[float, Meta(gt=0)] = 120
     """A running turn that shows no sign of life for this long is logged."""
-    stall_abort_s: Annotated[float, Meta(gt=0)] = 300
-    """After this long it is stopped, and its sender told. Waiting for the turn is not counted."""
+    stall_abort_s: Annotated[float, Meta(gt=0)] = 360
+    """After this long it is stopped, and its sender told. Waiting for the turn is not counted. It is longer than any
+    model may take to begin (`first_byte_s`); `timeout_ms`, where it is shorter, comes first."""
     pools: PoolSettings = field(default_factory=PoolSettings)

@@ -9,7 +9,8 @@ from finclaw.agent.log import TurnLog
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
-from finclaw.pipeline.journal import Deadline, Halt, Journal
+from finclaw.pipeline.deadline import Deadline
+from finclaw.pipeline.journal import Halt, Journal
 from finclaw.pipeline.stop import Stoppable
 from finclaw.sessions.pool import Seat
 

@@ -1,14 +1,33 @@
-"""From a model to whoever answers for it: the right protocol at the right address, with the right key."""
+"""From a model to whoever answers for it: the right protocol at the right address, with each of the keys in turn."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
 from finclaw.kernel.secret import Secret
-from finclaw.providers.settings import WELL_KNOWN, Kind, ModelSettings, ProviderSettings, kind_of
+from finclaw.providers.patience import first_byte_of
+from finclaw.providers.settings import THE_KEY, WELL_KNOWN, Kind, ModelSettings, ProviderSettings, kind_of
+
+if TYPE_CHECKING:
+    from finclaw.providers.openai.request import OutputLimit
+
+
+class Door(NamedTuple):
+    """All that it takes to ask a model. Two models behind the same door share what is opened there."""
+
+    provider: str
+    kind: Kind
+    base_url: str = ""
+    credential: str = THE_KEY
+    """The key's name."""
+    key: Secret | None = None
+    first_byte: float = 120.0
+    caching: bool = False
+    output_limit: "OutputLimit | None" = None
 
 
 def open_provider(
@@ -17,23 +36,62 @@ def open_provider(
     providers: Mapping[str, ProviderSettings],
     models: Mapping[str, ModelSettings],
 ) -> Provider:
-    """Nothing is sent yet. Raises ConfigError where it would surely be refused: no such provider, or no key."""
+    """The first of its doors. Nothing is sent yet. Raises ConfigError."""
+    return open_door(next(doors(model, providers, models)), clock)
+
+
+def doors(
+    model: Model, providers: Mapping[str, ProviderSettings], models: Mapping[str, ModelSettings]
+) -> Iterator[Door]:
+    """One for each key, in their order; there is at least one.
+
+    Raises ConfigError where every one would surely be shut: no such provider, or no key.
+    """
     kind = _kind(model, providers)
     if kind == "offline":
-        from finclaw.providers.offline import OfflineProvider  # noqa: PLC0415  each kind loads only what it needs
+        yield Door(model.provider, kind)
+        return
+    base_url, keys = _address(model, kind, providers, models.get(_full(model)))
+    given = providers.get(model.provider, ProviderSettings())
+    for name, key in keys.items():
+        if key is None and kind == "anthropic":
+            raise _no_key(model.provider, kind)
+        yield Door(
+            model.provider,
+            kind,
+            base_url,
+            name,
+            key,
+            given.first_byte_s or first_byte_of(model.provider, base_url),
+            caching=kind == "anthropic" and model.features.caching,
+            output_limit="max_completion_tokens" if model.features.max_completion_tokens else None,
+        )
+
+
+def open_door(door: Door, clock: Clock) -> Provider:
+    """Nothing is sent yet, and nothing imported that this kind does not need."""
+    if door.kind == "offline":
+        from finclaw.providers.offline import OfflineProvider  # noqa: PLC0415
 
         return OfflineProvider()
-    base_url, key = _door(model, kind, providers, models.get(f"{model.provider}/{model.name}"))
-    if kind == "openai":
+    if door.kind == "openai":
         from finclaw.providers.openai import OpenAIProvider  # noqa: PLC0415
 
-        limit = "max_completion_tokens" if model.features.max_completion_tokens else None
-        return OpenAIProvider(base_url, key, clock=clock, name=model.provider, output_limit=limit)
+        return OpenAIProvider(
+            door.base_url,
+            door.key,
+            clock=clock,
+            name=door.provider,
+            output_limit=door.output_limit,
+            first_byte=door.first_byte,
+        )
     from finclaw.providers.anthropic import AnthropicProvider  # noqa: PLC0415
 
-    if key is None:
-        raise _no_key(model.provider, kind)
-    return AnthropicProvider(base_url, key, name=model.provider, clock=clock, caching=model.features.caching)
+    if door.key is None:
+        raise _no_key(door.provider, door.kind)
+    return AnthropicProvider(
+        door.base_url, door.key, name=door.provider, clock=clock, caching=door.caching, first_byte=door.first_byte
+    )
 
 
 def _kind(model: Model, providers: Mapping[str, ProviderSettings]) -> Kind:
@@ -51,21 +109,24 @@ def _kind(model: Model, providers: Mapping[str, ProviderSettings]) -> Kind:
     )
 
 
-def _door(
+def _address(
     model: Model, kind: Kind, providers: Mapping[str, ProviderSettings], own: ModelSettings | None
-) -> tuple[str, Secret | None]:
-    """A model that lives elsewhere than its provider is not shown the provider's key."""
+) -> tuple[str, Mapping[str, Secret | None]]:
+    """Where it is, and the keys for there. A model that lives elsewhere than its provider is not shown its keys."""
     given = providers.get(model.provider, ProviderSettings())
     usual = WELL_KNOWN.get(model.provider) or WELL_KNOWN[kind]
     base_url = given.base_url or usual.base_url
-    key = given.key
-    if own is not None and own.base_url is not None:
-        base_url, key = own.base_url, None
-    if own is not None and own.key is not None:
-        key = own.key
-    if key is None and urlsplit(base_url).hostname == urlsplit(WELL_KNOWN[kind].base_url).hostname:
+    keys: Mapping[str, Secret | None] = given.credentials or {THE_KEY: None}
+    if own is not None and (own.base_url is not None or own.key is not None):
+        base_url = own.base_url or base_url
+        keys = {f"models.{_full(model)}": own.key}  # a name of its own: what becomes of it says nothing of others
+    if None in keys.values() and urlsplit(base_url).hostname == urlsplit(WELL_KNOWN[kind].base_url).hostname:
         raise _no_key(model.provider, kind)
-    return base_url, key
+    return base_url, keys
+
+
+def _full(model: Model) -> str:
+    return f"{model.provider}/{model.name}"
 
 
 def _no_key(name: str, kind: Kind) -> ConfigError:

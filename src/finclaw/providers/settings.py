@@ -1,7 +1,7 @@
 """The providers' piece of the configuration: who is asked, where, with which key; and what is known of a model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, NamedTuple
@@ -15,6 +15,8 @@ from finclaw.kernel.secret import Secret
 
 Kind = Literal["anthropic", "openai", "offline"]
 Tokens = Annotated[int, Meta(ge=1)]
+THE_KEY: Final = "default"
+"""What the only key of a provider is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +29,22 @@ class ProviderSettings:
     """Where it is; for a server of the kind `openai` the part before `/chat/completions`."""
     key: Secret | None = None
     """What it knows you by."""
+    keys: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
+    """Several of them instead, under names of your own, such as `{work: env:WORK_KEY, spare: env:SPARE_KEY}`: the
+    next is taken when one is refused or used up. Only the names are ever shown."""
+    first_byte_s: Annotated[float, Meta(gt=0)] | None = None
+    """How long an answer may take to begin, in seconds; null for 120, or 300 on a server of your own, which reads long
+    questions slowly. `pipeline.timeout_ms` ends the wait all the same; keep `pipeline.stall_abort_s` above it too."""
 
     def __post_init__(self) -> None:
         _must_be_address(self.base_url)
+        if self.keys and self.key is not None:
+            raise ConfigError("keys stands beside key, and only one of them can count; write every key under keys")
+
+    @property
+    def credentials(self) -> Mapping[str, Secret]:
+        """Every key by its name, in the order in which they are tried."""
+        return self.keys or ({} if self.key is None else {THE_KEY: self.key})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +139,6 @@ def with_usual_keys(
     for name, known in WELL_KNOWN.items():
         given = providers.get(name, ProviderSettings())
         key = environ.get(known.variable, "") if known.variable else ""
-        if key and given.key is None and given.base_url in (None, known.base_url):
+        if key and not given.credentials and given.base_url in (None, known.base_url):
             usual[name] = replace(given, key=Secret(key))
     return {**providers, **usual}

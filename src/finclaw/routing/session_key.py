@@ -1,5 +1,6 @@
 """The one function that names a session, and its inverse. Lane, store and lock all go by it."""
 
+from functools import lru_cache
 from typing import NamedTuple, cast, get_args
 from urllib.parse import quote, unquote
 
@@ -72,6 +73,7 @@ def _read(parts: list[str]) -> Place:
     )
 
 
+@lru_cache(maxsize=4_096)
 def _escape(part: str) -> str:
     return quote(part, safe="", errors="surrogatepass")
 

@@ -7,6 +7,7 @@ from typing import TypeVar, assert_never
 from msgspec.structs import replace
 
 from finclaw.errors import SessionError
+from finclaw.kernel.envelope import drawn_after
 from finclaw.kernel.event import Emit, MessageTargetMissing
 from finclaw.kernel.message import (
     Append,
@@ -26,14 +27,26 @@ E = TypeVar("E", bound=MessageEvent)
 
 
 class Conversation:
-    """The messages of one session during one turn. `next_messages` always equals base plus events."""
+    """The messages of one session during one turn. `next_messages` always equals base plus events.
 
-    def __init__(self, base: Sequence[Message], events: Iterable[TurnEvent] = (), emit: Emit | None = None) -> None:
+    `since` is an id drawn before the turn's first one: what was drawn after it cannot be in the base.
+    """
+
+    def __init__(
+        self,
+        base: Sequence[Message],
+        events: Iterable[TurnEvent] = (),
+        emit: Emit | None = None,
+        since: str | None = None,
+    ) -> None:
         self.base_messages: tuple[Message, ...] = tuple(base)
         self._events: list[TurnEvent] = []
         self._next: list[Message] = list(base)
         self._seen: tuple[Message, ...] | None = self.base_messages
         self._ids: set[str] | None = None
+        self._since = since
+        self._new: set[str] = set()
+        """Ids that came with this turn."""
         self._has_passing = False
         self._emit = emit
         for event in events:
@@ -96,10 +109,9 @@ class Conversation:
         self._has_passing = self._has_passing or bool(message.passing)
         if former is None:
             self._next.append(message)
+            self._note(message.id)
         else:  # in the same place, so that what a model has read before it stays as it was
-            self._known_ids.discard(self._next[former].id)
-            self._next[former] = message
-        self._known_ids.add(message.id)
+            self._put(former, message, Append(message))
 
     def _truncate(self, keep_last: int) -> None:
         """Passing messages are not counted and stay: the fold does not know them."""
@@ -113,6 +125,7 @@ class Conversation:
                 leave -= 1
         self._next = kept
         self._ids = None
+        self._new &= self._known_ids
 
     def _replace(self, target: str, message: Message) -> Replace | None:
         place = self._place(target, "replace")
@@ -130,13 +143,20 @@ class Conversation:
         return event
 
     def _put(self, place: int, message: Message | None, event: E) -> E:
-        self._known_ids.discard(self._next[place].id)
+        former = self._next[place].id
+        self._known_ids.discard(former)
+        self._new.discard(former)
         if message is None:
             del self._next[place]
         else:
             self._next[place] = message
-            self._known_ids.add(message.id)
+            self._note(message.id)
         return event
+
+    def _note(self, message_id: str) -> None:
+        self._new.add(message_id)
+        if self._ids is not None:
+            self._ids.add(message_id)
 
     def _place(self, target: str, action: str) -> int | None:
         if target in self._known_ids:  # mostly one of the last
@@ -156,7 +176,8 @@ class Conversation:
         return self._ids
 
     def _must_be_new(self, message_id: str) -> None:
-        if message_id in self._known_ids:
+        ours = self._since is not None and drawn_after(self._since, message_id)
+        if message_id in (self._new if ours else self._known_ids):
             raise SessionError(f"message id {message_id!r} is in the conversation already; ids are unique")
 
 

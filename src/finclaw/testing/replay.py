@@ -5,31 +5,36 @@ async with build(settings, provider=recording, extensions=[*yours, recording], c
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 import finclaw.errors
+from finclaw.agent.context_guard import ContextGuard
 from finclaw.agent.model_call import stop_of, usage_of
 from finclaw.agent.running import RunningCall, RunningTurn
+from finclaw.agent.window import Breakdown, Capacity, Thresholds, WindowState
 from finclaw.errors import InvalidArguments, ProviderError
 from finclaw.kernel.chunk import (
     Chunk,
     Done,
+    Model,
     ModelRequest,
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    ToolSpec,
     ToolUseEnd,
     ToolUseStart,
+    Usage,
     UsageReport,
 )
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolFailure, ToolResult
+from finclaw.kernel.message import Block, Image, Message, Patch, Text, Thinking, ToolCall, ToolFailure, ToolResult
 from finclaw.kernel.record import TurnStory
-from finclaw.kernel.scope import Outcome, ToolCallContext
+from finclaw.kernel.scope import Outcome, ToolCallContext, TurnContext, TurnResult
 from finclaw.testing.clock import FakeClock
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.loop import without_warning
@@ -51,12 +56,13 @@ class Recording:
         told = (message for message in story.messages if message.source.kind == "tool")
         self._results = {result.call_id: result for message in told for result in message.tool_results}
         self._arguments = ArgumentCheck()
+        self._said: Message | None = None
         self.given: dict[str, dict[str, Any]] = {}
 
     # ── the model ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        answer = next(self._answers, None)
+        self._said = answer = next(self._answers, None)
         if answer is None:
             await self._end_as_then()
             return
@@ -75,9 +81,27 @@ class Recording:
             await asyncio.Event().wait()  # until it does again
         raise _failure(self._outcome) or ProviderError("the record has no further answer of the model")
 
+    # ── the window ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def leave_as_it_is(self, ctx: TurnContext) -> TurnResult:
+        RunningTurn.of(ctx).guard = _AsRecorded()
+        result = await ctx.next()
+        self._name_who_answered(ctx)
+        return result
+
+    def _name_who_answered(self, ctx: TurnContext) -> None:
+        """The last answer, where it was another model than the chosen one: layers may tell the person."""
+        told = {} if self._said is None else self._said.metadata
+        again = next(
+            (each for each in reversed(ctx.conversation.next_messages) if each.source.kind == "assistant"), None
+        )
+        if again is not None and "instead_of" in told:
+            ctx.emit_message_event(Patch(again.id, {name: told[name] for name in ("model", "instead_of")}))
+
     # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
 
     def register(self, api: ExtensionApi) -> None:
+        api.pipeline.register("turn", self.leave_as_it_is)
         api.pipeline.register("tool_call", self.answer, priority=_INNERMOST)
 
     async def answer(self, ctx: ToolCallContext) -> ToolResult:
@@ -106,6 +130,28 @@ class Recording:
         except InvalidArguments as error:
             return _failed(call, type(error).__name__, str(error))
         return None
+
+
+class _AsRecorded(ContextGuard):
+    """Compacts nothing: what the record holds is what compaction left of it, and the sizes in it were told before.
+
+    Condensed once more it would be another conversation, and the summariser's answers are nowhere.
+    """
+
+    def __init__(self) -> None:  # pyright: ignore[reportMissingSuperCall]  nothing is measured here
+        pass
+
+    async def fit(self, model: Model, max_tokens: int, system: str, tools: Sequence[ToolSpec]) -> int:
+        return min(max_tokens, model.max_output)
+
+    async def overflowed(self, model: Model, max_tokens: int) -> bool:
+        return False
+
+    def measured(self, usage: Usage, answer: Message) -> None:
+        pass
+
+    def state(self, model: Model, max_tokens: int) -> WindowState:
+        return Capacity.of(model, max_tokens, Thresholds()).state(0, Breakdown())
 
 
 def _failed(call: RunningCall, name: str, words: str) -> ToolResult:

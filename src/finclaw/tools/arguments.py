@@ -26,11 +26,14 @@ class ArgumentCheck:
         Defaults become part of the arguments because policy, approvals and the log must see what will really run.
         """
         complete = with_defaults(spec.input_schema, args)
-        complaints = [_complaint(error) for error in self._validator(spec).iter_errors(complete)]
-        if complaints:
+        if complaints := self.complaints(spec, complete):
             listed = "\n".join(f"- {each}" for each in complaints)
             raise InvalidArguments(f"Invalid input for {spec.name}:\n{listed}\nCorrect it and call the tool again.")
         return complete
+
+    def complaints(self, spec: ToolSpec, complete: Mapping[str, Any]) -> list[str]:
+        """Everything that is wrong, each in a line for the model. Raises ExtensionError for a schema that is none."""
+        return [_complaint(error) for error in self._validator(spec).iter_errors(complete)]
 
     def _validator(self, spec: ToolSpec) -> "Validator":
         schema, validator = self._compiled.get(spec.name, (None, None))

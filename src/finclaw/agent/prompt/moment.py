@@ -16,12 +16,18 @@ from finclaw.agent.prompt.profile import ComplianceLevel, InvestmentProfile, is_
 from finclaw.agent.prompt.rules import compliance_rules
 from finclaw.agent.prompt.section import Section
 from finclaw.kernel.context import Context
+from finclaw.kernel.wishes import Verbosity
 
 PROFILE: Final = "investment_profile"
 STATE: Final = "current_state"
 MEMORY: Final = "memory"
 
 _HEADING: Final = "[About this message, from the gateway; the person did not write this]"
+_LENGTHS: Final[dict[Verbosity, str]] = {
+    "low": "[From the gateway: answer this in as few words as it takes, figures and warnings included.]",
+    "medium": "[From the gateway: answer this at your usual length.]",
+    "high": "[From the gateway: answer this in detail, with the steps and figures behind it.]",
+}
 _SHORT: Final = 1_000
 """Characters. Where a message holds more, nobody needs to be told to be brief."""
 _MOST_MEMORY: Final = 4_000
@@ -42,6 +48,11 @@ def moment_sections(context: Context, level: ComplianceLevel) -> tuple[Section, 
         current_state(context.provided.get(STATE)),
         memory(context.provided.get(MEMORY)),
     )
+
+
+def length_wanted(verbosity: Verbosity) -> str:
+    """Medium has words too, for a turn in which something else was said before."""
+    return _LENGTHS[verbosity]
 
 
 def user_context(context: Context, level: ComplianceLevel) -> Section:

@@ -21,7 +21,7 @@ from finclaw.kernel.chunk import (
 )
 from finclaw.providers.anthropic.failure import KINDS
 from finclaw.providers.wire.failure import complaint_of, failed
-from finclaw.providers.wire.lenient import strictly
+from finclaw.providers.wire.lenient import LenientReader
 
 _STOPS: Final[dict[str, StopReason]] = {
     "end_turn": "end",
@@ -87,6 +87,7 @@ class AnswerReader:
     def __init__(self, name: str = "anthropic") -> None:
         self.ended = False
         self._name = name
+        self._lenient = LenientReader()
         self._usage = Usage()
         self._stop: StopReason | None = None
         self._calls: dict[int, bytes] = {}
@@ -118,7 +119,7 @@ class AnswerReader:
 
     def _decode_leniently(self, data: bytes) -> _Event:
         try:
-            return _decode_loosely(strictly(data))
+            return _decode_loosely(self._lenient.strictly(data))
         except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError, too
             raise StreamCut(f"{self._name} sent an event that cannot be read: {error}") from error
 

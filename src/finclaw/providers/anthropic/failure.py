@@ -10,12 +10,10 @@ from finclaw.errors import (
     ProviderTimeout,
     QuotaExceeded,
     RateLimited,
-    ServerFailed,
 )
 from finclaw.providers.wire.failure import Kinds
 
 KINDS: Final[Kinds] = {
-    "api_error": ServerFailed,
     "authentication_error": AuthFailed,
     "billing_error": QuotaExceeded,
     "invalid_request_error": BadRequest,
@@ -26,3 +24,4 @@ KINDS: Final[Kinds] = {
     "request_too_large": ContextTooLong,
     "timeout_error": ProviderTimeout,
 }
+"""`api_error` is not among them: it says no more than that something failed, and the status says what."""

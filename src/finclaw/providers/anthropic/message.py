@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.sendable import legal_name
+from finclaw.kernel.sendable import UNSEEN, legal_name
 from finclaw.kernel.text import whole_characters
 
 SAID_NOTHING: Final = "[The tool failed without a word]"
@@ -16,14 +16,30 @@ _encode: Final = msgspec.json.Encoder().encode
 _PICTURES: Final = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 
 
-def write_blocks(message: Message) -> bytes:
-    """Its blocks, between commas and without brackets; nothing at all when nothing in it can be sent."""
+def write_blocks(message: Message, *, seeing: bool = True, provider: str = "") -> bytes:
+    """Its blocks, between commas and without brackets; nothing at all when nothing in it can be sent.
+
+    `seeing`: the model looks at images. `provider` is who will read it: thoughts go back to whoever signed them.
+    """
     blocks = message.blocks
     if len(blocks) == 1 and type(text := blocks[0]) is Text:  # nearly all of them
         blank = not text.text or text.text.isspace()
         return b"" if blank else b'{"type":"text","text":' + _written(text.text) + b"}"
-    theirs = tuple(_theirs(blocks) if message.role == "assistant" else _ours(blocks))
-    return _written(theirs)[1:-1]
+    if message.role == "assistant":
+        return _written(tuple(_theirs(blocks, own=_is_own(message, provider))))[1:-1]
+    return _written(tuple(_ours(blocks, seeing=seeing)))[1:-1]
+
+
+def opens_with_thinking(message: Message, provider: str) -> bool:
+    """Whether that is what the API will read first in it."""
+    first = message.blocks[0] if message.blocks else None
+    return isinstance(first, Thinking) and bool(first.signature) and _is_own(message, provider)
+
+
+def _is_own(message: Message, provider: str) -> bool:
+    """Another API's signature is a forgery to this one. Of a message that does not say who wrote it, we believe it."""
+    model = message.metadata.get("model")
+    return not provider or not isinstance(model, str) or model.partition("/")[0] == provider
 
 
 def _written(value: Any) -> bytes:
@@ -46,14 +62,14 @@ def _whole(value: Any) -> Any:
             return value
 
 
-def _theirs(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+def _theirs(blocks: Sequence[Block], *, own: bool) -> Iterator[dict[str, Any]]:
     """What the assistant said, thought and asked for. No message may end in thinking."""
     end = len(blocks)
     while end and not _counts(blocks[end - 1]):
         end -= 1
     for block in blocks[:end]:
         if isinstance(block, Thinking):
-            if block.signature:  # the API refuses what it has not signed
+            if own and block.signature:  # the API refuses what it has not signed
                 yield _thinking(block)
         elif isinstance(block, ToolCall):
             yield _call(block)
@@ -65,14 +81,14 @@ def _counts(block: Block) -> bool:
     return isinstance(block, ToolCall) or (isinstance(block, Text) and bool(block.text.strip()))
 
 
-def _ours(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+def _ours(blocks: Sequence[Block], *, seeing: bool) -> Iterator[dict[str, Any]]:
     """Results first, as the API wants them. Words of the system are data here and gain no authority."""
     yield from (_result(block) for block in blocks if isinstance(block, ToolResult))
     for block in blocks:
         if isinstance(block, Text) and block.text.strip():
             yield {"type": "text", "text": block.text}
         elif isinstance(block, Image):
-            yield _image(block)
+            yield _image(block) if seeing else {"type": "text", "text": UNSEEN}
 
 
 def _thinking(block: Thinking) -> dict[str, Any]:

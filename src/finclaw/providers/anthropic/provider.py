@@ -1,7 +1,7 @@
 """The provider itself: a request goes out as joined bytes, the answer comes back event by event."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.clock import SystemClock
@@ -10,10 +10,9 @@ from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic.answer import AnswerReader
 from finclaw.providers.anthropic.failure import KINDS
 from finclaw.providers.anthropic.request import RequestWriter
+from finclaw.providers.wire.lazy_line import LazyLine
 from finclaw.providers.wire.sse import EventReader
-
-if TYPE_CHECKING:
-    from finclaw.providers.wire.line import Line
+from finclaw.providers.wire.together import together
 
 API: Final = "https://api.anthropic.com"
 
@@ -38,14 +37,18 @@ class AnthropicProvider:
         kept_bytes: int = 32_000_000,
         caching: bool = True,
     ) -> None:
-        self._url = base_url.rstrip("/") + "/v1/messages"
-        self._key = key
         self._name = name
-        self._clock = clock or SystemClock()
-        self._first_byte = first_byte
-        self._idle = idle
+        self._key = key
         self._requests = RequestWriter(kept_bytes, caching=caching)
-        self._open: Line | None = None
+        self._line = LazyLine(
+            base_url.rstrip("/") + "/v1/messages",
+            self._headers,
+            name=name,
+            kinds=KINDS,
+            clock=clock or SystemClock(),
+            first_byte=first_byte,
+            idle=idle,
+        )
 
     @property
     def name(self) -> str:
@@ -53,12 +56,12 @@ class AnthropicProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         events, answer = EventReader(), AnswerReader(self._name)
-        reply = await self._line().post(self._requests.write(request), first_byte=self._first_byte, idle=self._idle)
+        reply = await self._line.post(self._requests.write(request))
         try:
             while not answer.ended and (data := await reply.read()):
-                for name, payload in events.feed(data):
-                    for chunk in answer.read(name, payload):
-                        yield chunk
+                come = (chunk for name, payload in events.feed(data) for chunk in answer.read(name, payload))
+                for chunk in together(come):
+                    yield chunk
             for chunk in answer.close():
                 yield chunk
             await reply.read_out()
@@ -70,15 +73,7 @@ class AnthropicProvider:
         self._requests.evict()
 
     async def close(self) -> None:
-        if self._open is not None:
-            await self._open.close()
-            self._open = None
+        await self._line.close()
 
-    def _line(self) -> "Line":
-        if self._open is None:
-            # The HTTP client costs a fifth of a second to import: only whoever speaks pays it.
-            from finclaw.providers.wire.line import Line  # noqa: PLC0415
-
-            headers = {"anthropic-version": "2023-06-01", "x-api-key": self._key.reveal()}
-            self._open = Line(self._url, headers, name=self._name, kinds=KINDS, clock=self._clock)
-        return self._open
+    def _headers(self) -> dict[str, str]:
+        return {"anthropic-version": "2023-06-01", "x-api-key": self._key.reveal()}

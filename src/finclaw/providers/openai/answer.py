@@ -11,7 +11,7 @@ from finclaw.kernel.chunk import Chunk, Done, StopReason, TextDelta, ThinkingDel
 from finclaw.providers.openai.calls import CallPiece, Calls
 from finclaw.providers.openai.failure import BY_FINISH, IN_STREAM
 from finclaw.providers.wire.failure import complaint_of, failed, read_complaint
-from finclaw.providers.wire.lenient import strictly
+from finclaw.providers.wire.lenient import LenientReader
 
 # This API knows no blocks: thinking, words and calls come as fields of one message, in this order.
 _THINKING: Final = 0
@@ -74,6 +74,7 @@ class AnswerReader:
     def __init__(self, name: str) -> None:
         self.ended = False
         self._name = name
+        self._lenient = LenientReader()
         self._calls = Calls(_FIRST_CALL)
         self._usage = Usage()
         self._finish: str | None = None
@@ -117,7 +118,7 @@ class AnswerReader:
 
     def _decode_leniently(self, data: bytes) -> _Event:
         try:
-            return _decode_lax(strictly(data))
+            return _decode_lax(self._lenient.strictly(data))
         except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError, too
             raise StreamCut(f"{self._name} sent an event that cannot be read: {error}") from error
 

@@ -26,6 +26,7 @@ KINDS: Final[Kinds] = {
     "engine_overloaded_error": Overloaded,  # Moonshot, with the status of a rate limit
     "exceed_context_size_error": ContextTooLong,  # llama.cpp
     "exceeded_current_quota_error": QuotaExceeded,  # Moonshot
+    "input_tokens": ContextTooLong,  # vLLM: the parameter it complains of, beside a type that says nothing
     "insufficient_quota": QuotaExceeded,
     "invalid_api_key": AuthFailed,
     "model_not_found": BadRequest,

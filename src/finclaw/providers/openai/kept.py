@@ -1,45 +1,62 @@
 """The bytes of messages that were sent before and may be sent again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
-from finclaw.kernel.message import Block, Message
+from finclaw.kernel.message import Block, Image, Message
+from finclaw.providers.wire.trunk import Trunk, Trunks
 
-_Kept = tuple[tuple[Block, ...], bytes]
+_Kept = tuple[tuple[Block, ...], bytes, bool | None]
+"""The blocks, what was written for them, and whether for a model that sees images: None where there are none to see."""
 
 
 class KeptMessages:
     """Two generations, so that a hit costs one look and no bookkeeping.
 
     When the young one is full it becomes the old one, and what nobody asked for meanwhile is gone. A message is
-    known by its id and the identity of its blocks: one that was replaced under its id is written anew.
+    known by its id and the identity of its blocks: one that was replaced under its id is written anew. So is one with
+    images when a model sees them and the last one did not, or the other way round.
     """
 
-    def __init__(self, limit: int, write: Callable[[Message], bytes]) -> None:
+    def __init__(self, limit: int, write: Callable[[Message, bool], bytes]) -> None:
         self._half: Final = limit // 2
         self._write: Final = write
         self._size = 0
         self._young: dict[str, _Kept] = {}
         self._old: dict[str, _Kept] = {}
+        self._trunks: Final = {seeing: Trunks(limit // 2) for seeing in (True, False)}
 
-    def written(self, messages: Iterable[Message]) -> list[bytes]:
-        young = self._young
+    def written(self, messages: tuple[Message, ...], *, seeing: bool) -> list[bytes]:
+        """In pieces; that of a long conversation's beginning is one."""
+        trunks = self._trunks[seeing]
+        trunk = trunks.of(messages)
+        written = self._behind(trunk, messages, seeing=seeing)
+        if length := trunks.grown(len(messages), trunk):
+            before = written[: length - len(trunk.messages)]
+            trunks.keep(Trunk(messages[:length], b"".join((trunk.joined, *before))))
+        return [trunk.joined, *written]
+
+    def _behind(self, trunk: Trunk, messages: tuple[Message, ...], *, seeing: bool) -> list[bytes]:
+        young, blind = self._young, not seeing
         written: list[bytes] = []
-        for message in messages:
+        for message in messages[len(trunk.messages) :]:
             kept = young.get(message.id)
-            if kept is None or kept[0] is not message.blocks:
-                kept = self._keep(message)
+            if kept is None or kept[0] is not message.blocks or kept[2] is blind:
+                kept = self._keep(message, seeing)
                 young = self._young
             written.append(kept[1])
         return written
 
     def evict(self) -> None:
         self._young, self._old, self._size = {}, {}, 0
+        for trunks in self._trunks.values():
+            trunks.forget()
 
-    def _keep(self, message: Message) -> _Kept:
+    def _keep(self, message: Message, seeing: bool) -> _Kept:
         kept = self._old.get(message.id)
-        if kept is None or kept[0] is not message.blocks:
-            kept = (message.blocks, self._write(message))
+        if kept is None or kept[0] is not message.blocks or kept[2] is (not seeing):
+            shows = any(isinstance(block, Image) for block in message.blocks)
+            kept = (message.blocks, self._write(message, seeing), seeing if shows else None)
         self._size += len(kept[1])
         self._young[message.id] = kept
         if self._size > self._half:

@@ -14,10 +14,11 @@ from finclaw.providers.openai.answer import AnswerReader
 from finclaw.providers.openai.failure import IN_STREAM, KINDS
 from finclaw.providers.openai.request import OutputLimit, RequestWriter
 from finclaw.providers.wire.failure import failed, read_complaint
+from finclaw.providers.wire.lazy_line import LazyLine
 from finclaw.providers.wire.sse import EventReader
+from finclaw.providers.wire.together import together
 
 if TYPE_CHECKING:
-    from finclaw.providers.wire.line import Line
     from finclaw.providers.wire.reply import Reply
 
 API: Final = "https://api.openai.com/v1"
@@ -49,21 +50,25 @@ class OpenAIProvider:
         idle: float = 60.0,
         kept_bytes: int = 32_000_000,
     ) -> None:
-        self._url = base_url.rstrip("/") + "/chat/completions"
-        self._key = key
-        self._clock = clock or SystemClock()
         self._name = name
-        self._first_byte = first_byte
-        self._idle = idle
+        self._key = key
         self._requests = RequestWriter(kept_bytes, output_limit or _limit_of(base_url))
-        self._open: Line | None = None
+        self._line = LazyLine(
+            base_url.rstrip("/") + "/chat/completions",
+            self._headers,
+            name=name,
+            kinds=KINDS,
+            clock=clock or SystemClock(),
+            first_byte=first_byte,
+            idle=idle,
+        )
 
     @property
     def name(self) -> str:
         return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        reply = await self._line().post(self._requests.write(request), first_byte=self._first_byte, idle=self._idle)
+        reply = await self._line.post(self._requests.write(request))
         try:
             events, answer = EventReader(), AnswerReader(self._name)
             reading = _Reading(reply, answer)
@@ -71,9 +76,9 @@ class OpenAIProvider:
             if data.lstrip()[:1] in _NO_STREAM:
                 raise await self._no_stream(reply, data)
             while data:
-                for name, payload in events.feed(data):
-                    for chunk in answer.read(name, payload):
-                        yield chunk
+                come = (chunk for name, payload in events.feed(data) for chunk in answer.read(name, payload))
+                for chunk in together(come):
+                    yield chunk
                 data = await reading.next()
             if answer.ended:
                 await reply.read_out()
@@ -87,19 +92,11 @@ class OpenAIProvider:
         self._requests.evict()
 
     async def close(self) -> None:
-        if self._open is not None:
-            await self._open.close()
-            self._open = None
+        await self._line.close()
 
-    def _line(self) -> "Line":
-        if self._open is None:
-            # The HTTP client costs a fifth of a second to import: only whoever speaks pays it.
-            from finclaw.providers.wire.line import Line  # noqa: PLC0415
-
-            key = self._key.reveal() if self._key else ""
-            headers = {"authorization": f"Bearer {key}"} if key else {}
-            self._open = Line(self._url, headers, name=self._name, kinds=KINDS, clock=self._clock)
-        return self._open
+    def _headers(self) -> dict[str, str]:
+        key = self._key.reveal() if self._key else ""
+        return {"authorization": f"Bearer {key}"} if key else {}
 
     async def _no_stream(self, reply: "Reply", said: bytes) -> ProviderError:
         """Some gateways send an error with the status of a success; a wrong address may answer with a page."""

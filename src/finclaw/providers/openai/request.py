@@ -1,13 +1,15 @@
 """Requests as bytes. A message is written once and kept; a request is the kept bytes, joined."""
 
+import re
 from base64 import b64encode
 from typing import Any, Final, Literal
 
 import msgspec
 
-from finclaw.kernel.chunk import ModelRequest, ToolSpec
+from finclaw.kernel.chunk import AnswerSchema, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
-from finclaw.kernel.sendable import legal_name
+from finclaw.kernel.sendable import UNSEEN, legal_name
+from finclaw.kernel.wishes import ThinkingLevel
 from finclaw.providers.openai.kept import KeptMessages
 
 OutputLimit = Literal["max_tokens", "max_completion_tokens"]
@@ -17,6 +19,8 @@ FAILED: Final = "[this tool call failed] "
 """Before the content of a result that is an error: this API has no flag for it."""
 
 _encode: Final = msgspec.json.Encoder().encode
+_NO_TOOLS_WHILE_THINKING: Final = re.compile(r"gpt-(5\.[2-9]|5\.\d\d|[6-9]|\d\d)")
+"""OpenAI's own, from 5.2 on: in this protocol they refuse tools unless they are told not to think at all."""
 
 
 class RequestWriter:
@@ -27,7 +31,7 @@ class RequestWriter:
         self._head = b""
 
     def write(self, request: ModelRequest) -> bytes:
-        written = self._messages.written(request.messages)
+        written = self._messages.written(request.messages, seeing=request.model.features.images)
         if not request.system:
             _cut_first_comma(written)
         return b"".join((self._opening(request), *written, b"]}"))
@@ -38,9 +42,11 @@ class RequestWriter:
     def _opening(self, request: ModelRequest) -> bytes:
         """All that stands before the history. It seldom changes, so the last one is kept."""
         key = (
-            request.model.name,
+            request.model,
             request.max_tokens,
             request.temperature,
+            request.thinking,
+            request.answer_schema,
             request.stop_sequences,
             request.system,
             request.tools,
@@ -59,20 +65,40 @@ def _cut_first_comma(written: list[bytes]) -> None:
 
 
 def _write_opening(request: ModelRequest, output_limit: OutputLimit) -> bytes:
+    features = request.model.features
+    tools = request.tools if features.tools else ()
     fields: dict[str, Any] = {
         "model": request.model.name,
-        output_limit: request.max_tokens,
+        "max_completion_tokens" if features.max_completion_tokens else output_limit: request.max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    if request.temperature is not None:
+    if request.temperature is not None and features.temperature:
         fields["temperature"] = request.temperature
+    if effort := _effort(request.model, request.thinking, with_tools=bool(tools)):
+        fields["reasoning_effort"] = effort
     if request.stop_sequences:
         fields["stop"] = request.stop_sequences
-    if request.tools:
-        fields["tools"] = [_tool(spec) for spec in request.tools]
+    if tools:
+        fields["tools"] = [_tool(spec) for spec in tools]
+    if request.answer_schema is not None:
+        fields["response_format"] = {"type": "json_schema", "json_schema": _form(request.answer_schema)}
     system = b'{"role":"system","content":' + _encode(request.system) + b"}" if request.system else b""
     return _encode(fields)[:-1] + b',"messages":[' + system
+
+
+def _effort(model: Model, level: ThinkingLevel, *, with_tools: bool) -> str | None:
+    """None: nothing is said about it, and the model does as it is used to."""
+    if not model.features.thinking:
+        return None
+    if with_tools and _NO_TOOLS_WHILE_THINKING.match(model.name):
+        return "none"
+    return None if level == "off" else level
+
+
+def _form(wanted: AnswerSchema) -> dict[str, Any]:
+    # Not strict: that takes a part of JSON Schema only, and refuses the rest. Whoever asked checks the answer anyway.
+    return {"name": wanted.name, "schema": wanted.schema, "strict": False}
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -80,13 +106,16 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def write_message(message: Message) -> bytes:
-    """The message as the API wants it, a comma before it; nothing at all when nothing in it can be sent."""
+def write_message(message: Message, seeing: bool) -> bytes:
+    """The message as the API wants it, a comma before it; nothing at all when nothing in it can be sent.
+
+    `seeing`: the model looks at images.
+    """
     if message.role == "assistant":
         return _assistant(message)
     # Words of the system in the middle of history are data to this API: what they quote must not gain authority.
     results = b"".join(_result(result) for result in message.tool_results)
-    content = _content(message.blocks)
+    content = _content(message.blocks, seeing=seeing)
     return results + b',{"role":"user","content":' + _encode(content) + b"}" if content else results
 
 
@@ -110,8 +139,10 @@ def _result(result: ToolResult) -> bytes:
     return b',{"role":"tool","tool_call_id":%b,"content":%b}' % (_encode(result.call_id), _encode(content))
 
 
-def _content(blocks: tuple[Block, ...]) -> str | list[dict[str, Any]]:
+def _content(blocks: tuple[Block, ...], *, seeing: bool) -> str | list[dict[str, Any]]:
     """Plain text wherever it is enough: not every server takes a list."""
+    if not seeing:
+        blocks = tuple(Text(UNSEEN) if isinstance(block, Image) else block for block in blocks)
     if not any(isinstance(block, Image) for block in blocks):
         return _words(blocks)
     return [part for block in blocks if (part := _part(block)) is not None]

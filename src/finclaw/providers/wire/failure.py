@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any, Final, cast
 
 import msgspec
@@ -51,6 +52,8 @@ class Complaint(Struct, frozen=True):
     type: Any = None
     code: Any = None
     message: Any = None
+    param: Any = None
+    """Which part of the request it is about."""
 
 
 class _Body(Struct):
@@ -58,15 +61,20 @@ class _Body(Struct):
     type: Any = None
     code: Any = None
     message: Any = None
+    param: Any = None
 
 
 _decode: Final = msgspec.json.Decoder(_Body).decode
 
 
 def refused(name: str, status: int, retry_after: float | None, body: bytes, kinds: Kinds) -> ProviderError:
-    """The error behind an HTTP status. The code or type in the body, where there is one, says more than the status."""
+    """The error behind an HTTP status. The code or type in the body, where there is one, says more than the status.
+
+    But what is too large is too large: some say so by a 413 whose code speaks of a rate limit.
+    """
     complaint = read_complaint(body)
-    kind = _told(complaint, kinds) or by_status(status)
+    told = None if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else _told(complaint, kinds)
+    kind = told or by_status(status)
     return _error(kind, f"{name} answered {status}", complaint, retry_after)
 
 
@@ -95,14 +103,16 @@ def read_complaint(body: bytes) -> Complaint:
         read = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Complaint()
-    return complaint_of(read.error) if read.error is not None else Complaint(read.type, read.code, read.message)
+    if read.error is not None:
+        return complaint_of(read.error)
+    return Complaint(read.type, read.code, read.message, read.param)
 
 
 def complaint_of(error: Any) -> Complaint:
     """From what stood under `error`, whatever it was."""
     if isinstance(error, dict):
         fields = cast(dict[str, Any], error)
-        return Complaint(fields.get("type"), fields.get("code"), fields.get("message"))
+        return Complaint(fields.get("type"), fields.get("code"), fields.get("message"), fields.get("param"))
     return Complaint(message=error)
 
 
@@ -130,8 +140,8 @@ def _number(text: str | None) -> float | None:
 
 
 def _told(complaint: Complaint, kinds: Kinds) -> type[ProviderError] | None:
-    """The code is the finer of the two."""
-    for word in (complaint.code, complaint.type):
+    """The code is finer than the type; who has neither may still name what it is about."""
+    for word in (complaint.code, complaint.type, complaint.param):
         if isinstance(word, str) and word in kinds:
             return kinds[word]
     return None

@@ -1,64 +1,54 @@
-"""The connections to one API. Imported with the first question, because aiohttp is not free."""
+"""The connections to one API: as many as there are questions at once, and used again."""
 
 import asyncio
-from collections.abc import Mapping
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
-import aiohttp
-from aiohttp.abc import AbstractStreamWriter
-from multidict import CIMultiDict
-from yarl import URL
-
+from finclaw.errors import AuthFailed
 from finclaw.kernel.port import Clock
+from finclaw.providers.wire.connection import Broken, Connection
 from finclaw.providers.wire.failure import Kinds, lost, refused, seconds_to_wait
 from finclaw.providers.wire.reply import Reply
 
 CONNECT_SECONDS: Final = 10.0
+SPARE_SECONDS: Final = 15.0
+"""How long a connection that nobody uses is kept; many servers hang up soon after."""
+LONG: Final = 65_536
+"""Bytes of a body for which a second write costs less than a copy."""
 LONGEST_REFUSAL: Final = 65_536
 REFUSAL_SECONDS: Final = 5.0
 """For the words of a refusal. Its status is known by then, and says the most."""
 
-_BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
-_NEVER_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
-
-
-class _Body(aiohttp.Payload):
-    """Bytes in one write, however many: the kernel takes a megabyte in the time that pieces of it would cost."""
-
-    _value: bytes
-
-    @property
-    def size(self) -> int:
-        return len(self._value)
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return self._value.decode(encoding, errors)
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        await writer.write(self._value)
+_ALWAYS: Final = {
+    "accept": "text/event-stream",
+    "accept-encoding": "identity",
+    "content-type": "application/json",
+    "user-agent": "finclaw",
+}
 
 
 class Line:
-    """Asks one address with one set of headers, over connections that are used again."""
+    """Asks one address with one set of headers."""
 
     def __init__(self, url: str, headers: Mapping[str, str], *, name: str, kinds: Kinds, clock: Clock) -> None:
-        self._url = URL(url)
+        parts = urlsplit(url)
+        self._host = _ascii(parts.hostname or "")
+        self._secure = parts.scheme == "https"
+        self._port = parts.port or (443 if self._secure else 80)
         self._name = name
         self._kinds = kinds
         self._clock = clock
-        always = {
-            "accept": "text/event-stream",
-            "accept-encoding": "identity",
-            "content-type": "application/json",
-            "user-agent": "finclaw",
-        }
-        self._session = aiohttp.ClientSession(
-            headers=CIMultiDict({**always, **headers}),
-            connector=aiohttp.TCPConnector(limit=0),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # No limit on the whole: an answer may be long, and the turn has a deadline of its own.
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-        )
+        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        given = {key.lower(): value for key, value in headers.items()}
+        usual = {"host": _authority(self._host, parts.port), **_ALWAYS, **_login(parts.username, parts.password)}
+        self._head = _head(name, path, {**usual, **given})
+        self._spare: list[tuple[float, Connection]] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def post(self, body: bytes, *, first_byte: float, idle: float) -> Reply:
         """The reply to read from; the caller releases it. Raises ProviderError.
@@ -66,30 +56,121 @@ class Line:
         `first_byte` bounds, in seconds, the wait until the answer begins, `idle` each later silence.
         """
         begin_by = asyncio.get_running_loop().time() + first_byte
+        head = b"%b%d\r\n\r\n" % (self._head, len(body))
+        request = (head + body,) if len(body) < LONG else (head, body)
         try:
             async with asyncio.timeout_at(begin_by):
-                response = await self._session.post(self._url, data=_Body(body), allow_redirects=False)
-        except _BROKEN as error:
-            raise lost(self._name, error, connected=not isinstance(error, _NEVER_CONNECTED)) from error
-        if response.status == 200:
-            return Reply(response, self._name, begin_by, idle)
-        said = await _read_refusal(response)
-        wait = seconds_to_wait(response.headers, self._clock.now())
-        raise refused(self._name, response.status, wait, said, self._kinds)
+                connection = await self._asked(request)
+        except OSError as error:
+            raise lost(self._name, error, connected=isinstance(error, Broken | TimeoutError)) from error
+        if connection.status == 200:
+            return Reply(connection, self._name, begin_by, idle, self._keep)
+        said = await _read_refusal(connection)
+        self._keep(connection)
+        wait = seconds_to_wait(connection.headers, self._clock.now())
+        raise refused(self._name, connection.status, wait, said, self._kinds)
 
     async def close(self) -> None:
-        await self._session.close()
+        self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for _, connection in self._spare:
+            connection.close()
+        self._spare.clear()
+        await asyncio.sleep(0)  # the loop tells them that they are closed
+
+    async def _asked(self, request: Sequence[bytes]) -> Connection:
+        """Once: whether to ask again, and pay again, is not the line's to decide."""
+        connection = self._take_spare() or await self._connect()
+        try:
+            await connection.ask(*request)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def _connect(self) -> Connection:
+        secure = _trusted() if self._secure else None
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    Connection, self._host, self._port, ssl=secure, happy_eyeballs_delay=0.25
+                )
+        except TimeoutError as error:
+            raise ConnectionError(f"no connection within {CONNECT_SECONDS:g} s") from error
+        return connection
+
+    # ── those that nobody uses ──────────────────────────────────────────────────────────────────────────────────
+
+    def _keep(self, connection: Connection) -> None:
+        if self._closed or not connection.usable:
+            connection.close()
+            return
+        loop = asyncio.get_running_loop()
+        self._spare.append((loop.time() + SPARE_SECONDS, connection))
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(SPARE_SECONDS, self._sweep)
+
+    def _take_spare(self) -> Connection | None:
+        """The one used last: so those that are too many grow old."""
+        while self._spare:
+            _, connection = self._spare.pop()
+            if connection.usable:
+                return connection
+            connection.close()
+        return None
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        old = [connection for until, connection in self._spare if until <= loop.time()]
+        self._spare = self._spare[len(old) :]  # the oldest stand first
+        for connection in old:
+            connection.close()
+        self._sweeper = loop.call_at(self._spare[0][0], self._sweep) if self._spare else None
 
 
-async def _read_refusal(response: aiohttp.ClientResponse) -> bytes:
+async def _read_refusal(connection: Connection) -> bytes:
     """What came of it in time."""
     said = b""
     try:
         async with asyncio.timeout(REFUSAL_SECONDS):
-            while len(said) < LONGEST_REFUSAL and (data := await response.content.readany()):
+            while len(said) < LONGEST_REFUSAL and (data := await connection.read()):
                 said += data
-    except _BROKEN:
+    except OSError:
         pass
-    finally:
-        response.release()
+    except asyncio.CancelledError:
+        connection.close()
+        raise
     return said
+
+
+# ── the head of every request ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _head(name: str, path: str, headers: Mapping[str, str]) -> bytes:
+    """All but the length, which stands last."""
+    lines = (f"POST {path} HTTP/1.1", *(f"{key}: {value}" for key, value in headers.items()))
+    if any(not line.isascii() or not line.isprintable() for line in lines):
+        raise AuthFailed(f"{name}: the address or the key holds a character that cannot be sent; look for a line break")
+    return ("\r\n".join(lines) + "\r\ncontent-length: ").encode()
+
+
+def _ascii(host: str) -> str:
+    return host if host.isascii() else host.encode("idna").decode()
+
+
+def _authority(host: str, port: int | None) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return shown if port is None else f"{shown}:{port}"
+
+
+def _login(user: str | None, password: str | None) -> dict[str, str]:
+    if user is None:
+        return {}
+    return {"authorization": "Basic " + b64encode(f"{unquote(user)}:{unquote(password or '')}".encode()).decode()}
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Costs some 20 ms to make."""
+    return ssl.create_default_context()

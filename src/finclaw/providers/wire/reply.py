@@ -1,28 +1,28 @@
 """An answer as its bytes come. One timer watches over the silence between them, however many pieces there are."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
-import aiohttp
-
 from finclaw.errors import ProviderTimeout
+from finclaw.providers.wire.connection import Connection
 from finclaw.providers.wire.failure import lost
 
 LAST_BYTES_SECONDS: Final = 1.0
 """How long the end of a response may take after its last event, before the connection is given up."""
 
-_BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
-
 
 class Reply:
     """`begin_by` is a time of the event loop's; `idle` are seconds. Only the time in which somebody reads counts."""
 
-    def __init__(self, response: aiohttp.ClientResponse, name: str, begin_by: float, idle: float) -> None:
-        self._response = response
-        self._content = response.content
+    def __init__(
+        self, connection: Connection, name: str, begin_by: float, idle: float, keep: Callable[[Connection], None]
+    ) -> None:
+        self._connection = connection
         self._name = name
         self._begin_by = begin_by
         self._idle = idle
+        self._keep = keep
         self._loop = asyncio.get_running_loop()
         self._begun = False
         self._waiting_since: float | None = None
@@ -32,14 +32,14 @@ class Reply:
 
     @property
     def content_type(self) -> str:
-        return self._response.content_type
+        return self._connection.headers.get("content-type", "application/octet-stream").partition(";")[0].strip()
 
     async def read(self) -> bytes:
         """What has come, as soon as something has; empty at the end. Raises StreamCut or ProviderTimeout."""
         self._waiting_since = self._loop.time()
         try:
-            data = await self._content.readany()
-        except _BROKEN as error:
+            data = await self._connection.read()
+        except OSError as error:
             if self._late:
                 raise ProviderTimeout(f"{self._name} was silent for too long") from None
             raise lost(self._name, error, connected=True) from error
@@ -50,18 +50,18 @@ class Reply:
 
     async def read_out(self) -> None:
         """Nothing follows the last event but the end; once that is read, the connection can be used again."""
-        if self._content.at_eof():
+        if self._connection.ended:
             return
         try:
             async with asyncio.timeout(LAST_BYTES_SECONDS):
-                while await self._content.readany():
+                while await self._connection.read():
                     pass
-        except _BROKEN:
+        except OSError:
             pass  # the answer is whole; only the connection is lost, and release() closes it
 
     def release(self) -> None:
         self._timer.cancel()
-        self._response.release()
+        self._keep(self._connection)
 
     def _look(self) -> None:
         """Time is up, unless nobody waits just now or something came meanwhile."""
@@ -74,4 +74,4 @@ class Reply:
             self._timer = self._loop.call_at(due, self._look)
         else:
             self._late = True
-            self._response.close()  # whoever waits for a byte is woken by an error
+            self._connection.close()  # whoever waits for a byte is woken by an error

@@ -78,10 +78,12 @@ class SqliteStore:
         then: Callable[[T], None] | None = None,
         *,
         lazy: bool = False,
+        repeatable: bool = True,
     ) -> T:
         """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._writer.submit(Work(run, future, then), lazy=lazy)
+        repeatable = repeatable and self.transcript is ROWS  # who writes files writes them once
+        self._writer.submit(Work(run, future, then, repeatable=repeatable), lazy=lazy)
         return await to_its_end(future)
 
     # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -169,9 +171,9 @@ class SqliteStore:
 
     async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
         sweep = Sweep(to_micros(prunable(before, self._clock.now())), self.transcript, dry_run=dry_run)
-        while await self._commit(sweep.messages):
+        while await self._commit(sweep.messages, repeatable=False):
             pass  # in pieces, so that whoever else wants to write comes in between
-        while await self._commit(sweep.sessions):
+        while await self._commit(sweep.sessions, repeatable=False):
             pass
         return sweep.total
 

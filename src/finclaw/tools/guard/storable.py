@@ -1,4 +1,4 @@
-"""The last look at a tool's text before the model and the store get it."""
+"""Text that can be stored and sent, and no longer than it may be: the guard's first and smallest form."""
 
 from finclaw.kernel.text import whole_characters
 

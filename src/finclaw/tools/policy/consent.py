@@ -1,11 +1,10 @@
-"""May this tool run? First form: what moves money needs a person, and where nobody can be asked the answer is no."""
+"""The first form of policy, until the nine stages are asked: what moves money needs a person."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from finclaw.kernel.port import Tool, ToolScope
-
-Verdict = Literal["allow", "deny", "require-approval"]
+from finclaw.tools.policy.verdict import Verdict
 
 Consent = Callable[[Tool, Mapping[str, Any], ToolScope], Awaitable[bool]]
 """Asks an authenticated person about exactly these arguments. True means they said yes."""

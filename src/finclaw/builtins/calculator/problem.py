@@ -1,0 +1,11 @@
+"""What is wrong with an expression, and at which of its characters."""
+
+from finclaw.errors import ToolError
+
+
+class CannotCalculate(ToolError):
+    """`at` counts from one, as a person does."""
+
+    def __init__(self, at: int, why: str, *, suggestion: str | None = None) -> None:
+        super().__init__(f"at character {at}: {why}", suggestion=suggestion)
+        self.at = at

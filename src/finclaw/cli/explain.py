@@ -1,0 +1,56 @@
+"""`finclaw explain tool NAME`: what every stage of the policy says of a call, and which one decides."""
+
+from argparse import Namespace
+from collections.abc import Iterator
+
+import msgspec
+
+from finclaw.cli.figures import fitted, short, table, terminal_columns
+from finclaw.cli.options import settings_from
+from finclaw.cli.tools import asked, judged
+from finclaw.errors import ConfigError
+from finclaw.tools.policy.known import close
+from finclaw.tools.policy.verdict import Judgement, PolicyContext, StageVerdict
+
+_LONGEST = 1_000
+
+
+def run(args: Namespace) -> int:
+    settings = settings_from(args)
+    policy, tools = judged(settings)
+    tool = tools.get(args.name)
+    if tool is None:
+        raise ConfigError(f"there is no tool {args.name!r}{close(args.name, tools)}")
+    ctx = asked(args, settings, tool)
+    judgement = policy.judge(ctx)
+    guessed = args.args is None and policy.book.of(tool.name).depend_on_arguments
+    print(_as_json(ctx, judgement) if args.json else "\n".join(_lines(ctx, judgement, guessed=guessed)))
+    return 0
+
+
+def _as_json(ctx: PolicyContext, judgement: Judgement) -> str:
+    # Plain names first: this is what programs read, and `tool` may grow.
+    call = {"tool": ctx.tool, "user": ctx.user, "roles": ctx.roles, "channel": ctx.channel, "agent": ctx.agent}
+    return msgspec.json.encode({**call, "args": ctx.args, **msgspec.to_builtins(judgement)}).decode()
+
+
+def _lines(ctx: PolicyContext, judgement: Judgement, *, guessed: bool) -> Iterator[str]:
+    roles = f" ({', '.join(ctx.roles)})" if ctx.roles else ""
+    yield short(f"{ctx.tool.name}, group {ctx.tool.group}, from {ctx.tool.source}", _LONGEST)
+    yield short(f"for {ctx.user}{roles} on {ctx.channel}, agent {ctx.agent}", _LONGEST)
+    rows = [(_mark(word, judgement), word.stage, word.verdict, _reason(word)) for word in judgement.stages]
+    for line in table(rows):
+        yield fitted(line, terminal_columns())
+    yield short(f"{judgement.verdict}, by {judgement.deciding_stage}: {judgement.reason}", _LONGEST)
+    if guessed:
+        yield "Some of its rules depend on its arguments and were judged without any; give them with --args JSON."
+
+
+def _mark(word: StageVerdict, judgement: Judgement) -> str:
+    return ">" if word.stage == judgement.deciding_stage else " "
+
+
+def _reason(word: StageVerdict) -> str:
+    lifted = f"; lifted by {word.lifted_by}" if word.lifted_by else ""
+    warning = f"; {word.warning}" if word.warning else ""
+    return short(word.reason + lifted + warning, _LONGEST)

@@ -1,0 +1,24 @@
+"""How long an answer may take to begin. A machine of one's own reads a long question slowly before it says a word."""
+
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+FIRST_BYTE_S: Final = 120.0
+FIRST_BYTE_AT_HOME_S: Final = 300.0
+
+_HOME_NAMES: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
+
+
+def first_byte_of(provider: str, base_url: str) -> float:
+    """In seconds."""
+    return FIRST_BYTE_AT_HOME_S if provider == "ollama" or is_at_home(base_url) else FIRST_BYTE_S
+
+
+def is_at_home(base_url: str) -> bool:
+    """Whether the address is of this machine or a private network; nobody is asked, not even for a name's address."""
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith(_HOME_NAMES)

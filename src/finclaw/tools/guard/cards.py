@@ -1,0 +1,98 @@
+"""Payment cards: a number in a card's range whose check digit is right. A market value that happens to fit is left."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from finclaw.tools.guard.context import says_card, says_market
+from finclaw.tools.guard.span import Span, end_of
+from finclaw.tools.guard.view import View
+
+_GAP: Final = r"(?:[ -]| - )?"
+_FOURS: Final = re.compile(
+    # Not out of the middle of a table of fours; behind it may stand a date or a security code.
+    rf"(?<![0-9A-Za-z])(?<![0-9]{{4}}[ -])[0-9]{{4}}(?:{_GAP}[0-9]{{4}}){{3}}(?:{_GAP}[0-9]{{1,3}})?"
+    r"(?![0-9A-Za-z])(?![ -][0-9]{4}(?![0-9]))"
+)
+_DOTTED: Final = re.compile(r"(?<![0-9.])[0-9]{4}(?:\.[0-9]{4}){3}(?![0-9.])")
+_FOUR_SIX_FIVE: Final = re.compile(rf"(?<![0-9A-Za-z])3[0-9]{{3}}{_GAP}[0-9]{{6}}{_GAP}[0-9]{{4,5}}(?![0-9A-Za-z])")
+_ONES: Final = re.compile(r"(?<![0-9])(?<![0-9][ -])(?:[0-9][ -]){12,18}[0-9](?![0-9])(?![ -][0-9])")
+_TOGETHER: Final = re.compile(r"(?<![0-9])[0-9]{13,19}(?![0-9])")
+
+_GROUPED: Final = (
+    (_FOURS, (b"0000-0000", b"0000---0000", b"00000000")),
+    (_DOTTED, (b"0000.0000",)),
+    (_FOUR_SIX_FIVE, (b"0000-000000", b"0000---000000")),
+    (_ONES, (b"0-0-0-0-0-0-0-0-0-0-0-0",)),
+)
+"""Each form of a number, and what the sketch of one has in it."""
+
+_UNLABELLED_LENGTHS: Final = (15, 16, 19)
+"""13 and 14 digits are won amounts and timestamps, 17 and 18 are ids, unless a word says card."""
+
+
+def card_numbers(view: View) -> Iterator[Span]:
+    for start, end in view.telling_islands:
+        island = view.sketch[start:end]
+        if b"0000000000000" in island:
+            for found in _TOGETHER.finditer(view.text, start, end):
+                yield from _together(view.text, found)
+        if b"-" in island or b"." in island:
+            for form, marks in _GROUPED:
+                if any(mark in island for mark in marks):
+                    for found in form.finditer(view.text, start, end + 2):
+                        yield from _grouped(found)
+
+
+def _together(text: str, found: re.Match[str]) -> Iterator[Span]:
+    digits, (start, end) = found[0], found.span()
+    standing = _is_card(digits) and _stands_alone(text, start, end)
+    if standing and (says_card(text, start) or not _is_figure(text, start, end)):
+        yield Span(start, end, "card", digits[-4:])
+
+
+def _grouped(found: re.Match[str]) -> Iterator[Span]:
+    digits = "".join(filter(str.isdigit, found[0]))
+    for length in dict.fromkeys((len(digits), 16)):
+        if length <= len(digits) < len(found[0]) and _is_card(digits[:length]):
+            end = end_of(found[0], 0, length)
+            yield Span(found.start(), found.start() + end, "card", digits[length - 4 : length])
+            return
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Not part of a hash or a longer name, unless that name is 'card'."""
+    before, after = text[max(0, start - 4) : start].lower(), text[end : end + 1]
+    apart = not (before[-1:].isascii() and before[-1:].isalpha()) or before.endswith(("card", "visa", "pan"))
+    return apart and not (after.isascii() and after.isalpha())
+
+
+def _is_figure(text: str, start: int, end: int) -> bool:
+    decimals = text[end : end + 1] == "." and text[end + 1 : end + 2].isdigit()
+    fraction = text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit()
+    return end - start not in _UNLABELLED_LENGTHS or decimals or fraction or says_market(text, start, end)
+
+
+def _is_card(digits: str) -> bool:
+    return _in_card_range(digits) and passes_luhn(digits)
+
+
+def _in_card_range(digits: str) -> bool:
+    """Visa, Mastercard, American Express, Diners, JCB, Discover, UnionPay, Maestro, and Korea's own with a 9."""
+    if digits[0] in "0178":
+        return False
+    two, four, length = int(digits[:2]), int(digits[:4]), len(digits)
+    if length in (14, 15):
+        return two in (34, 37) if length == 15 else two in (36, 38, 39) or 3000 <= four < 3060
+    master = (51 <= two <= 55 or 2221 <= four <= 2720) and length == 16
+    visa = digits[0] == "4" and length in (13, 16, 18, 19)
+    other = length >= 16 and (digits[0] == "6" or 3528 <= four <= 3589 or two in (50, 56, 57, 58))
+    return visa or master or other or (digits[0] == "9" and length == 16)
+
+
+_DOUBLED: Final = str.maketrans("0123456789", "0246813579")
+
+
+def passes_luhn(digits: str) -> bool:
+    plain, doubled = digits[-1::-2], digits[-2::-2].translate(_DOUBLED)
+    return sum(map(int, plain + doubled)) % 10 == 0

@@ -1,0 +1,45 @@
+"""The words beside a number, which tell a card from a market value."""
+
+import re
+from typing import Final
+
+_BEFORE: Final = 40
+_CARD: Final = re.compile(r"card|visa|master|amex|카드|신용|체크|\bpan\b", re.IGNORECASE)
+_RESIDENT: Final = re.compile(r"주민|외국인\s?등록|resident|\brrn\b", re.IGNORECASE)
+_SOCIAL: Final = re.compile(r"\bssn\b|social.?security|사회\s?보장", re.IGNORECASE)
+_MARKET: Final = re.compile(
+    r"cap|amount|volume|value|price|revenue|asset|profit|income|debt|equity|turnover|sales|total|balance|time|date|\bts\b"
+    r"|stamp|order|trade|\bid\b|_id|Id\"|hash|serial|invoice|tracking|nonce|block|supply|shares|outstanding|[₩$€£¥]\s?$"
+    r"|총액|금액|대금|거래량|매출|자산|이익|부채|자본|잔고|시각|주문|체결|번호표|운송장|송장|합계|수량|발행|주식",
+    re.IGNORECASE,
+)
+UNIT: Final = (
+    r"(?:[ \xa0]?(?:won|krw|usd|dollar|달러|yen|jpy|eur|shares|%|ms\b|ns\b)"
+    # Attached, whatever follows it but the beginning of another word: 주민, 주소, 조회, 만기.
+    r"|(?:원|엔|주(?![민소문])|억|조(?!회)|만(?!기))| (?:원|엔|주|억|조|만)(?![가-힣]))"
+)
+"""What makes a number an amount."""
+_UNIT: Final = re.compile(UNIT, re.IGNORECASE)
+_FIELD: Final = re.compile(r"[\n{};|]|,\s*\"")
+
+
+def _words_before(text: str, start: int) -> str:
+    """Back to the last label at most: what stands in another field or line says nothing about this one."""
+    near = text[max(0, start - _BEFORE) : start]
+    return _FIELD.split(near)[-1]
+
+
+def says_card(text: str, start: int) -> bool:
+    return _CARD.search(_words_before(text, start)) is not None
+
+
+def says_resident(text: str, start: int) -> bool:
+    return _RESIDENT.search(_words_before(text, start)) is not None
+
+
+def says_social(text: str, start: int) -> bool:
+    return _SOCIAL.search(_words_before(text, start)) is not None
+
+
+def says_market(text: str, start: int, end: int) -> bool:
+    return _UNIT.match(text, end) is not None or _MARKET.search(_words_before(text, start)) is not None

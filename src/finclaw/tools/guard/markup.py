@@ -1,0 +1,130 @@
+"""HTML taken out of a result: the words stay, and so do `a < b`, `List<int>` and the tags of other people's XML.
+
+Only names that HTML knows, and tags that could run or load something, are taken for tags. A full HTML parser would
+read `x<y>z` as a tag, glue the cells of a table into one number and turn `&` into `&amp;`.
+"""
+
+import re
+from html import unescape
+from typing import Final
+
+from finclaw.tools.guard.clean import clean
+
+LEFT_OUT: Final = "[… "
+"""How the guard's own note of a cut begins; no tag reaches across it."""
+
+_BLOCK: Final = """
+    address article aside blockquote body br caption center dd details dialog dir div dl dt fieldset figcaption figure
+    footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li main menu nav ol optgroup option p pre section
+    select summary table tbody tfoot thead title tr ul
+"""
+_CELL: Final = "td th"
+_INLINE: Final = """
+    a abbr acronym applet area audio b base basefont bdi bdo bgsound big blink button canvas cite code col colgroup
+    data datalist del dfn em embed font foreignobject frame frameset i iframe image img input ins isindex kbd keygen
+    label link listing map mark marquee math meta meter noembed noframes noscript object output param picture
+    plaintext portal progress q rb rp rt rtc ruby s samp script slot small source span strike strong style sub sup
+    svg template textarea time track tt u use var video wbr xmp
+"""
+_IN_ITS_PLACE: Final = {
+    **dict.fromkeys(_INLINE.split(), ""),
+    **dict.fromkeys(_BLOCK.split(), "\n"),
+    **dict.fromkeys(_CELL.split(), "\t"),
+}
+"""What is left of a tag. Nothing of one within a word or number; between two cells there is no number."""
+_UNSEEN: Final = frozenset(("script", "style", "template", "noscript", "iframe", "noembed", "noframes"))
+"""Elements whose inside nobody sees on a page."""
+
+_PARSED: Final = re.compile(
+    r"<(?:(?P<slash>/?)(?P<name>[A-Za-z][A-Za-z0-9:._-]*+)"
+    # A quoted value may hold '<' if it is short: an unlimited one would be read again from every '<' in it.
+    r"""(?P<rest>(?:[^<>=]++|=\s*+(?:"(?:[^"<]*+|[^"]{0,300}+)"|'(?:[^'<]*+|[^']{0,300}+)')?+)*+)(?P<end>>|(?=<)|\Z)"""
+    r"|(?P<comment>!--)|(?P<declared>(?:!\[CDATA\[|!doctype|\?xml)[^<>]*+>))",
+    re.IGNORECASE,
+)
+_LOADS_OR_RUNS: Final = re.compile(
+    r"""[\s/"'](?:on[a-z]+|href|src|srcdoc|style|action|formaction|xlink:href)\s*=""", re.I
+)
+_ENTITY: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+
+
+def without_markup(text: str) -> str:
+    """The words of a page. Doing it again changes nothing."""
+    for _ in range(4):
+        if "<" not in text and "&" not in text:
+            return text
+        stripped = _ENTITY.sub(_character, _without_tags(text))
+        if stripped == text:
+            return text
+        text = stripped
+    # Tags within tags within tags are built to outlast the stripping: without '<' and '&' nothing is left to strip.
+    return text.replace("<", "").replace("&", "")
+
+
+def _without_tags(text: str) -> str:
+    kept, written, position, ends = list[str](), 0, 0, _Ends(text)
+    in_json = text.lstrip()[:1] in ("{", "[")  # whose strings have no raw line ends
+    while (tag := _PARSED.search(text, position)) is not None:
+        position = tag.start() + 1
+        if _is_tag(tag) and (end := ends.after(tag)) >= 0:
+            mark = _IN_ITS_PLACE.get((tag["name"] or "").lower(), "")
+            kept.append(text[written : tag.start()])
+            kept.append(" " if mark and in_json else mark)
+            written = position = end
+    return "".join([*kept, text[written:]])
+
+
+def _is_tag(tag: re.Match[str]) -> bool:
+    name, rest = tag["name"], tag["rest"]
+    if name is None:
+        return LEFT_OUT not in tag[0]
+    if rest and LEFT_OUT in rest:
+        return False
+    if name.lower() in _IN_ITS_PLACE and tag["end"]:
+        return len(name) > 1 or not _is_bare_words(rest)  # in 'a<b and c>d' there is no tag
+    return bool(rest) and _LOADS_OR_RUNS.search(rest) is not None  # even if it never ends: a page may end it
+
+
+def _is_bare_words(rest: str) -> bool:
+    return rest[:1].isspace() and not rest.isspace() and not any(mark in rest for mark in "=\"'/")
+
+
+class _Ends:
+    """Where what a tag opens is over. What was looked for in vain is not looked for twice."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._missing = set[str]()
+
+    def after(self, tag: re.Match[str]) -> int:
+        """The first character behind the tag, the comment, or the element nobody sees; -1 for an open comment."""
+        if tag["comment"]:
+            return self._behind("-->", tag.end())
+        name = (tag["name"] or "").lower()
+        if name not in _UNSEEN or tag["slash"] or tag["rest"].endswith("/"):
+            return tag.end()
+        return max(tag.end(), self._closing(name, tag.end()))
+
+    def _behind(self, mark: str, start: int) -> int:
+        found = -1 if mark in self._missing else self._text.find(mark, start)
+        if found < 0:
+            self._missing.add(mark)
+            return -1
+        return found + len(mark)
+
+    def _closing(self, name: str, start: int) -> int:
+        if name in self._missing:
+            return -1
+        found = re.compile(rf"</{name}(?![A-Za-z0-9])[^<>]*+>?", re.IGNORECASE).search(self._text, start)
+        if found is None:
+            self._missing.add(name)
+            return -1
+        return found.end()
+
+
+def _character(entity: re.Match[str]) -> str:
+    """The character an entity means, unless that is markup again or would break JSON."""
+    meant = unescape(entity[0])
+    if meant == entity[0] or any(mark in '<>&"\\;' or (mark.isspace() and mark != "\xa0") for mark in meant):
+        return entity[0]
+    return clean(meant)

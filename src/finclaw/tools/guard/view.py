@@ -1,0 +1,77 @@
+"""A text as the searches see it: plain digits, spaces and hyphens, and a sketch of it in which a number stands out.
+
+All forms have the same length, so that a place in one is the place in every other.
+"""
+
+import re
+import string
+import unicodedata
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final
+
+_FOLDED: Final = {
+    **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},  # fullwidth
+    **dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " "),
+    **dict.fromkeys([*range(0x2010, 0x2016), 0x2043, 0x2212, 0x2E3A, 0x2E3B, 0x30FC, 0xFE58, 0xFE63, 0xFF70], "-"),
+}
+_DIGITS: Final = {
+    code: str(value)
+    for first, last in [(0xB2, 0x3000), (0xA620, 0xABFF), (0x104A0, 0x11FFF), (0x16A60, 0x16BFF), (0x1D7CE, 0x1FBFF)]
+    for code in range(first, last)
+    if (value := unicodedata.digit(chr(code), -1)) >= 0
+}
+_TABLE: Final = {**_FOLDED, **_DIGITS}
+_IN_PLANE: Final = "".join(chr(code) for code in _TABLE if code < 0x10000)
+_FOLDABLE: Final = re.compile(rf"[{_IN_PLANE}\U000104a0-\U0001fbff]++")
+
+_SKETCH: Final = bytes(
+    ord("0") if chr(code) in string.digits
+    else ord("A") if chr(code) in string.ascii_letters
+    else ord("-") if chr(code) in " -"
+    else ord(".") if chr(code) == "."
+    else ord("x")
+    for code in range(256)
+)  # fmt: skip
+_ISLAND: Final = re.compile(rb"0(?:-{0,3}+0){8,}+|0000\.0000\.0000\.0000")
+
+
+def folded(text: str) -> str:
+    """The same text, character for character, with every script's digits, spaces and hyphens as the plain ones."""
+    if text.isascii():
+        return text
+    return _FOLDABLE.sub(lambda run: run[0].translate(_TABLE), text)
+
+
+class View:
+    def __init__(self, text: str) -> None:
+        self.text: Final = folded(text)
+        self._lower: Final = self.text.encode("ascii", "replace").lower()
+
+    @cached_property
+    def sketch(self) -> bytes:
+        """'0' for a digit, 'A' for a letter, '-' for a space or hyphen, '.' for itself, 'x' for the rest."""
+        return self._lower.translate(_SKETCH)
+
+    @cached_property
+    def islands(self) -> list[tuple[int, int]]:
+        """Where nine digits or more stand together, with nothing but spaces and hyphens between them."""
+        return [found.span() for found in _ISLAND.finditer(self.sketch)]
+
+    @cached_property
+    def telling_islands(self) -> list[tuple[int, int]]:
+        """Those whose form may say what they are: thirteen digits or more, or hyphens. A volume does not."""
+        return [(start, end) for start, end in self.islands if end - start > 12 or b"-" in self.sketch[start:end]]
+
+    def places(self, word: str) -> Iterator[int]:
+        """Where a lower-case word begins, however it is written there."""
+        found = self._find(word, 0)
+        while found >= 0:
+            yield found
+            found = self._find(word, found + len(word))
+
+    def has(self, word: str) -> bool:
+        return self._find(word, 0) >= 0
+
+    def _find(self, word: str, start: int) -> int:
+        return self._lower.find(word.encode(), start) if word.isascii() else self.text.find(word, start)

@@ -1,0 +1,46 @@
+"""Do the rules speak of things that exist? A misspelled deny protects nothing, so it stops the start."""
+
+from collections.abc import Collection, Iterable, Iterator
+from difflib import get_close_matches
+
+from finclaw.errors import ConfigError
+from finclaw.kernel.port import Tool
+from finclaw.tools.groups import GROUPS
+from finclaw.tools.policy.pattern import compiled
+from finclaw.tools.policy.rule import Rule
+
+
+def must_know(rules: Iterable[Rule], tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Raises ConfigError for every name that nobody has. Gives what is only worth a warning: patterns that fit nothing,
+    which a connection may bring something for later.
+    """
+    there = tuple(tools)
+    names = [tool.spec.name for tool in there]
+    groups = {*(group.id for group in GROUPS), *(tool.group for tool in there)}
+    numbered = [(f"tools.rules[{place}]", rule) for place, rule in enumerate(rules, start=1)]
+    problems = [problem for where, rule in numbered for problem in _problems(where, rule, names, groups)]
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return tuple(
+        f"{where}: no tool fits {rule.pattern!r} yet"
+        for where, rule in numbered
+        if not any(map(compiled(rule.pattern).matches, names))
+    )
+
+
+def _problems(where: str, rule: Rule, names: Collection[str], groups: Collection[str]) -> Iterator[str]:
+    if compiled(rule.pattern).wild is None and rule.pattern not in names:
+        yield f"{where} ({rule}): there is no tool {rule.pattern!r}{close(rule.pattern, names)}"
+    if rule.scope == "group":
+        for each in rule.who:
+            if each not in groups:
+                yield f"{where} ({rule}): there is no group {each!r}{close(each, groups)}"
+
+
+def close(name: str, known: Iterable[str]) -> str:
+    """What to append to a complaint: the names that were perhaps meant, or all of them where they are few."""
+    names = sorted(known)
+    alike = get_close_matches(name, names, n=3, cutoff=0.6)
+    if alike:
+        return f"; did you mean {' or '.join(alike)}?"
+    return f"; there are {', '.join(names)}" if 0 < len(names) <= 20 else "; `finclaw tools list` shows them all"

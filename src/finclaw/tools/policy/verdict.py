@@ -1,0 +1,63 @@
+"""What policy is asked about a tool call, and what it answers."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+Verdict = Literal["allow", "deny", "require-approval"]
+
+Word = Verdict | Literal["continue"]
+"""What one stage says; `continue` when it has nothing to say."""
+
+
+class ToolFacts(Struct, frozen=True, kw_only=True):
+    """What policy must know of a tool. `external`: it reaches for somebody else's machine."""
+
+    name: str
+    group: str = "custom"
+    transactional: bool = False
+    requires_approval: bool = False
+    sensitive: bool = False
+    external: bool = False
+    source: str = ""
+
+
+class PolicyContext(Struct, frozen=True, kw_only=True):
+    """One call: which tool, for whom, from where, with which arguments.
+
+    `user` is `channel:id`, as in the books; a helper's call is the call of the person who sent it, from their channel.
+    `untrusted`: a stranger's text, such as a web page, has been read in this turn.
+    """
+
+    tool: ToolFacts
+    user: str = ""
+    roles: tuple[str, ...] = ()
+    channel: str = ""
+    agent: str = ""
+    session: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    untrusted: bool = False
+
+
+class StageVerdict(Struct, frozen=True):
+    """`is_default`: nobody wrote a rule for it, so an explicit allow lifts it; `lifted_by` is the stage that did.
+
+    A `warning` is worth a line in the log, whatever the verdict.
+    """
+
+    stage: str
+    verdict: Word
+    reason: str = ""
+    is_default: bool = False
+    lifted_by: str = ""
+    warning: str = ""
+
+
+class Judgement(Struct, frozen=True):
+    """The answer, who gave it and why, and what every stage said that was asked."""
+
+    verdict: Verdict
+    reason: str
+    deciding_stage: str
+    stages: tuple[StageVerdict, ...]

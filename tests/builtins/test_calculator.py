@@ -1,0 +1,368 @@
+"""The calculator against others that are slower and surer, and against people who mean it no good."""
+
+import statistics
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from time import perf_counter
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from tests.builtins.test_calculator_programs import exact, last
+
+from finclaw.builtins.calculator import Calculator
+from finclaw.builtins.calculator.extension import NAME, calculated, calculator_tool
+from finclaw.builtins.calculator.number import Number
+from finclaw.builtins.calculator.parser import DEEPEST, parse
+from finclaw.builtins.calculator.problem import CannotCalculate
+from finclaw.builtins.calculator.reading import reading
+from finclaw.builtins.calculator.word import LONGEST, read_words
+from finclaw.errors import ToolError
+from finclaw.kernel.envelope import Sender
+from finclaw.kernel.event_stream import EventStream
+from finclaw.kernel.port import ToolScope
+from finclaw.pipeline.registered import NOWHERE
+from finclaw.pipeline.registrar import Registrar
+from finclaw.testing import FakeClock
+
+SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
+NOW = datetime(2026, 11, 16, tzinfo=UTC)
+
+# ── against fractions ───────────────────────────────────────────────────────────────────────────────────────
+
+Tree = tuple[str, Fraction | None]
+"""A text, and what it must be; None where it has no value."""
+
+
+def _number(value: Decimal) -> Tree:
+    return f"{value:,f}" if value >= 0 else f"({value:,f})", Fraction(value)
+
+
+def _joined(parts: tuple[Tree, str, Tree]) -> Tree:
+    (left, a), operator, (right, b) = parts
+    text = f"({left}) {operator} ({right})"
+    if a is None or b is None:
+        return text, None
+    match operator:
+        case "+":
+            return text, a + b
+        case "-":
+            return text, a - b
+        case "*":
+            return text, a * b
+        case _:
+            return text, a / b if b else None
+
+
+def _raised(parts: tuple[Tree, int]) -> Tree:
+    (base, value), exponent = parts
+    possible = value is not None and (value != 0 or exponent > 0)
+    return f"({base})^{exponent}", value**exponent if value is not None and possible else None
+
+
+NUMBERS = st.decimals(-10_000, 10_000, places=3, allow_nan=False, allow_infinity=False).map(_number)
+TREES: st.SearchStrategy[Tree] = st.recursive(
+    NUMBERS,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from("+-*/"), inner).map(_joined),
+        inner.map(lambda tree: (f"-({tree[0]})", None if tree[1] is None else -tree[1])),
+        inner.map(lambda tree: (f"({tree[0]})%", None if tree[1] is None else tree[1] / 100)),
+        st.tuples(inner, st.integers(-3, 3)).map(_raised),
+    ),
+    max_leaves=12,
+)
+
+
+@given(TREES)
+def test_any_tree_of_operations_is_what_fractions_say(tree: Tree) -> None:
+    text, value = tree
+    if value is None:
+        with pytest.raises(CannotCalculate):
+            last(text)
+        return
+    assume(max(value.numerator.bit_length(), value.denominator.bit_length()) < 3_000)
+    found = last(text)
+    assert isinstance(found, Number)
+    if found.exact is not None:
+        assert found.exact == value
+    else:  # something on the way was too long for a fraction
+        assert abs(Fraction(found.near) - value) <= abs(value) / 10**40
+
+
+@given(TREES)
+def test_the_reading_of_any_tree_is_worth_the_same(tree: Tree) -> None:
+    text, value = tree
+    assume(value is not None)
+    again = reading(parse(read_words(text)))
+    assert exact_or_near(again) == exact_or_near(text)
+
+
+def exact_or_near(text: str) -> Fraction | Decimal:
+    found = last(text)
+    assert isinstance(found, Number)
+    return found.value
+
+
+@given(st.lists(st.tuples(st.sampled_from("+-*/"), st.integers(1, 99)), max_size=30), st.integers(0, 99))
+def test_operators_bind_as_they_do_in_python(links: list[tuple[str, int]], first: int) -> None:
+    text = f"{first}" + "".join(f" {operator} {number}" for operator, number in links)
+    in_python = f"Fraction({first})" + "".join(f" {operator} Fraction({number})" for operator, number in links)
+    assert exact(text) == eval(in_python, {"Fraction": Fraction})
+
+
+# ── against decimal and statistics ──────────────────────────────────────────────────────────────────────────
+
+MONEY = st.decimals(Decimal("0.01"), 10**9, places=2, allow_nan=False, allow_infinity=False)
+RATES = st.decimals(-99, 300, places=2, allow_nan=False, allow_infinity=False)
+
+
+@given(MONEY, RATES)
+def test_percents_of_money_are_what_decimal_says(amount: Decimal, rate: Decimal) -> None:
+    with localcontext() as context:
+        context.prec = 60
+        grown = amount * (1 + rate / 100)
+        assert exact(f"{amount:,f} + {rate}%") == Fraction(grown)
+        assert exact(f"{amount:,f} - {rate}%") == Fraction(amount * (1 - rate / 100))
+        assert exact(f"{rate}% of {amount:,f}") == Fraction(amount * rate / 100)
+        assert exact(f"growth({amount:f}, {grown:f})") == Fraction(rate / 100)
+
+
+@given(MONEY, st.integers(-3, 4))
+@example(Decimal("0.5"), 0)
+@example(Decimal("2.345"), 2)
+def test_rounding_is_that_of_commerce(amount: Decimal, places: int) -> None:
+    with localcontext() as context:
+        context.prec = 60
+        expected = amount.quantize(Decimal(1).scaleb(-places), "ROUND_HALF_UP")
+    assert exact(f"round({amount:f}, {places})") == Fraction(expected)
+    assert exact(f"round(-{amount:f}, {places})") == -Fraction(expected)
+
+
+@given(st.lists(st.integers(-(10**6), 10**6).map(lambda cents: Fraction(cents, 100)), min_size=2, max_size=30))
+def test_rows_are_what_statistics_says(row: list[Fraction]) -> None:
+    text = ", ".join(f"{float(each):.2f}" for each in row)
+    assert exact(f"average({text})") == statistics.mean(row)
+    assert exact(f"median([{text}])") == statistics.median(row)
+    assert exact(f"sum({text})") == sum(row)
+    assert exact(f"max({text}) - min({text})") == max(row) - min(row)
+    assert exact(f"round(stdev({text})^2, 12)") == exact(f"round({_written(statistics.variance(row))}, 12)")
+    assert exact(f"round(stdevp({text})^2, 12)") == exact(f"round({_written(statistics.pvariance(row))}, 12)")
+
+
+def _written(value: Fraction) -> str:
+    return f"{value.numerator} / {value.denominator}"
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=12), st.integers(1, 100_000))
+def test_the_rate_of_return_makes_the_flows_worth_nothing(later: list[int], now: int) -> None:
+    flows = ", ".join(map(str, later))
+    assert last(f"r = irr(-{now}, {flows}); round(npv(r, {flows}) - {now}, 15) == 0") is True
+
+
+@given(st.integers(1, 480), st.integers(1, 2_000), st.integers(1, 10**6))
+def test_the_values_of_annuities_fit_together(periods: int, rate_bp: int, amount: int) -> None:
+    rate = f"{rate_bp}bp"
+    assert last(f"x = pmt({rate}, {periods}, {amount}); round(pv({rate}, {periods}, x), 9) == {amount}") is True
+    assert last(f"x = fv({rate}, {periods}, -{amount}); round(pmt({rate}, {periods}, 0, x), 9) == -{amount}") is True
+
+
+# ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("expression", "at", "why"),
+    [
+        ("", 1, "nothing to calculate"),
+        (";;\n", 4, "nothing to calculate"),
+        ("1 +", 4, "number is missing at the end"),
+        ("1 + * 2", 5, "number is missing before '*'"),
+        ("1 2", 3, "operator is missing"),
+        ("2x", 2, "'x' is no unit"),
+        ("(1 + 2", 7, "bracket of character 1 is not closed"),
+        ("1 + 2)", 6, "closes nothing"),
+        ("sum(1; 2)", 6, "not closed"),
+        ("1 / 0", 3, "division by zero"),
+        ("1 / (0.1 + 0.2 - 0.3)", 3, "division by zero"),
+        ("1 / (sqrt(2)^2 - 2)", 3, "division by zero"),
+        ("divide(1, 0)", 1, "division by zero"),
+        ("9^9^9^9", 4, "too large"),
+        ("10^10001", 3, "too large"),
+        ("0.5^100000", 4, "too large or too small"),
+        ("10^9000 * 10^9000", 9, "too large"),
+        ("exp(10^6)", 1, "too large"),
+        ("0^0", 2, "no value"),
+        ("0^-1", 2, "no value"),
+        ("(-8)^(1/3)", 5, "negative"),
+        ("sqrt(-1)", 1, "negative"),
+        ("ln(0)", 1, "positive"),
+        ("7 % 3", 3, "percent"),
+        ("$5 + €3", 6, "fx__convert"),
+        ("₩5 < $3", 6, "fx__convert"),
+        ("5원 + 3달러", 6, "fx__convert"),
+        ("$ + 3", 1, "before an amount"),
+        ("1,23", 2, "three digits"),
+        ("1,2345", 2, "three digits"),
+        ("12,34,567", 3, "three digits"),
+        ("0,123", 2, "three digits"),
+        ("1.234,56", 6, "separates nothing"),
+        ("1.2.3", 4, "one decimal point"),
+        ("5.", 2, "one decimal point"),
+        ("max(100,200)", 5, "one number or several"),
+        ("[1,234, 5]", 2, "one number or several"),
+        ("growth(1,000, 2)", 8, "one number or several"),
+        ("add(1, 2), 300", 10, "separates nothing"),
+        ("1, 234", 2, "separates nothing"),
+        ("3억 5000", 4, "unit of this part"),
+        ("3만 5억", 4, "operator is missing"),
+        ("3억 20,000만", 4, "operator is missing"),
+        ("1.5억 3만", 6, "operator is missing"),
+        ("1e99999", 2, "power of ten"),
+        ("9" * 401, 1, "more than 400 digits"),
+        ("#0 + 1", 1, "no step #0"),
+        ("1; #1", 4, "no step #1"),
+        ("a + 1", 1, "'a' has no value"),
+        ("a = a", 5, "'a' has no value"),
+        ("sum = 3", 1, "has a meaning already"),
+        ("3 = 3", 3, "write =="),
+        ("1 < 2 < 3", 7, "operator is missing before '<'"),
+        ("(1 < 2) + 1", 4, "not closed"),
+        ("greater(1, 2) + 1", 1, "yes or no"),
+        ("[1, 2] + 1", 1, "a row of numbers"),
+        ("sum()", 1, "was given 0"),
+        ("growth(1)", 1, "takes 2 numbers, and was given 1"),
+        ("growth(-5, 5)", 1, "above zero"),
+        ("averge(1, 2)", 1, "there is average"),
+        ("irr(1, 2)", 1, "no rate"),
+        ("irr(-1, 3, -2)", 1, "more than one rate"),
+        ("round(1, 0.5)", 1, "whole number"),
+        ("pv(-1, 2, 3)", 1, "above -1"),
+        ("__import__('os').system('ls')", 1, "'_' means nothing"),
+        ("os.system", 3, "'.' means nothing"),
+        ("import os", 8, "operator is missing"),
+        ("(lambda: 1)()", 8, "means nothing"),
+        ("'a' * 3", 1, "means nothing"),
+        ("{1: 2}", 1, "means nothing"),
+        ("１２ + 1", 1, "digits are 0 to 9"),
+        ("٣ + 1", 1, "digits are 0 to 9"),
+        ("1 + ²", 5, "digits are 0 to 9"),
+        ("1\x00", 2, "means nothing"),
+        ("1 + \ud800", 5, "means nothing"),
+        ("eval(1)", 1, "no function 'eval'"),
+        ("const_1__class__", 1, "has no value"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(expression: str, at: int, why: str) -> None:
+    with pytest.raises(CannotCalculate) as refused:
+        last(expression)
+    assert refused.value.at == at, refused.value
+    assert why in str(refused.value)
+    assert str(refused.value).startswith(f"at character {at}: ")
+
+
+def test_a_name_like_a_currency_is_still_a_name() -> None:
+    assert exact("eur = 5; eur -3") == 2
+    assert exact("won = 5; won (2)".replace(" (2)", "*(2)")) == 10
+
+
+def test_a_mistyped_function_is_suggested() -> None:
+    with pytest.raises(CannotCalculate) as refused:
+        last("mediam(1, 2)")
+    assert refused.value.suggestion is not None
+    assert "median" in refused.value.suggestion
+
+
+HOSTILE = {
+    "100 KB of plus": "1+" * 50_000,
+    "100 KB of brackets": "(" * 100_000,
+    "brackets": "(" * 7_000 + "1" + ")" * 900,
+    "signs": "-" * 7_900 + "1",
+    "powers": "2" + "^2" * 3_900,
+    "functions": "abs(" * 1_900,
+    "rows": "[" * 7_900,
+    "commas": "1" + ",111" * 1_900,
+    "letters": "a" * 8_000,
+    "steps": "#0;" * 2_000,
+    "statements": "1;" * 4_000,
+    "rows of rows": "a=[1, 1, 1, 1, 1, 1, 1, 1, 1, 1];" + "a=[a, a, a, a, a, a, a, a, a, a];" * 20,
+    "many rates": "+".join(["irr(-1, 2)"] * 700),
+    "rows again and again": "x=[" + "1/7, 1/11, 1/13, " * 300 + "1];" + "median(x);" * 190,
+    "a tower": "^".join(["99"] * 40),
+    "roots": "+".join(["7^(1/997)"] * 780),
+    "long fractions": "a=3^2500; b=7^1400;" + "+".join(["a/b"] * 1_900),
+    "spaces": " " * 100_000,
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_nothing_takes_long(what: str) -> None:
+    began = perf_counter()
+    with suppress(CannotCalculate):
+        calculated(HOSTILE[what], NOW)
+    assert perf_counter() - began < 3.0
+
+
+@pytest.mark.parametrize(
+    "what", ["100 KB of plus", "100 KB of brackets", "brackets", "signs", "powers", "rows of rows"]
+)
+def test_what_is_too_much_is_refused(what: str) -> None:
+    with pytest.raises(CannotCalculate, match=f"{LONGEST}|{DEEPEST} deep|at most"):
+        calculated(HOSTILE[what], NOW)
+
+
+def test_as_deep_as_allowed_works() -> None:
+    assert exact("(" * DEEPEST + "1" + ")" * DEEPEST) == 1
+    assert exact("abs(" * DEEPEST + "7 - 8" + ")" * DEEPEST) == 1
+    assert exact("1" + "+1" * 3_900) == 3_901
+
+
+ALPHABET = st.sampled_from(
+    [
+        *"0123456789.,+-*/^()[]%;=<>#$€ \n",
+        "sum(",
+        "irr(",
+        "a",
+        "b",
+        "억",
+        "만 ",
+        "bn",
+        "of",
+        "e9",
+        "10% ",
+        "== ",
+        "none",
+    ]
+)
+
+
+@settings(max_examples=400)
+@given(st.lists(ALPHABET, max_size=40).map("".join) | st.text(max_size=60))
+def test_any_text_is_calculated_or_refused_with_a_place(text: str) -> None:
+    try:
+        output = calculated(text, NOW)
+    except CannotCalculate as error:
+        refused = error
+    else:
+        assert "\nresult: " in output.content
+        assert all(fact.value.is_finite() for fact in output.facts)
+        return
+    assert 1 <= refused.at <= len(text) + 1
+
+
+# ── as a tool ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_as_an_extension_it_is_one_harmless_tool() -> None:
+    registrar = Registrar(EventStream(), replace(NOWHERE, clock=FakeClock(NOW)))
+    registrar.load([Calculator()])
+    (tool,) = registrar.tools.list()
+    assert (tool.spec.name, tool.transactional, tool.parallel_safe, tool.group) == (NAME, False, True, "finance")
+    assert "result: 138" in (await tool.run({"expression": "120 + 15%"}, SCOPE)).content
+
+
+async def test_its_errors_are_for_the_model_to_read() -> None:
+    tool = calculator_tool(FakeClock(NOW))
+    with pytest.raises(ToolError, match="at character 3: division by zero"):
+        await tool.run({"expression": "1 / 0"}, SCOPE)

@@ -1,0 +1,33 @@
+"""What is too long is known by status, code, type or parameter; words are for people, and for nobody else."""
+
+import json
+
+import pytest
+from tests.providers.overflows import OVERFLOWS, Overflow
+
+from finclaw.errors import BadRequest, ContextTooLong
+from finclaw.providers.anthropic.failure import KINDS as ANTHROPIC
+from finclaw.providers.openai.failure import IN_STREAM
+from finclaw.providers.openai.failure import KINDS as OPENAI
+from finclaw.providers.wire.failure import complaint_of, failed, refused
+
+KINDS = {"anthropic": ANTHROPIC, "openai": OPENAI}
+
+
+@pytest.mark.spec("DX-47", "RT-03")
+@pytest.mark.parametrize("overflow", OVERFLOWS, ids=lambda overflow: overflow.server)
+def test_how_each_server_says_so(overflow: Overflow) -> None:
+    body = overflow.body if isinstance(overflow.body, str) else json.dumps(overflow.body)
+    error = refused("api", overflow.status, None, body.encode(), KINDS[overflow.wire])
+    assert type(error) is (ContextTooLong if overflow.told else BadRequest)
+
+
+@pytest.mark.parametrize("param", [None, "messages", "max_tokens", 3, ["input_tokens"], {"input_tokens": 1}])
+def test_another_parameter_says_nothing(param: object) -> None:
+    body = json.dumps({"error": {"type": "BadRequestError", "code": 400, "param": param, "message": "input_tokens"}})
+    assert type(refused("api", 400, None, body.encode(), OPENAI)) is BadRequest
+
+
+def test_it_may_come_in_the_stream() -> None:
+    complaint = complaint_of({"type": "BadRequestError", "code": 400, "param": "input_tokens", "message": "x"})
+    assert type(failed("api", complaint, IN_STREAM)) is ContextTooLong

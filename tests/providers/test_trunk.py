@@ -1,0 +1,106 @@
+"""A long conversation's request is the same bytes whether its beginning was kept in one piece or written anew."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from finclaw.kernel.chunk import Features, Model, ModelRequest
+from finclaw.kernel.envelope import new_id
+from finclaw.kernel.message import Image, Message, Role, Source, Text
+from finclaw.providers.anthropic.request import RequestWriter as AnthropicWriter
+from finclaw.providers.openai.request import RequestWriter as OpenAIWriter
+from finclaw.providers.wire.trunk import SHORT, Trunk, Trunks
+
+AT = datetime(2026, 1, 5, tzinfo=UTC)
+KEPT = 8_000_000
+ROLES: tuple[Role, ...] = ("user", "assistant")
+WRITERS: dict[str, Callable[[], AnthropicWriter | OpenAIWriter]] = {
+    "anthropic": lambda: AnthropicWriter(KEPT),
+    "openai": lambda: OpenAIWriter(KEPT, "max_tokens"),
+}
+Change = Callable[[list[Message]], None]
+
+
+def message(role: Role = "user", text: str = "a", passing: str = "") -> Message:
+    return Message(new_id(), role, (Text(text),), Source("user"), AT, passing=passing)
+
+
+def dialogue(length: int) -> list[Message]:
+    return [message("assistant" if place % 2 else "user", f"word {place}") for place in range(length)]
+
+
+def request(messages: list[Message], *, seeing: bool = False) -> ModelRequest:
+    model = Model("p", "m", features=Features(images=seeing))
+    return ModelRequest(model=model, system="s", messages=tuple(messages))
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> Change:
+    place = draw(st.integers(0, 200))
+    what = draw(st.sampled_from(["append", "replace", "remove", "passing", "cut", "picture", "lengthen", "empty"]))
+    role: Role = draw(st.sampled_from(ROLES))
+
+    def change(messages: list[Message]) -> None:
+        at = place % len(messages)
+        match what:
+            case "append":
+                messages.append(message(role))
+            case "replace":
+                messages[at] = message(messages[at].role, "other")
+            case "remove":
+                del messages[at]
+            case "passing":
+                messages.append(message("system", "note", passing="k"))
+            case "cut":
+                del messages[: len(messages) // 3]
+            case "picture":
+                messages.append(Message(new_id(), "user", (Image("image/png", b"x"),), Source("user"), AT))
+            case "empty":
+                messages.append(message(role, ""))
+            case _:
+                messages.extend(dialogue(SHORT + 2))
+        messages.append(message())  # and it is the person who asks
+
+    return change
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@given(steps=st.lists(changes(), min_size=2, max_size=8), seeing=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_whatever_changes_the_bytes_are_those_of_a_new_writer(writer: str, steps: list[Change], seeing: bool) -> None:
+    kept, messages = WRITERS[writer](), [*dialogue(2 * SHORT), message()]
+    for step in steps:
+        for _ in ("for the first time", "and once more"):
+            asked = request(messages, seeing=seeing)
+            assert kept.write(asked) == WRITERS[writer]().write(asked)
+        step(messages)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_who_sees_images_gets_them_though_the_last_reader_did_not(writer: str) -> None:
+    picture = Message(new_id(), "user", (Image("image/png", b"x"),), Source("user"), AT)
+    kept, messages = WRITERS[writer](), [picture, *dialogue(2 * SHORT), message()]
+    for seeing in (False, True, False):
+        asked = request(messages, seeing=seeing)
+        assert kept.write(asked) == WRITERS[writer]().write(asked)
+
+
+def test_trunks_take_no_more_room_than_they_may() -> None:
+    trunks, long = Trunks(limit=100), [tuple(dialogue(SHORT + 1)) for _ in range(3)]
+    for messages in long:
+        trunks.keep(Trunk(messages, b"x" * 40))
+    assert [bool(trunks.of(messages).joined) for messages in long] == [False, True, True]
+    trunks.keep(Trunk(long[1], b"x" * 101))
+    assert not any(trunks.of(messages).joined for messages in long)
+
+
+def test_a_conversation_that_was_read_anew_is_written_anew() -> None:
+    """Equal is not the same: comparing thousands of messages word by word would cost more than writing them."""
+    trunks, messages = Trunks(limit=100), tuple(dialogue(SHORT + 1))
+    trunks.keep(Trunk(messages, b"x"))
+    again = tuple(Message(each.id, each.role, each.blocks, each.source, AT) for each in messages)
+    assert trunks.of(messages).joined == b"x"
+    assert not trunks.of(again).joined

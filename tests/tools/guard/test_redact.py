@@ -1,0 +1,103 @@
+"""Secrets go, market figures stay: a corpus of both, and every way we know to slip past."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.tools.guard.corpus import HIDDEN, LEFT_ALONE
+
+from finclaw.tools.guard.redact import redact
+
+INVISIBLE = [
+    *("\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u034f", "\u202e", "\u2066", "\u200f", "\ufe0f"),
+    *("\U000e0041", "\U000e0100", "\u3164", "\x00", "\x07", "\x1b", "\x7f", "\x85", "\x1b[31m", "\x1b]8;;x\x07"),
+]
+
+
+@pytest.mark.spec("DX-31", "RG-06", "RG-08")
+@pytest.mark.parametrize(("text", "secret"), HIDDEN)
+def test_a_secret_is_hidden(text: str, secret: str):
+    redacted = redact(text)
+    assert secret not in redacted.text
+    assert redacted.kinds
+
+
+@pytest.mark.spec("DX-31")
+@pytest.mark.parametrize("text", LEFT_ALONE)
+def test_a_figure_is_left_alone(text: str):
+    assert redact(text).text == text
+    assert not redact(text).kinds
+
+
+@pytest.mark.spec("DX-31")
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("pay with 4111 1111 1111 1111.", "pay with [card …1111]."),
+        ("계좌번호: 110-123-456789", "계좌번호: [account …6789]"),
+        ("RRN 900101-1234567", "RRN [resident number]"),
+        ("SSN 123-45-6789", "SSN [social security number]"),
+        ("?api_key=abcd1234efgh&s=AAPL", "?api_key=[secret]&s=AAPL"),
+        ("postgres://me:pa55w0rd@db/x", "postgres://me:[secret]@db/x"),
+        ('{"password": "hunter22", "n": 1}', '{"password": "[secret]", "n": 1}'),
+        ("4111 1111 1111 1111 12/26", "[card …1111] 12/26"),
+    ],
+)
+def test_a_placeholder_says_what_was_there_and_leaves_the_rest(text: str, shown: str):
+    assert redact(text).text == shown
+
+
+def test_every_kind_is_reported():
+    assert redact("4111111111111111, 900101-1234567").kinds == {"card", "resident number"}
+
+
+@pytest.mark.spec("DX-31", "RG-02")
+def test_finance_may_be_left_alone_and_keys_may_not():
+    text = "4111111111111111 password=hunter22"
+    assert redact(text, finance=False).text == "4111111111111111 password=[secret]"
+
+
+@given(st.sampled_from(HIDDEN), st.sampled_from(INVISIBLE), st.data())
+def test_nothing_invisible_helps_a_secret_through(case: tuple[str, str], hidden: str, data: st.DataObject):
+    text, secret = case
+    plain = redact(text).text
+    start = text.index(secret)
+    for place in sorted(data.draw(st.sets(st.integers(start + 1, start + len(secret) - 1), max_size=6)), reverse=True):
+        text = text[:place] + hidden + text[place:]
+    assert redact(text).text == plain
+
+
+FULLWIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
+SCRIPTS = [FULLWIDTH] + [{ord("0") + n: zero + n for n in range(10)} for zero in (0x660, 0x6F0, 0x966, 0xE50, 0x1D7CE)]
+NUMBERS = [case for case in HIDDEN if case[1].replace(" ", "").replace("-", "").isdecimal() and case[0].isprintable()]
+
+
+@pytest.mark.spec("DX-31")
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(("text", "secret"), NUMBERS)
+def test_no_script_of_digits_helps_a_number_through(text: str, secret: str, script: dict[int, int]):
+    other = secret.translate(script)
+    assert other not in redact(text.replace(secret, other)).text
+
+
+@given(
+    st.lists(
+        st.sampled_from([*(text for text, _ in HIDDEN), *LEFT_ALONE, " ", "\n", "-", "1", "4111 ", "a", "="]),
+        max_size=6,
+    )
+)
+def test_redacting_twice_changes_nothing(parts: list[str]):
+    once = redact("".join(parts)).text
+    assert redact(once).text == once
+
+
+@given(st.text(st.sampled_from("0123456789 -.:=[]계좌account…card\n"), max_size=60))
+def test_redacting_any_digits_twice_changes_nothing(text: str):
+    once = redact(text).text
+    assert redact(once).text == once
+
+
+@given(st.lists(st.sampled_from([text for text, _ in HIDDEN]), min_size=2, max_size=4))
+def test_secrets_on_lines_of_their_own_do_not_protect_each_other(lines: list[str]):
+    secrets = dict(HIDDEN)
+    shown = redact("\n".join(lines)).text
+    assert not any(secrets[line] in shown for line in lines if not line.startswith("-----"))

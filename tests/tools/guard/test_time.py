@@ -1,0 +1,130 @@
+"""No text makes the guard slow: the time grows with the length, and a large text does not hold up the loop."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+
+from finclaw.tools.guard import GuardOptions, guard, guard_off_loop
+from finclaw.tools.guard.clean import clean
+from finclaw.tools.guard.failure import without_traceback
+from finclaw.tools.guard.markup import without_markup
+from finclaw.tools.guard.redact import FINANCE, SECRETS, Search
+from finclaw.tools.guard.shapes import compile_shape
+from finclaw.tools.guard.value import as_text
+from finclaw.tools.guard.view import View
+
+HOSTILE = [
+    "4", "4 ", "4111 ", "4111-", "4111111111111111 ", "900101-", "900101-1", "123-45-", "1.1111.", "4 - ", "1 2 34-",
+    "sk-", "sk-aaaaaaaaaaaaaaa ", "eyJ", "eyJ-", "eyJaaaaaaaa.", "Bearer ", "://", "://a:", "://:@", "xoxb-", "SG.",
+    "123456789:AA", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "hooks.slack.com/", "/api/webhooks/1111111111",
+    "password", "password=", 'password="', "password:  ", "token=", "api_key_key=", "account ", "account:", "계좌",
+    "계좌 국민은행 ", "account 12-", "account 12 34 ", "GB82", "GB82 WEST ", "AA00", "AA00 A0 ", "a" * 7 + "은행",
+    "<", "<b", "<b ", "<b x=", '<b x="', "<b x='\"", "<a href=", "<!--", "<!-- -", "<script>", "<script", "</", "<b>",
+    "<<b>b>", '<a x="<a x=\'', "&", "&#", "&#49", "&#49;", "&amp;", "< on=", "<x on", "<x onclick", "='", "<b =\"",
+    "\x1b[", "\x1b]", "\x9b1;", "\x1b]8;;", "\u200b", "\u200d", "😀\u200d", "1\ufe0f", "\u115f", "ᄀ", "\U000e0041",
+    "\\u", "\\u0041", "{\\", "１", "٤١١١", "\xa0", "– ", "가", "a", " ", "\n", "\t", '"', "'", "\\",
+    "  File \"a\", line 1\n",    "    at ", "goroutine 1 [", "\\n", "İ",
+    "[card …1111]", "0000-", "000000-0000000 ", "110-123-456789 ", "-", " - ",
+]  # fmt: skip
+
+
+def searching(search: Search) -> Callable[[str], object]:
+    return lambda text: list(search(View(text)))
+
+
+def matching(shape: str) -> Callable[[str], object]:
+    return compile_shape(shape).findall
+
+
+STEPS: dict[str, Callable[[str], object]] = {
+    "clean": clean,
+    "markup": without_markup,
+    "failure": without_traceback,
+    "value": as_text,
+    "shape": matching("?+?+Z"),
+    **{search.__name__: searching(search) for search in SECRETS + FINANCE},
+}
+
+
+def cpu(step: Callable[[str], object], text: str, enough: float) -> float:
+    """The best of a few, until it is good enough: another process may only make it longer."""
+    best = float("inf")
+    for _ in range(3):
+        started = time.process_time()
+        step(text)
+        best = min(best, time.process_time() - started)
+        if best < enough:
+            break
+    return best
+
+
+@pytest.mark.spec("DX-31", "DX-32")
+@pytest.mark.parametrize("seed", HOSTILE, ids=repr)
+def test_no_step_is_slow_on_a_hostile_text(seed: str):
+    """The slowest seen is a hundred thousand characters of nothing but cards, each of which is hidden."""
+    text = (seed * (100_000 // len(seed) + 1))[:100_000] + '>"'
+    slow = {name: taken for name, step in STEPS.items() if (taken := cpu(step, text, 0.25)) > 0.25}
+    assert not slow
+
+
+@pytest.mark.spec("DX-32")
+@pytest.mark.parametrize(
+    "before", ["<b", "<x on", "<a href", "</td", "&#", "password", "account", "\nFile", "\n at", "Bearer", "-----BEGIN"]
+)
+@pytest.mark.parametrize("filling", [" ", "\t", "a", "1", "-", "=", "'", " x", " on", "가"], ids=repr)
+def test_one_long_piece_is_not_slow_either(before: str, filling: str):
+    text = before + (filling * 100_000)[:100_000]
+    for behind in (">", '=">', '"', "(", "@"):
+        assert cpu(lambda text: guard(text, is_error=True), text + behind, 0.5) < 0.5
+
+
+@pytest.mark.spec("DX-31", "DX-32")
+@pytest.mark.parametrize("seed", HOSTILE, ids=repr)
+def test_the_time_grows_with_the_length_and_not_with_its_square(seed: str):
+    def guard_error(text: str) -> object:
+        return guard(text, GuardOptions(shown=1_000, stored=2_000), is_error=True)
+
+    once = cpu(guard_error, seed * (10_000 // len(seed)), 0.0)
+    eight_times = cpu(guard_error, seed * (80_000 // len(seed)), 16 * once + 0.05)
+    assert eight_times < 24 * once + 0.1
+
+
+ORDINARY = {
+    "prose": "The market closed higher on Monday; volume was 1,234,567 shares at $187.44. ",
+    "korean": "삼성전자는 월요일에 71,200원으로 마감했으며 거래량은 12,345,678주였습니다. ",
+    "json": json.dumps({"date": "2024-01-05", "close": 188.2, "volume": 123456789, "ts": 1700000000000}) + ", ",
+    "page": '<tr><td class="num">187.44</td><td><a href="/q">AAPL</a> rose on the news of the day</td></tr>\n',
+}
+
+
+@pytest.mark.parametrize("kind", ORDINARY)
+def test_a_megabyte_is_guarded_in_a_moment(kind: str):
+    text = (ORDINARY[kind] * 20_000)[:1_000_000]
+    assert cpu(guard, text, 1.0) < 1.0  # seen: 0.05 to 0.2 s
+
+
+def test_only_the_beginning_of_a_monster_is_read():
+    text = "x" * 1_999_990 + "4111 1111 1111 1111" + "y" * 8_000_000
+    guarded = guard(text)
+    assert guarded.was_truncated
+    assert "4111" not in (guarded.full or "")
+    assert guarded.original_size == len(text)
+
+
+async def test_a_large_result_leaves_the_loop_free():
+    text, turns = (ORDINARY["prose"] * 20_000)[:1_000_000], 0
+    guarding = asyncio.ensure_future(guard_off_loop(text))
+    while not guarding.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert guarding.result() == guard(text)
+    assert turns > 3  # on the loop there would have been no turn at all
+
+
+@pytest.mark.parametrize("value", ["small", "x" * 60_000, None, {"a": "4111111111111111"}])
+async def test_off_the_loop_gives_the_same(value: object):
+    options = GuardOptions(shown=1_000)
+    assert await guard_off_loop(value, options, is_error=True) == guard(value, options, is_error=True)
