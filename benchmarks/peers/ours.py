@@ -23,7 +23,7 @@ class Arguments(Struct, frozen=True):
     symbol: str
 
 
-@tool("get_quote", DESCRIPTION)
+@tool("get_quote", DESCRIPTION, group="finance")
 async def get_quote(args: Arguments, scope: ToolScope) -> ToolOutput:
     return ToolOutput(QUOTE)
 

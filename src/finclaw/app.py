@@ -1,54 +1,51 @@
 """The composition root: `build(settings)` puts the house together, in the order in which a message walks it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
-from finclaw.agent.prompt import moment_note
+from finclaw.agent.asides import Asides
 from finclaw.agent.purse import Cashier, open_cashier
 from finclaw.agent.turn import Abilities, Agent, AgentLayers
-from finclaw.builtins.basics import Basics
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
-from finclaw.builtins.delegate import Delegation
-from finclaw.builtins.fallback_note import FallbackNote
-from finclaw.builtins.moment import Moment
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.routes import Routes
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.errors import ExtensionError, SessionError
-from finclaw.finance.extension import Finance
-from finclaw.finance.market import DemoMarket
+from finclaw.errors import SessionError
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import compose
-from finclaw.kernel.port import Channel, Clock, Gateway, Provider, Store
+from finclaw.kernel.people import People
+from finclaw.kernel.port import Channel, Clock, Provider, Store
 from finclaw.kernel.record import Accepted, InboundRecord
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
+from finclaw.ours import House, our_own
 from finclaw.pipeline.accept import storable
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Commands
+from finclaw.pipeline.consents import Consents, capabilities_of
 from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import STAGES
-from finclaw.pipeline.loading import Found, find, ours
+from finclaw.pipeline.loading import find
 from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.prompt import agent_prompt
 from finclaw.pipeline.provide import Providers
 from finclaw.pipeline.records import Records
 from finclaw.pipeline.recovery import Recovery
 from finclaw.pipeline.recurring import RecurringTasks
-from finclaw.pipeline.registered import NOWHERE, Services, nowhere
+from finclaw.pipeline.registered import Services
 from finclaw.pipeline.registrar import Registrar
 from finclaw.pipeline.watchdog import Watchdog
 from finclaw.routing.session_key import session_key
@@ -58,7 +55,13 @@ from finclaw.sessions.pool import Pools
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.state_lock import StateLock
-from finclaw.tools.policy import Consent, nobody
+from finclaw.tools.approval.approvals import Approvals
+from finclaw.tools.approval.watch import ApprovalWatch
+from finclaw.tools.policy import Consent
+from finclaw.tools.policy.known import must_know
+from finclaw.tools.policy.policy import Policy
+
+log = logging.getLogger(__name__)
 
 STOP_GRACE: Final = 5.0
 """Seconds that messages on the road get when the gateway stops; the rest is taken up at the next start."""
@@ -73,7 +76,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
     channels: Sequence[Channel] = (),
     provider: Provider | None = None,
     extensions: Sequence[Extension] = (),
-    consent: Consent = nobody,
+    consent: Consent | None = None,
     observers: Sequence[Observer] = (),
     clock: Clock | None = None,
     open_store: Callable[..., Store] = open_kind,
@@ -82,6 +85,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
     """Start a gateway on the settings' state directory and stop it in good order at the end of the block.
 
     What is brought along is used instead of what the settings name: fakes in tests, a channel of one's own.
+    `consent` asks a person at once, instead of an approval that waits for one.
     `observers` see everything from the first recovered message on; `App.observe` comes after those.
     `threaded=False` commits on the event loop, the same way every time. Raises ConfigError (StateBusy: another
     gateway is there), ExtensionError, StoreFailed or StoreCorrupt.
@@ -111,19 +115,24 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         )
         registrar = Registrar(events, services)
         house.push_async_callback(registrar.close)
-        registrar.load(_ours(settings, registrar, store.reset, lambda: app, clock))
+        asides = Asides(store.recall, store.remember)
+        house_of_ours = House(
+            reset=store.reset, gateway=lambda: app, approvals=lambda: app.consents, asides=asides, clock=clock
+        )
+        registrar.load(our_own(settings, registrar, house_of_ours))
         registrar.load(find(settings.agent.extensions))
         registrar.load(extensions)
 
         cashier = await open_cashier(settings.budget, [route.model for route in routes.default], store, clock)
-        agent = _agent(settings, registrar, routes, clock, consent, cashier)
+        guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, asides)
+        agent = _agent(settings, registrar, routes, clock, guards, cashier)
         app = App(settings, registrar, store, agent, doors, clock)
         house.push_async_callback(app.stop)
         await app.start()
         yield app
 
 
-class App(Records):
+class App(Consents, Records):
     """A running gateway. Made by `build`; everything a door may ask of it is here."""
 
     def __init__(
@@ -147,9 +156,12 @@ class App(Records):
         pools = settings.pipeline.pools
         self._pools = Pools({"main": pools.main, "cron": pools.cron, "subagent": pools.subagent})
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
+        people, able = People(settings.people), capabilities_of(channels)
+        prefix = settings.pipeline.command_prefix
+        self.consents = Approvals(store, people, settings.approvals, clock, self._submit, able, prefix)
         stages = Stages(
-            gate=Gate(require_mention=settings.pipeline.require_mention),
-            commands=Commands(settings.pipeline.command_prefix, registrar.commands),
+            gate=Gate(require_mention=settings.pipeline.require_mention, people=people),
+            commands=Commands(prefix, registrar.commands),
             ack=Ack(enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels),
             dispatch=Dispatch(store, lanes, self._pools, recent, clock, Providers(registrar.fields, clock)),
@@ -177,6 +189,7 @@ class App(Records):
         )
         self.events.observe(self._watchdog.observe)
         self._recurring = RecurringTasks(registrar.recurring, clock)
+        self._watch = ApprovalWatch(self.consents, clock)
         self.routes = tuple(registrar.routes)
 
     def _submit(self, accepted: Accepted) -> None:
@@ -257,6 +270,7 @@ class App(Records):
             for name, channel in self._channels.items()
         ]
         self._recurring.start()
+        self._watch.start()
         self.ready = True
 
     async def stop(self) -> None:
@@ -266,6 +280,7 @@ class App(Records):
             receiver.cancel()
         await asyncio.gather(*self._receivers, return_exceptions=True)
         await self._recurring.stop()
+        await self._watch.stop()
         await self._engine.stop(STOP_GRACE)
         self._watchdog.close()
         self._pools.close()
@@ -275,43 +290,12 @@ class App(Records):
 # ── what the settings name ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ours(
-    settings: Settings,
-    registrar: Registrar,
-    reset: Callable[[str], Awaitable[None]],
-    gateway: Callable[[], Gateway],
-    clock: Clock,
-) -> Iterator[Found]:
-    """Our own extensions, through everybody's door. First is outermost; what the settings list comes after them."""
-    basics = Basics(settings.pipeline.command_prefix, lambda: registrar.commands, reset)
-    yield ours(basics, "first, so that no other can take the names of its commands")
-    yield ours(Finance(DemoMarket(clock)), "outside of yours: it labels what your layers have made of a reply")
-    told = partial(moment_note, level=settings.agent.compliance)
-    yield ours(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
-    yield ours(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
-    if settings.agent.delegate:
-        yield ours(Delegation(gateway, registrar.tools), "its one tool gives a task to a turn of its own")
-
-
-def registered(settings: Settings) -> Registrar:
-    """What the extensions register, without a gateway: for the terminal and the doctor. Raises as `build` does."""
-
-    def gateway() -> Gateway:
-        raise ExtensionError("no gateway runs in this process")
-
-    services = replace(NOWHERE, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
-    registrar = Registrar(EventStream(), services)
-    registrar.load(_ours(settings, registrar, nowhere, gateway, services.clock))
-    registrar.load(find(settings.agent.extensions))
-    return registrar
-
-
 def _agent(
     settings: Settings,
     registrar: Registrar,
     routes: Routes,
     clock: Clock,
-    consent: Consent,
+    guards: "Guards",
     cashier: Cashier | None,
 ) -> Agent:
     chosen, *fallbacks = routes.default
@@ -323,13 +307,35 @@ def _agent(
         pick=routes.picked,
         cashier=cashier,
         tools=registrar.tools,
-        consent=consent,
+        policy=guards.policy,
+        consent=guards.consent,
+        approvals=guards.approvals,
+        asides=guards.asides,
+        show=settings.tools.show,
         system=agent_prompt(settings.agent, registrar, [route.model for route in routes.default]),
     )
     layers = AgentLayers(
         turn=registrar.layers("turn"), step=registrar.layers("step"), tool_call=registrar.layers("tool_call")
     )
     return Agent(settings.agent, abilities, layers, clock)
+
+
+class Guards(NamedTuple):
+    """What stands between the model's wish and a tool."""
+
+    policy: Policy
+    consent: Consent | None
+    approvals: Callable[[], Approvals]
+    asides: Asides
+
+
+def _policy(settings: Settings, registrar: Registrar) -> Policy:
+    """Raises ConfigError for a rule about a tool that is not there."""
+    for warning in must_know(settings.tools.rules, registrar.tools.list()):
+        log.warning("%s", warning)
+    policy = Policy(settings.tools.rules)
+    policy.prepare(tool.spec.name for tool in registrar.tools.list())
+    return policy
 
 
 async def _as_it_is(ctx: DeliveryContext) -> Outbound:

@@ -22,7 +22,10 @@
     │       └── ContextTooLong
     ├── ToolError            the model: it sees the message as an error result
     │   ├── ToolDenied
+    │   ├── ToolAwaiting     a person has yet to say whether it may run
     │   ├── ToolTimeout
+    │   ├── ToolStopped      somebody stopped it, and it did not fail
+    │   ├── ToolUnavailable  what it needs does not answer now; perhaps later
     │   ├── InvalidArguments
     │   └── UnfitAnswer      asked for a form, a model gave another, twice
     ├── SessionError         the gateway: what lasts could not be read or written
@@ -127,27 +130,58 @@ class StreamCut(ProviderError):
 
 
 class ToolError(FinclawError):
-    """`suggestion` says for code what the message says for the model: which names would have worked, for one."""
+    """`code` and `suggestion` say for programs what the message says for the model: what it was, and what would do."""
 
-    def __init__(self, message: str, *, suggestion: str | None = None) -> None:
+    code: str = "failed"
+
+    def __init__(self, message: str, *, suggestion: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.suggestion = suggestion
+        if code is not None:
+            self.code = code
 
 
 class ToolDenied(ToolError):
-    pass
+    code = "denied"
+
+
+class ToolAwaiting(ToolError):
+    code = "awaiting_approval"
 
 
 class ToolTimeout(ToolError):
-    pass
+    code = "timeout"
+
+
+class ToolStopped(ToolError):
+    code = "stopped"
+
+
+class ToolUnavailable(ToolError):
+    """Only this and a timeout are held against who should have answered: raise it when a line breaks or a server
+    is down. `retry_after` is in seconds.
+    """
+
+    code = "unavailable"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        suggestion: str | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, suggestion=suggestion, code=code)
+        self.retry_after = retry_after
 
 
 class InvalidArguments(ToolError):
-    pass
+    code = "invalid_arguments"
 
 
 class UnfitAnswer(ToolError):
-    pass
+    code = "unfit_answer"
 
 
 class SessionError(FinclawError):

@@ -23,6 +23,8 @@ from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.clock import EPOCH
 from finclaw.testing.provider import Line, Script
 from finclaw.tools.policy import Consent, nobody
+from finclaw.tools.policy.policy import Policy
+from finclaw.tools.policy.rule import Rule
 from finclaw.tools.registry import ToolRegistry
 
 AnyLayer = Callable[[Any], Awaitable[Any]]
@@ -46,6 +48,7 @@ class Bench:
     tools: list[Tool] = field(default_factory=list[Tool])
     settings: AgentSettings = field(default_factory=AgentSettings)
     consent: Consent = nobody
+    policy: Policy = field(default_factory=lambda: Policy([Rule("*", "allow")]))  # it lifts the defaults of groups
     turn: list[AnyLayer] = field(default_factory=list[AnyLayer])
     step: list[AnyLayer] = field(default_factory=list[AnyLayer])
     tool_call: list[AnyLayer] = field(default_factory=list[AnyLayer])
@@ -74,13 +77,14 @@ class Bench:
         return self.log.results
 
     def _agent(self, provider: ScriptedProvider) -> Agent:
-        registry = ToolRegistry()
+        registry = ToolRegistry(self.clock)
         for tool in self.tools:
             registry.register(tool)
         abilities = Abilities(
             provider=provider,
             model=self.model,
             tools=registry,
+            policy=self.policy,
             consent=self.consent,
             system="Be good.",
             fallbacks=self.fallbacks,

@@ -41,18 +41,20 @@ def after(result: Any) -> Any:
     return reply(result), "done"
 
 
+@pytest.mark.spec("T-17", "DX-24")
 def test_arguments_are_checked_and_the_model_reads_why() -> None:
     bench = Bench(tools=[order])
     bench.run(*after(call("order", {"amount": "many"})))
     (result,) = bench.results
-    assert (result.status, ran) == ("error", [])
+    assert (result.status, ran) == ("invalid", [])
     assert result.error is not None
-    assert result.error.name == "InvalidArguments"
+    assert (result.error.name, result.error.code) == ("InvalidArguments", "invalid_arguments")
     assert "amount" in result.content
     assert "symbol" in result.content
     assert "call the tool again" in result.content
 
 
+@pytest.mark.spec("DX-24")
 def test_defaults_are_filled_in() -> None:
     bench = Bench(tools=[order])
     bench.run(*after(call("order", {"symbol": "AAPL"})))
@@ -64,10 +66,11 @@ def test_arguments_that_cannot_be_read_are_never_run(raw: str) -> None:
     bench = Bench(tools=[order])
     bench.run(*after(call("order", raw=raw)))
     assert ran == []
-    assert bench.results[0].status == "error"
+    assert bench.results[0].status == "invalid"
     assert "not one complete JSON object" in bench.results[0].content
 
 
+@pytest.mark.spec("T-12")
 def test_a_tool_that_does_not_exist() -> None:
     bench = Bench(tools=[order])
     bench.run(*after(call("sell_everything")))
@@ -87,7 +90,7 @@ def test_a_tool_that_was_filtered_out_is_refused_too() -> None:
     assert bench.provider.requests[0].tools == ()
 
 
-@pytest.mark.spec("MW-26", "H-02")
+@pytest.mark.spec("MW-26", "H-02", "DX-28")
 def test_arguments_that_a_layer_changed_are_checked_again() -> None:
     async def spoil(ctx: ToolCallContext) -> ToolResult:
         ctx.args["amount"] = "a lot"
@@ -95,10 +98,10 @@ def test_arguments_that_a_layer_changed_are_checked_again() -> None:
 
     bench = Bench(tools=[order], tool_call=[spoil])
     bench.run(*after(call("order", {"symbol": "AAPL"})))
-    assert (ran, bench.results[0].status) == ([], "error")
+    assert (ran, bench.results[0].status) == ([], "invalid")
 
 
-@pytest.mark.spec("MW-26", "DX-56")
+@pytest.mark.spec("MW-26", "DX-56", "DX-28")
 def test_arguments_that_a_layer_changed_are_the_ones_that_run() -> None:
     async def halve(ctx: ToolCallContext) -> ToolResult:
         ctx.args = {**ctx.args, "amount": ctx.args["amount"] // 2}
@@ -119,6 +122,7 @@ async def _consented(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> b
 asked: list[dict[str, Any]] = []
 
 
+@pytest.mark.spec("DX-28")
 def test_consent_is_asked_for_exactly_what_will_run() -> None:
     asked.clear()
 
@@ -139,6 +143,7 @@ def test_consent_is_asked_for_exactly_what_will_run() -> None:
     assert started == [ToolStarted("c", "buy", transactional=True)]
 
 
+@pytest.mark.spec("T-15")
 def test_without_consent_it_is_denied_and_never_said_to_have_begun() -> None:
     @tool("buy", "Buys.", transactional=True)
     async def buy(args: Order, scope: ToolScope) -> ToolOutput:
@@ -169,6 +174,7 @@ def waiting(seconds: float, timeout: float = 30.0, *, stubborn: bool = False) ->
     return wait, told
 
 
+@pytest.mark.spec("T-18")
 def test_a_tool_that_takes_too_long_is_cancelled_and_the_model_told() -> None:
     wait, told = waiting(99, timeout=5)
     bench = Bench(tools=[wait])
@@ -178,6 +184,7 @@ def test_a_tool_that_takes_too_long_is_cancelled_and_the_model_told() -> None:
     assert bench.clock.monotonic() == 5
 
 
+@pytest.mark.spec("P-39", "DX-25")
 def test_a_tool_that_ignores_its_cancellation_is_left_behind_after_the_grace() -> None:
     wait, told = waiting(60, timeout=5, stubborn=True)
     bench = Bench(tools=[wait])
@@ -192,6 +199,7 @@ def test_a_tool_that_ignores_its_cancellation_is_left_behind_after_the_grace() -
     assert (bench.results[0].status, told) == ("timeout", ["cancelled", "finished"])
 
 
+@pytest.mark.spec("T-18", "DX-25")
 def test_a_cancelled_turn_is_not_a_timeout() -> None:
     wait, told = waiting(60, timeout=30)
     bench = Bench(tools=[wait])
@@ -209,6 +217,7 @@ def test_a_cancelled_turn_is_not_a_timeout() -> None:
     assert [each.status for each in ended] == ["aborted"]
 
 
+@pytest.mark.spec("T-16", "X-06")
 @pytest.mark.parametrize(
     ("error", "content"),
     [
@@ -229,7 +238,7 @@ def test_whatever_a_tool_raises_is_a_result(error: BaseException, content: str) 
     assert (bench.results[0].status, bench.results[0].content) == ("error", content)
 
 
-@pytest.mark.spec("H-04")
+@pytest.mark.spec("H-04", "DX-29")
 def test_the_guard_sees_whatever_leaves_the_ring() -> None:
     async def raw(ctx: ToolCallContext) -> ToolResult:
         return ToolResult(ctx.call_id, ctx.tool_name, "a\x00b" + "x" * 200_000)
@@ -237,9 +246,9 @@ def test_the_guard_sees_whatever_leaves_the_ring() -> None:
     bench = Bench(tools=[order], tool_call=[raw])
     bench.run(*after(call("order", {"symbol": "AAPL"})))
     (result,) = bench.results
-    assert len(result.content) == 100_000
+    assert len(result.content) <= 10_000
     assert result.content.startswith("abx")
-    assert result.content.endswith("[truncated]")
+    assert "read_result" in result.content
 
 
 def test_a_layer_that_returns_nonsense_ends_the_turn() -> None:
@@ -256,7 +265,7 @@ def test_every_start_has_its_end() -> None:
     bench.run(reply(call("order", {"symbol": "A"}), call("nothing"), call("order", raw="{")), "done")
     started = [each.call_id for each in bench.events if isinstance(each, ToolStartedEvent)]
     ended = {each.call_id: each.status for each in bench.events if isinstance(each, ToolEndedEvent)}
-    assert [ended[call_id] for call_id in started] == ["ok", "error", "error"]
+    assert [ended[call_id] for call_id in started] == ["ok", "error", "invalid"]
 
 
 def test_starts_and_results_are_one_commit_each() -> None:
@@ -292,6 +301,7 @@ def test_only_its_own_word_tells_how_an_order_ended(error: BaseException | None,
     assert ("Do not repeat it" in bench.results[0].content) is (status == "unknown")
 
 
+@pytest.mark.spec("X-07")
 def test_a_result_belongs_to_the_call_that_was_made() -> None:
     async def mixed_up(ctx: ToolCallContext) -> ToolResult:
         return ToolResult("another", "thing", "cached")

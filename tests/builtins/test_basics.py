@@ -64,8 +64,8 @@ async def test_help_about_one_command(registrar: Registrar) -> None:
 
 
 async def test_whoami_tells_what_the_channel_authenticated(registrar: Registrar) -> None:
-    assert (await run(registrar, "whoami", roles=("admin", "owner"))).text == "Ada (u-1), roles: admin, owner"
-    assert (await run(registrar, "whoami")).text == "Ada (u-1), roles: none"
+    assert (await run(registrar, "whoami", roles=("admin", "owner"))).text == "Ada (api:local:u-1), roles: admin, owner"
+    assert (await run(registrar, "whoami")).text == "Ada (api:local:u-1), roles: none"
 
 
 async def test_reset_forgets_exactly_this_session(registrar: Registrar) -> None:

@@ -88,14 +88,14 @@ async def test_a_text_too_long_is_left_out_and_not_cut(
     house: House, shelf: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (shelf / "long.md").write_text("Never sell. " * 20 + "Unless asked.", encoding="utf-8")
-    header = "---\ntriggers: hi\n" + "#" * 2_050 + "\n---\n"
+    header = "---\ntriggers: hi\n" + "#" * 20_000 + "\n---\n"
     (shelf / "odd.md").write_text(header + "Sell. " * 10 + "Unless told not to.", encoding="utf-8")
     async with extended(house, "skills", "a", "b", settings={"directory": str(shelf), "longest": 100}) as gateway:
         await gateway.ask("hi")
         await gateway.ask("hi")
         assert given(gateway.seen) == ["Be brief."]
         assert [record.getMessage() for record in caplog.records if "long.md" in record.getMessage()] == [
-            "the skill long.md has more than 100 characters and is not given; make two of it"
+            "the skill long.md is not given: it has more than 100 characters; make two of it"
         ]
 
 
@@ -106,7 +106,7 @@ async def test_all_of_them_together_have_a_limit(house: House, shelf: Path) -> N
         assert given(gateway.seen) == ["Mind the ex-date."]
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00broken", b"", b"---\ntriggers: hi\n---\n"])
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00broken", b"", b"---\ntriggers: hi\n---\n", "Obey \u202eme".encode()])
 @in_virtual_time
 async def test_a_file_that_is_no_skill_harms_nobody(house: House, shelf: Path, content: bytes) -> None:
     (shelf / "broken.md").write_bytes(content)

@@ -48,7 +48,7 @@ class Chaos:
         self._slow = slow
 
     def register(self, api: ExtensionApi) -> None:
-        @tool("chaos__look", "Look up a number.")
+        @tool("chaos__look", "Look up a number.", group="finance")
         async def look(args: Look, scope: ToolScope) -> ToolOutput:
             self._note("tool", args.n)
             await asyncio.sleep(PACE)

@@ -19,6 +19,8 @@ from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.provider import Line, Script
 from finclaw.tools.policy import Consent, nobody
+from finclaw.tools.policy.rule import Rule
+from finclaw.tools.settings import ToolsSettings
 
 
 @dataclass
@@ -35,7 +37,12 @@ class Recorder:
     @property
     def settings(self) -> finclaw.Settings:
         return finclaw.Settings(
-            state=self.state, agent=self.agent, pipeline=self.pipeline, models=self.models, providers=self.providers
+            state=self.state,
+            agent=self.agent,
+            pipeline=self.pipeline,
+            models=self.models,
+            providers=self.providers,
+            tools=ToolsSettings(rules=(Rule("*", "allow"),)),  # it lifts the defaults of groups
         )
 
     def record(

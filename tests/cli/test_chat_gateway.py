@@ -25,7 +25,7 @@ async def test_a_script_with_and_without_a_gateway(tmp_path: Path) -> None:
     alone = await chat(tmp_path, "What is AAPL trading at?", "", "/help", "/quit", "/whoami")
     assert (alone.code, alone.err) == (0, "")
     assert alone.out.index("AAPL") < alone.out.index("/whoami –")
-    assert "owner (owner)" not in alone.out
+    assert "owner (web:owner:owner)" not in alone.out
     provider = ScriptedProvider(lambda request: f"You said {request.messages[-1].text[:3]}.")
     async with house(tmp_path, provider) as app, reachable(tmp_path, app):
         there = await chat(tmp_path, "하나", "둘", args=("--session", "desk"))
@@ -61,7 +61,7 @@ async def test_what_was_typed_while_the_gateway_was_away_is_answered_once(tmp_pa
             await terminal.expect("Here I am again.")
             await terminal.prompt()
             terminal.type("/whoami" + ENTER)
-            await terminal.expect("owner (owner)")
+            await terminal.expect("owner (web:owner:owner)")
     assert len(provider.requests) == 1
 
 
@@ -130,7 +130,7 @@ async def test_a_stranger_on_the_old_port_never_sees_the_token(tmp_path: Path) -
     async with server:
         with announced(tmp_path, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"):
             ended = await chat(tmp_path, "/whoami")
-    assert ended.out == "owner (owner), roles: owner\n"
+    assert ended.out == "owner (web:owner:owner), roles: owner\n"
     assert heard
     assert all(token.reveal().encode() not in each for each in heard)
 

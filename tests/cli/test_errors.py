@@ -249,6 +249,8 @@ def argv(command: str, state: Path) -> list[str]:
     more = {
         "ask": [QUESTION],
         "explain": ["tool", "market__quote"],
+        "memory": ["list"],
+        "skills": ["list"],
         "serve": ["--live"],
         "config": ["show"],
         "completion": ["bash"],
@@ -260,7 +262,7 @@ def argv(command: str, state: Path) -> list[str]:
     return [command, *more.get(command, []), "--state", str(state)]
 
 
-@pytest.mark.parametrize("command", [each for each in COMMANDS if each != "serve"])
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each not in ("serve", "mcp")])
 def test_a_closed_or_full_standard_output(tmp_path: Path, command: str) -> None:
     if command in ("trace", "replay"):  # they need a turn to tell about
         ask = [sys.executable, "-m", "finclaw", *argv("ask", tmp_path)]

@@ -178,7 +178,7 @@ def test_no_extension_may_take_a_word_of_ours() -> None:
 def test_the_list_shows_who_adds_what_in_order(listed: Listed) -> None:
     state = listed(FULL)
     found = json.loads(finclaw("extensions", "--json", "--state", state).out)["extensions"]
-    assert [each["name"] for each in found][:2] == ["basics", "finance"]
+    assert [each["name"] for each in found][:3] == ["basics", "approvals", "finance"]
     assert all(each["built_in"] and each["why"] for each in found[:-1])
     assert found[-1] == {
         "name": "garden",

@@ -33,6 +33,7 @@ from finclaw.kernel.scope import DeliveryContext, MessageContext, Outcome, StepC
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, delay, fails, hold, reply, say, think
 from finclaw.testing.replay import spoken
+from finclaw.tools.define import tool
 
 
 @pytest.fixture
@@ -109,6 +110,17 @@ def test_no_tool_is_run_and_nobody_is_asked(recorder: Recorder):
     assert len(asked) == 1
 
 
+def test_arguments_that_were_read_as_another_type_are_identical(recorder: Recorder):
+    @tool("count", "Counts.")
+    async def count(n: int) -> str:
+        return str(n + 1)
+
+    story = recorder.record("go", reply(call("count", {"n": "4"})), "done", extensions=[Parts(tools=[count])])
+    results = [result for message in story.messages for result in message.tool_results]
+    assert [result.content.splitlines()[0] for result in results] == ["5"]
+    assert replay(recorder.settings, story, [Parts(tools=[count])]) == []
+
+
 def test_failed_denied_unreadable_and_late_calls_are_identical(recorder: Recorder):
     desk = Desk()
     tools = Parts(
@@ -128,7 +140,7 @@ def test_failed_denied_unreadable_and_late_calls_are_identical(recorder: Recorde
         extensions=[tools],
     )
     statuses = [result.status for message in story.messages for result in message.tool_results]
-    assert statuses == ["error", "error", "timeout", "denied", "error", "error", "error"]
+    assert statuses == ["error", "error", "timeout", "denied", "error", "invalid", "invalid"]
     assert replay(recorder.settings, story, [tools]) == []
 
 

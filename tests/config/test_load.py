@@ -239,6 +239,12 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "rules": st.just([]),
         "show": st.lists(st.sampled_from(["garden__water", "market__*"]), max_size=2),
     },
+    "approvals": {
+        "approvers": st.lists(st.sampled_from(["role:owner", "telegram:bot:42"]), max_size=2),
+        "own": st.sampled_from(["direct", "never"]),
+        "expire_s": st.floats(10, 86_400),
+        "order_expire_s": st.integers(10, 86_400),
+    },
     "pipeline": {
         "timeout_ms": st.integers(1, 10**9),
         "enable_ack": st.booleans(),

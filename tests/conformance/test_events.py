@@ -72,6 +72,8 @@ def test_no_two_events_share_a_name() -> None:
         named("E-04", "tool:execute:start", "tool", "session", "call_id"),
         named("E-05", "tool:execute:end", "tool", "session", "call_id", "status", "duration_ms"),
         named("E-06", "tool:execute:error", "tool", "session", "call_id", "error"),
+        named("E-07", "tool:execute:timeout", "tool", "session", "timeout"),
+        named("E-10", "tool:circuit:change", "tool", "before", "after"),
         named("E-08", "tool:policy:verdict", "tool", "verdict", "stage"),
         named("E-09", "tool:policy:deny", "tool", "reason", "call_id"),
         named("E-11", "session:lock:acquire", "session", "owner"),
@@ -112,9 +114,10 @@ def test_a_name_that_is_none_is_refused_when_somebody_wants_to_hear_it() -> None
 
 ELSEWHERE = {
     *("session:lock:stale", "session:repair"),
-    *("tool:policy:verdict", "tool:policy:deny"),
+    "tool:policy:deny",
+    *("tool:execute:timeout", "tool:circuit:change"),
 }
-"""They need a process that died, a torn file or rules about tools: tests of those show them."""
+"""They need a process that died, a torn file, rules about tools or tools that hang: tests of those show them."""
 
 OF_MODELS = {
     *("model:fallback", "budget:warning", "budget:exceeded"),
@@ -324,8 +327,8 @@ CASES = {
     "tool bug": Case(_asking("break"), ["error"], "completed"),
     "denied": Case(_asking("order"), ["denied"], "completed"),
     "no such tool": Case(_asking("nowhere"), ["error"], "completed"),
-    "invalid arguments": Case([reply(call("look", {"text": 7})), "done"], ["error"], "completed"),
-    "unreadable arguments": Case([reply(call("look", raw='{"text": ')), "done"], ["error"], "completed"),
+    "invalid arguments": Case([reply(call("look", {"text": 7})), "done"], ["invalid"], "completed"),
+    "unreadable arguments": Case([reply(call("look", raw='{"text": ')), "done"], ["invalid"], "completed"),
     "timeout": Case(_asking("hang"), ["timeout"], "completed"),
     "skipped by a layer": Case(_asking("look"), ["skipped"], "completed", layers=[("tool_call", _skip)]),
     "tool layer fails": Case(_asking("look"), ["error"], "failed", "failed", [("tool_call", _raise)]),

@@ -181,7 +181,7 @@ async def test_a_step_tells_its_calls_and_results_and_they_are_one_message(house
     assert [each.status for each in steps] == ["completed", "completed"]
 
 
-@pytest.mark.spec("DX-65")
+@pytest.mark.spec("DX-65", "X-03", "DX-51")
 @in_virtual_time
 async def test_calls_run_side_by_side_only_when_all_of_them_allow_it(house: House) -> None:
     async def wait(text: str, scope: ToolScope) -> str:
@@ -202,7 +202,7 @@ async def test_calls_run_side_by_side_only_when_all_of_them_allow_it(house: Hous
     assert took == [2.0, 6.0]
 
 
-@pytest.mark.spec("MT-05")
+@pytest.mark.spec("MT-05", "T-08", "X-07", "X-10")
 @in_virtual_time
 async def test_a_call_result_names_call_tool_output_and_a_structured_error(house: House) -> None:
     async def fail(text: str, scope: ToolScope) -> str:
@@ -220,7 +220,7 @@ async def test_a_call_result_names_call_tool_output_and_a_structured_error(house
         "ok",
         None,
     )
-    failure = ToolFailure("ToolError", "the market is closed", suggestion="ask for the last close")
+    failure = ToolFailure("ToolError", "the market is closed", suggestion="ask for the last close", code="failed")
     assert (bad.call_id, bad.name, bad.status, bad.error) == ("call_1_1", "fail", "error", failure)
     assert set(ToolFailure.__struct_fields__) == {"name", "message", "code", "suggestion", "help_url"}
 

@@ -217,8 +217,8 @@ async def test_row_4_known_and_unknown_tools_run_side_by_side_and_long_results_a
         assert (await gateway.ask("go")).reply == "done"
         long, unknown, failed = gateway.results
     assert (long.status, unknown.status, failed.status) == ("ok", "error", "error")
-    assert len(long.content) == 100_000
-    assert long.content.endswith("[truncated]")
+    assert len(long.content) <= 10_000
+    assert "read_result" in long.content
     assert "no such thing" in failed.content
 
 
@@ -292,7 +292,7 @@ def test_row_6_a_call_that_the_limit_cut_is_never_run() -> None:
     bench = Bench(tools=[desk.tool("order")])
     result = bench.run(reply(call("order", raw='{"text": "sell 1'), stop="max_tokens"), "sorry")
     assert (result.text, desk.runs) == ("sorry", [])
-    assert [each.status for each in bench.results] == ["error"]
+    assert [each.status for each in bench.results] == ["invalid"]
 
 
 async def _stream(*chunks: Chunk) -> AsyncIterator[Chunk]:

@@ -381,7 +381,7 @@ async def test_3_3_3_must_the_changed_arguments_reach_the_tool_once_they_are_jud
     async with house.open(LOOK, "done", layers=[("tool_call", spoil)], tools=[desk.tool("look")]) as gateway:
         await gateway.ask("go")
         (result,) = gateway.results
-        assert result.status == "error"
+        assert result.status == "invalid"
         assert result.content.startswith("Invalid input for look")
     assert desk.runs == []
 

@@ -26,7 +26,7 @@ class Desk:
 
     async def use(self, name: str, args: Mapping[str, Any], who: ToolScope | None = None) -> ToolOutput:
         tool = self.tools[name]
-        return await tool.run(ArgumentCheck().check(tool.spec, args), who or scope())
+        return await tool.run(ArgumentCheck().check(tool.spec, args).args, who or scope())
 
     async def facts(self, name: str, **args: Any) -> dict[str, Fact]:
         return {fact.field: fact for fact in (await self.use(name, args)).facts}

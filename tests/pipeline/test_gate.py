@@ -2,7 +2,8 @@
 
 import pytest
 
-from finclaw.kernel.envelope import ChatType, Inbound, Sender
+from finclaw.kernel.envelope import ChatType, Inbound, Limits, Sender
+from finclaw.kernel.people import People, Person
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.normalize import normalize
@@ -34,3 +35,24 @@ def test_row_03_elsewhere_we_must_be_mentioned(chat_type: ChatType) -> None:
 @pytest.mark.parametrize("chat_type", ["group", "channel"])
 def test_row_03_unless_no_mention_is_required(chat_type: ChatType) -> None:
     assert admit(chat_type, mentioned=False, required=False) == ADA
+
+
+def known(inbound: Inbound, *people: Person) -> tuple[str, ...]:
+    return Gate(require_mention=True, people=People(people)).admit(normalize(inbound)).roles
+
+
+@pytest.mark.spec("DX-22")
+def test_roles_are_what_the_settings_say_of_an_authenticated_sender() -> None:
+    ada = Person(name="Ada", known_as=("memory:local:ada",), roles=("approver",))
+    claimed = Inbound(text="hi", channel="memory", sender=ADA)
+    assert known(claimed) == ()
+    assert known(claimed, ada) == ("approver",)
+    assert known(Inbound(text="hi", channel="other", sender=ADA), ada) == ()
+    assert known(Inbound(text="hi")) == ("owner",), "whoever is at the machine"
+
+
+def test_a_task_of_our_own_keeps_the_sender_whom_we_admitted() -> None:
+    task = Inbound(text="look", channel="delegate", sender=ADA, limits=Limits(pool="subagent"))
+    assert known(task) == ("admin",)
+    approved = Inbound(text="go", channel="memory", sender=ADA, limits=Limits(approval="ap-x"))
+    assert known(approved) == (), "roles may have changed since it was asked for"

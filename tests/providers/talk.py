@@ -99,7 +99,7 @@ class Talk:
     async def run(self, call: ToolCall) -> ToolResult:
         tool = self.tools[call.name]
         try:
-            output = await tool.run(self._check.check(tool.spec, call.args), SCOPE)
+            output = await tool.run(self._check.check(tool.spec, call.args).args, SCOPE)
         except ToolError as error:
             failure = ToolFailure(type(error).__name__, str(error), error.suggestion)
             return ToolResult(call.id, call.name, str(error), status="error", error=failure)

@@ -25,7 +25,7 @@ SPEC = ToolSpec("chart__draw", "Draw.", SCHEMA)
 
 def test_defaults_are_filled_in_nested_ones_too():
     given = {"symbol": "AAPL", "view": {"width": 3}}
-    assert ArgumentCheck().check(SPEC, given) == {
+    assert ArgumentCheck().check(SPEC, given).args == {
         "symbol": "AAPL",
         "days": 5,
         "tags": [],

@@ -1,4 +1,4 @@
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytest
 from msgspec import Meta, Struct
@@ -7,7 +7,8 @@ from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
-from finclaw.tools.define import input_schema, tool
+from finclaw.tools.define import tool
+from finclaw.tools.schema import input_schema
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
 
@@ -34,6 +35,7 @@ class Tree(Struct):
     children: list["Tree"] = []
 
 
+@pytest.mark.spec("T-06")
 async def test_a_function_becomes_a_tool():
     made: Tool = make_basket
     output = await made.run({"name": "b", "main": {"title": "AAPL"}}, SCOPE)
@@ -76,14 +78,6 @@ def test_arguments_that_contain_themselves_are_refused():
 async def test_arguments_of_another_shape_tell_the_model_what_is_wrong():
     with pytest.raises(InvalidArguments, match=r"basket__make.*`\$\.main`"):
         await make_basket.run({"name": "b", "main": 3}, SCOPE)
-
-
-def test_the_first_parameter_must_be_a_struct():
-    async def loose(args: dict[str, Any], scope: ToolScope) -> ToolOutput:
-        return ToolOutput("")
-
-    with pytest.raises(ExtensionError, match="annotate its first parameter"):
-        tool("loose__tool", "No struct.")(loose)  # pyright: ignore[reportArgumentType, reportUnknownArgumentType]
 
 
 def test_what_moves_money_never_runs_beside_another_call():

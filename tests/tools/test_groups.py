@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.kernel.chunk import ToolSpec
-from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.kernel.port import Isolation, ToolOutput, ToolScope
 from finclaw.tools.groups import BUILT_IN_GROUPS, GROUPS, ToolGroup, shown
 
 
@@ -19,6 +19,10 @@ class Plain:
     transactional: bool = False
     parallel_safe: bool = True
     timeout: float = 1.0
+    approval: bool = False
+    sensitive: bool = False
+    upstream: str = ""
+    isolation: Isolation = "loop"
     spec: ToolSpec = field(init=False)
 
     def __post_init__(self) -> None:

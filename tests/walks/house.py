@@ -14,6 +14,7 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import Event
 from finclaw.kernel.extension import ExtensionApi, RingName
 from finclaw.kernel.message import Message, ToolResult
+from finclaw.kernel.people import Person
 from finclaw.kernel.port import Command, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
@@ -21,7 +22,10 @@ from finclaw.pipeline.settings import PipelineSettings
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, SimulatedCrash, crash_at
 from finclaw.testing.provider import Line, Script
+from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.policy import Consent, nobody
+from finclaw.tools.policy.rule import Rule
+from finclaw.tools.settings import ToolsSettings
 
 C = TypeVar("C")
 AnyLayer = Callable[[Any], Awaitable[Any]]
@@ -30,6 +34,10 @@ AnyRegistration = tuple[RingName, AnyLayer] | tuple[RingName, AnyLayer, int]
 
 ALL_STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute", "deliver")
 FOREVER = float("inf")
+
+
+TRUSTING = (Rule("*", "allow"),)
+"""What lifts the defaults of groups; what moves money still needs consent."""
 
 
 @dataclass
@@ -126,12 +134,15 @@ class House:
         layers: Sequence[AnyRegistration] = (),
         tools: Sequence[Tool] = (),
         commands: Sequence[Command] = (),
-        consent: Consent = nobody,
+        consent: Consent | None = nobody,
         capabilities: Capabilities | None = None,
         channel: MemoryChannel | None = None,
         pipeline: PipelineSettings | None = None,
         agent: AgentSettings | None = None,
         budget: BudgetSettings | None = None,
+        people: Sequence[Person] = (),
+        approvals: ApprovalSettings | None = None,
+        rules: Sequence[Rule] = TRUSTING,
     ) -> AsyncGenerator[Gateway]:
         channel = channel or MemoryChannel(self.clock, capabilities=capabilities)
         provider = ScriptedProvider(*script, clock=self.clock)
@@ -140,6 +151,9 @@ class House:
             pipeline=pipeline or PipelineSettings(),
             agent=agent or AgentSettings(),
             budget=budget or BudgetSettings(),
+            people=tuple(people),
+            approvals=approvals or ApprovalSettings(),
+            tools=ToolsSettings(rules=tuple(rules)),
         )
         async with finclaw.build(
             settings,

@@ -9,6 +9,7 @@ from tests.walks.house import House, in_virtual_time, until
 
 from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Sender
+from finclaw.kernel.people import Person
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.testing import hold, reply
@@ -66,14 +67,15 @@ async def test_row_04_what_is_no_command_goes_to_the_model_unchanged(house: Hous
 
 @in_virtual_time
 async def test_row_04_a_command_for_others_is_refused_aloud(house: House) -> None:
-    async with house.open(commands=[SECRET]) as gateway:
+    bob = Person(name="Bob", known_as=("memory:local:bob",), roles=("owner",))
+    async with house.open(commands=[SECRET], people=[bob]) as gateway:
         outcome = await gateway.ask("/audit all")
         assert (outcome.kind, outcome.skipped_at) == ("refused", "command")
         assert gateway.said == ["/audit is for admin or owner only."]
         assert gateway.channel.sent[0].unit.outbound.ephemeral
         await gateway.ask("/help")
         assert "/audit" not in gateway.said[1]
-        boss = Inbound(text="/audit all", channel="memory", sender=Sender("bob", roles=("owner",)))
+        boss = Inbound(text="/audit all", channel="memory", sender=Sender("bob"))
         allowed = await gateway.outcome(await gateway.channel.deliver(boss))
         assert (allowed.kind, allowed.reply) == ("command", "bob: all")
 

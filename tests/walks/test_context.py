@@ -10,6 +10,7 @@ from tests.walks.house import House, in_virtual_time
 import finclaw
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
+from finclaw.kernel.people import Person
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.routing.session_key import session_key
 from finclaw.testing import delay, reply
@@ -50,7 +51,8 @@ async def test_row_06_the_context_tells_everything_the_channel_knew(house: House
     )
     seen, layer = watcher()
     able = Capabilities(max_length=321, embeds=True)
-    async with house.open("ok", layers=[layer], capabilities=able) as gateway:
+    ada = Person(name="Ada", known_as=("memory:bot-7:u-9",), roles=("admin",))
+    async with house.open("ok", layers=[layer], capabilities=able, people=[ada]) as gateway:
         accepted = await gateway.channel.deliver(inbound)
         await gateway.outcome(accepted)
         (context,) = seen

@@ -94,7 +94,7 @@ class Args(Struct):
     by: int = 1
 
 def register(api):
-    @tool("counter__count", "Counts.")
+    @tool("counter__count", "Counts.", group="finance")
     async def count(args: Args, scope) -> ToolOutput:
         value = (await api.state.get(scope.session) or 0) + args.by * api.settings["step"]
         await api.state.set(value, scope.session)
@@ -193,7 +193,7 @@ async def test_observers_from_the_start_see_every_tool_come_and_go_once(house: H
     assert sorted(gone) == sorted(event.tool for event in come)
 
 
-@pytest.mark.spec("P-10", "EX-04", "E-24")
+@pytest.mark.spec("P-10", "EX-04", "E-24", "H-06")
 @in_virtual_time
 async def test_before_and_after_processing_and_sending_each_have_their_place(house: House) -> None:
     file = house.state / "hooks.py"

@@ -127,6 +127,7 @@ async def test_a_failed_turn_still_tells_what_it_spent_and_did(house: House) -> 
         assert (turn.status, turn.usage) == ("failed", Usage(input=70, output=7))
 
 
+@pytest.mark.spec("V-08", "X-06")
 @in_virtual_time
 async def test_a_tool_that_fails_is_for_the_model_to_read(house: House) -> None:
     async def broken(text: str, scope: ToolScope) -> str:

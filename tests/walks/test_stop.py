@@ -63,7 +63,7 @@ async def test_a_tool_that_will_not_stop_is_left_behind_within_a_second(house: H
         assert outcome.reply == "중단했습니다."
         assert "too late" not in gateway.said
         released.set()
-        await until(lambda: not any("DefinedTool" in str(task.get_coro()) for task in asyncio.all_tasks()))
+        await until(lambda: not any("_contained" in str(task.get_coro()) for task in asyncio.all_tasks()))
 
 
 @pytest.mark.spec("LN-04", "DX-51c")

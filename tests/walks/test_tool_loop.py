@@ -18,7 +18,7 @@ def stubborn(request: ModelRequest) -> Reply:
     return reply(call("look", {"text": "x"}, id=f"c{len(request.messages)}"))
 
 
-@pytest.mark.spec("LD-01", "LD-02", "LD-03", "DX-30", "E-23")
+@pytest.mark.spec("LD-01", "LD-02", "LD-03", "DX-30", "E-23", "V-08")
 @in_virtual_time
 async def test_three_are_warned_five_refused_and_eight_end_the_turn(house: House) -> None:
     desk = Desk()

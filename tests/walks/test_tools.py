@@ -11,7 +11,7 @@ from tests.walks.tools import Desk, hang
 from finclaw.agent.settings import AgentSettings
 from finclaw.errors import SessionError
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.port import Tool, ToolScope
+from finclaw.kernel.port import Isolation, Tool, ToolScope
 from finclaw.kernel.scope import ToolCallContext, ToolUse
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, reply, say
@@ -21,7 +21,7 @@ async def yes(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> bool:
     return True
 
 
-@pytest.mark.spec("P-37", "P-40", "DX-21")
+@pytest.mark.spec("P-37", "P-40", "DX-21", "T-07")
 @in_virtual_time
 async def test_row_07_one_tool(house: House) -> None:
     desk = Desk()
@@ -70,7 +70,7 @@ async def test_row_07_several_tools_run_side_by_side_and_answer_in_call_order(ho
         assert [result.content for result in gateway.results] == ["3", "1", "2"]
 
 
-@pytest.mark.spec("P-38")
+@pytest.mark.spec("P-38", "X-03")
 @in_virtual_time
 async def test_one_call_that_is_not_safe_makes_all_wait_their_turn(house: House) -> None:
     async def second(text: str, scope: ToolScope) -> str:
@@ -84,7 +84,7 @@ async def test_one_call_that_is_not_safe_makes_all_wait_their_turn(house: House)
         assert [name for name, _ in desk.runs] == ["wait", "alone", "wait"]
 
 
-@pytest.mark.spec("P-38")
+@pytest.mark.spec("P-38", "X-03")
 @in_virtual_time
 async def test_at_most_so_many_tools_run_at_once(house: House) -> None:
     running, most = 0, 0
@@ -260,6 +260,7 @@ async def test_without_consent_an_order_is_denied(house: House) -> None:
         assert "nobody has given it" in gateway.results[0].content
 
 
+@pytest.mark.spec("X-03", "DX-51")
 @in_virtual_time
 async def test_two_orders_never_run_side_by_side_whatever_they_claim(house: House) -> None:
     class Careless:
@@ -276,6 +277,9 @@ async def test_two_orders_never_run_side_by_side_whatever_they_claim(house: Hous
 
         group = "custom"
         timeout = 30.0
+        approval = sensitive = False
+        upstream = ""
+        isolation: Isolation = "loop"
 
         async def run(self, args: Mapping[str, Any], scope: ToolScope) -> Any:
             return await self.inner.run(args, scope)
@@ -336,7 +340,7 @@ async def test_a_tools_own_cancellation_is_a_result_and_not_the_end(house: House
         assert gateway.results[0].status == "error"
 
 
-@pytest.mark.spec("P-40", "DX-02")
+@pytest.mark.spec("P-40", "DX-02", "T-07", "T-18")
 @in_virtual_time
 async def test_a_running_tool_is_cancelled_with_its_turn(house: House) -> None:
     desk = Desk()

@@ -32,8 +32,16 @@ class Desk:
         transactional: bool = False,
         parallel_safe: bool = True,
         timeout: float = 30.0,
+        group: str = "finance",
     ) -> Tool:
-        @tool(name, f"Does {name}.", transactional=transactional, parallel_safe=parallel_safe, timeout=timeout)
+        @tool(
+            name,
+            f"Does {name}.",
+            group=group,
+            transactional=transactional,
+            parallel_safe=parallel_safe,
+            timeout=timeout,
+        )
         async def run(args: Note, scope: ToolScope) -> ToolOutput:
             self.runs.append((name, args.text))
             self.scopes.append(scope)

@@ -1,7 +1,7 @@
 """A gateway in memory, for tests of the HTTP door: it takes messages and ends them when told to."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -9,6 +9,14 @@ from decimal import Decimal
 from msgspec import structs
 
 from finclaw.errors import InboundConflict, SessionError
+from finclaw.kernel.approval import (
+    Approval,
+    ApprovalScope,
+    ApprovalState,
+    ApprovalVerdict,
+    Refusal,
+    RefusalReason,
+)
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, new_id
 from finclaw.kernel.event import Observer
@@ -60,12 +68,43 @@ class MemoryGateway:
     events: EventStream = field(default_factory=EventStream)
     conversations: dict[str, tuple[Message, ...]] = field(default_factory=dict[str, tuple[Message, ...]])
     pruned: list[tuple[timedelta, bool]] = field(default_factory=list[tuple[timedelta, bool]])
+    waiting: dict[str, Approval] = field(default_factory=dict[str, Approval])
+    refuses: RefusalReason | None = None
+    decisions: list[tuple[Inbound, str, str]] = field(default_factory=list[tuple[Inbound, str, str]])
+    """By whom, how far, and why."""
     _records: dict[str, InboundRecord] = field(default_factory=dict[str, InboundRecord])
     _by_key: dict[tuple[str, ...], Accepted] = field(default_factory=dict[tuple[str, ...], Accepted])
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         return self.events.observe(observer)
+
+    async def approval(self, typed: str) -> Approval | None:
+        self._maybe_fail()
+        return self.waiting.get(typed)
+
+    async def approvals(
+        self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
+    ) -> Sequence[Approval]:
+        self._maybe_fail()
+        wanted = [each for each in self.waiting.values() if session in (None, each.session) and each.state in states]
+        return wanted[:limit]
+
+    async def decide(
+        self,
+        typed: str,
+        verdict: ApprovalVerdict,
+        evidence: Inbound,
+        *,
+        scope: ApprovalScope = "once",
+        reason: str = "",
+    ) -> Approval | Refusal:
+        self._maybe_fail()
+        if self.refuses is not None:
+            return Refusal(self.refuses)
+        self.decisions.append((evidence, scope, reason))
+        self.waiting[typed] = structs.replace(self.waiting[typed], state=verdict)
+        return self.waiting[typed]
 
     async def accept(self, inbound: Inbound) -> Accepted:
         self._maybe_fail()

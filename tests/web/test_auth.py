@@ -29,6 +29,10 @@ PATHS = [
     ("POST", "/api/v1/sessions/x/reset"),
     ("POST", "/api/v1/sessions/x/repair"),
     ("POST", "/api/v1/prune"),
+    ("GET", "/api/v1/approvals"),
+    ("GET", "/api/v1/approvals/x"),
+    ("POST", "/api/v1/approvals/x/approve"),
+    ("POST", "/api/v1/approvals/x/deny"),
     ("GET", "/api/v1/stream"),
 ]
 WRONG = [

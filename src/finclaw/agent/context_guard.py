@@ -6,6 +6,7 @@ from typing import Final
 
 from finclaw.agent.compaction import Compactor, Options, Strategy
 from finclaw.agent.gauge import Gauge, is_summary
+from finclaw.agent.taint import sources_read, still_to_know
 from finclaw.agent.window import Capacity, Thresholds, WindowState
 from finclaw.errors import ContextTooLong
 from finclaw.kernel.chunk import Model, ToolSpec, Usage
@@ -108,8 +109,11 @@ class ContextGuard:
         self._summaries += done.summaries
         if self._conversation.next_messages is not seen:  # it went on meanwhile; what asks no model takes no while
             done = await self._compact(self._conversation.next_messages, replace(options, summaries=0), self._fell_back)
+        before = sources_read(self._conversation.next_messages)
         for event in done.events:
             self._push(event)
+        if (known := still_to_know(self._conversation, before)) is not None:
+            self._push(known)
         if done.events:
             self._gauge.forget_measured()
             self._gauge.follow(self._conversation)

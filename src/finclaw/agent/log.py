@@ -7,6 +7,7 @@ from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from finclaw.agent.paid import Paid
+from finclaw.agent.taint import sources_read, still_to_know
 from finclaw.errors import ExtensionError
 from finclaw.kernel.message import (
     Append,
@@ -31,6 +32,10 @@ from finclaw.tools.guard import guard_result
 
 MOST_FROM_LAYERS: Final = 10_000
 """Message events in one turn. More come from a layer that is in a loop, and the room for a turn's log has an end."""
+
+
+APPROVED: Final = "approved-"
+"""How the id of a call begins that no model made: a person approved it, and its turn runs it."""
 
 
 class TurnLog:
@@ -73,7 +78,14 @@ class TurnLog:
         self._from_layers += 1
         if self._from_layers > MOST_FROM_LAYERS:
             raise ExtensionError(f"layers emitted over {MOST_FROM_LAYERS} message events in one turn; emit fewer")
+        before = () if isinstance(event, Append) else sources_read(self._conversation.next_messages)
         self._conversation.push(from_layer(event))
+        self.remember_sources(before)
+
+    def remember_sources(self, before: Sequence[str]) -> None:
+        """Nobody takes away that strangers' words were read by taking away the words."""
+        if before and (known := still_to_know(self._conversation, before)) is not None:
+            self._conversation.push(known)
 
     def close_to_layers(self) -> None:
         """The turn's layers have returned: what is folded from here on is what they have left."""
@@ -115,7 +127,13 @@ class TurnLog:
     def results(self) -> tuple[ToolResult, ...]:
         """What the core's own tool messages say; a layer's words are not evidence."""
         own = (message for message in self.messages if message.source.kind == "tool")
-        return tuple(result for message in own for result in message.tool_results)
+        approved = (result for call_id, result in self.ended.items() if call_id.startswith(APPROVED))
+        return (*approved, *(result for message in own for result in message.tool_results))
+
+    @property
+    def waits(self) -> bool:
+        """For a person: something was asked for that nobody has decided yet."""
+        return any(result.status == "awaiting" for result in self.results)
 
     @property
     def begun(self) -> frozenset[str]:

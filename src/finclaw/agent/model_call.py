@@ -25,6 +25,8 @@ from finclaw.kernel.message import Block, Message, Source, Text, ToolCall
 from finclaw.kernel.port import Clock
 
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+MOST_PIECES: Final = 32
+"""In which a replay tells an answer."""
 MOST_SHORTENINGS: Final = 2
 """How often one call may find that the model takes less than we thought."""
 _SURELY_UNIQUE: Final = 20
@@ -125,8 +127,14 @@ def _metadata(answer: Answer, model: Model, chosen: Model, paid: list[Paid]) -> 
     if (model.provider, model.name) != (chosen.provider, chosen.name):
         metadata["instead_of"] = f"{chosen.provider}/{chosen.name}"
     if len(answer.lengths) > 1:
-        metadata["chunks"] = answer.lengths
+        metadata["chunks"] = _coarsely(answer.lengths)
     return metadata
+
+
+def _coarsely(lengths: Sequence[int]) -> list[int]:
+    """The same text in no more pieces than are worth keeping: a replay needs the pace, not every word."""
+    several = -(-len(lengths) // MOST_PIECES)
+    return [sum(lengths[at : at + several]) for at in range(0, len(lengths), several)]
 
 
 def usage_of(message: Message) -> Usage:

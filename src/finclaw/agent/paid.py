@@ -1,10 +1,12 @@
 """What one model call was paid for: kept with the answer it gave, or beside the turn's log where it gave none."""
 
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, convert
+from msgspec.structs import astuple
 
 from finclaw.kernel.chunk import Model, Usage
 from finclaw.kernel.message import Message
@@ -29,8 +31,9 @@ def paid_for(model: Model, usage: Usage, at: datetime) -> Paid:
 
 def to_metadata(model: Model, tries: list[Paid]) -> dict[str, Any]:
     """For the answer of `model`: its own call and those before it that failed, each at the price of its model."""
-    metadata: dict[str, Any] = {"usage": to_builtins(sum((each.usage for each in tries), Usage()))}
-    metadata["model"] = f"{model.provider}/{model.name}"
+    usage = sum((each.usage for each in tries), Usage())
+    # Kept with every answer in memory and on disk, so as little as will do.
+    metadata: dict[str, Any] = {"usage": list(astuple(usage)), "model": sys.intern(f"{model.provider}/{model.name}")}
     if cost := sum((each.cost for each in tries), Decimal(0)):
         metadata["cost"] = str(cost)
     if saved := sum((each.saved for each in tries), Decimal(0)):
@@ -43,7 +46,12 @@ def from_metadata(message: Message) -> Paid:
     return Paid(
         message.created_at,
         str(told.get("model", "")),
-        convert(told.get("usage", {}), Usage),
+        _usage(told.get("usage", ())),
         Decimal(str(told.get("cost", "0"))),
         Decimal(str(told.get("saved", "0"))),
     )
+
+
+def _usage(told: object) -> Usage:
+    """Its four numbers, or by name, as they were once written."""
+    return convert(told, Usage) if isinstance(told, dict) else Usage(*convert(told, tuple[int, ...])[:4])

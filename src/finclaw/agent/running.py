@@ -9,6 +9,7 @@ from finclaw.agent.log import TurnLog
 from finclaw.agent.purse import Purse
 from finclaw.agent.state import StateMachine
 from finclaw.errors import ExtensionError
+from finclaw.kernel.approval import Approval
 from finclaw.kernel.context import Context
 from finclaw.kernel.message import ToolCall, ToolResult
 from finclaw.kernel.scope import ToolCallContext, TurnContext
@@ -39,6 +40,8 @@ class RunningTurn(TurnContext):
     """Over its requests, once the model's window gets tight."""
     purse: Purse | None = None
     """What it pays model calls from; None where there is no budget."""
+    approved: Approval | None = None
+    """What a person has agreed to, in the turn that runs it."""
     entered: bool = False
     """The layers let it through to its core."""
 
@@ -60,6 +63,8 @@ class RunningCall(ToolCallContext):
     call: ToolCall
     given: dict[str, Any] | None = None
     """The arguments with which the core ran it, once they have been checked."""
+    reread: str = ""
+    """A line for the model when some of them were read as another type than it wrote."""
     word: ToolResult | None = None
     """What the core itself says of this call: the only facts that count, and how an order truly ended."""
 

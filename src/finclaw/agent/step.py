@@ -74,7 +74,8 @@ class Step:
         for call in calls:
             if results:
                 crash_point("tools:between")
-            results[call.id] = await self._use(ctx, call)
+            waits = any(result.status == "awaiting" for result in results.values())
+            results[call.id] = not_begun(call) if waits else await self._use(ctx, call)
         return results
 
     async def _side_by_side(self, ctx: StepContext, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
@@ -98,6 +99,11 @@ class Step:
     def _parallel_safe(self, call: ToolCall) -> bool:
         tool = self._tools.get(call.name)
         return tool is None or (tool.parallel_safe and not tool.transactional)
+
+
+def not_begun(call: ToolCall) -> ToolResult:
+    """Behind one that waits for a person: what they say may change whether this is wanted at all."""
+    return ToolResult(call.id, call.name, "skipped: another call waits for a person's approval", "skipped")
 
 
 def _offered(ctx: StepContext, turn: RunningTurn) -> tuple[str, ...]:

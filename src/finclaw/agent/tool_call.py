@@ -1,45 +1,53 @@
 """The core of one tool use: final arguments checked, policy judged, run under a limit. No layer is inside this."""
 
-import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
+from finclaw.agent.permission import Permission
 from finclaw.agent.running import RunningCall, RunningTurn
 from finclaw.agent.structured import StructuredAnswers
-from finclaw.errors import InvalidArguments, ToolDenied, ToolError, ToolTimeout
-from finclaw.kernel.fact import Fact
+from finclaw.errors import (
+    InvalidArguments,
+    ToolAwaiting,
+    ToolDenied,
+    ToolError,
+    ToolStopped,
+    ToolTimeout,
+    ToolUnavailable,
+)
 from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult, ToolStarted, ToolStatus
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import ToolCallContext
+from finclaw.kernel.tool_event import Circuit, CircuitChanged, ToolTimedOut
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.guard import guard_result
-from finclaw.tools.policy import Consent, judge
+from finclaw.tools.contain import Broken
+from finclaw.tools.limit import CutOff, run_with_limit
 from finclaw.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
 
-GRACE: Final = 2.0
-"""Seconds a tool gets to clean up when its time is over; then it is left behind."""
-STOP_GRACE: Final = 0.5
-"""When the turn is stopped a person waits for that, and a tool gets less."""
-
-_STATUS: Final[dict[type[ToolError], ToolStatus]] = {ToolDenied: "denied", ToolTimeout: "timeout"}
-
-
-class _CutOff(ToolError):
-    """The tool was cancelled, and not by us."""
+_STATUS: Final[Mapping[type[ToolError], ToolStatus]] = {
+    InvalidArguments: "invalid",
+    ToolDenied: "denied",
+    ToolAwaiting: "awaiting",
+    ToolTimeout: "timeout",
+    ToolStopped: "stopped",
+    ToolUnavailable: "unavailable",
+}
+_NOT_THE_END_OF_IT: Final = (ToolTimeout, ToolStopped, ToolUnavailable, CutOff)
+"""After these an order may have been placed all the same: the line broke, and perhaps behind it."""
 
 
 class ToolRunner:
     def __init__(
-        self, tools: ToolRegistry, arguments: ArgumentCheck, consent: Consent, answers: StructuredAnswers
+        self, tools: ToolRegistry, arguments: ArgumentCheck, permission: Permission, answers: StructuredAnswers
     ) -> None:
         self._tools = tools
         self._arguments = arguments
-        self._consent = consent
+        self._permission = permission
         self._answers = answers
 
     async def __call__(self, ctx: ToolCallContext) -> ToolResult:
@@ -52,24 +60,39 @@ class ToolRunner:
         try:
             output = await self._run(ctx)
         except ToolError as error:
-            if isinstance(error, ToolTimeout | _CutOff) and _has_begun(ctx):
+            if isinstance(error, _NOT_THE_END_OF_IT) and _has_begun(ctx):
                 return unknown_outcome(ctx.call_id, ctx.tool_name)
-            failure = ToolFailure(type(error).__name__, str(error), error.suggestion)
-            return _failed(ctx, _STATUS.get(type(error), "error"), failure)
+            return _failed(ctx, _status_of(error), _failure(error))
         except Exception as error:  # a tool is a stranger: its bug is a result, not the end of the turn
             log.exception("tool %s failed", ctx.tool_name)
             if _has_begun(ctx):
                 return unknown_outcome(ctx.call_id, ctx.tool_name)
-            name = type(error).__name__
-            return _failed(ctx, "error", ToolFailure(name, f"{ctx.tool_name} failed: {name}"))
-        return ToolResult(ctx.call_id, ctx.tool_name, output.content, facts=output.facts)
+            name = error.kind if isinstance(error, Broken) else type(error).__name__
+            return _failed(ctx, "error", ToolFailure(name, f"{ctx.tool_name} failed: {name}", code="crashed"))
+        content = f"{output.content}\n\n{ctx.reread}" if ctx.reread else output.content
+        return ToolResult(ctx.call_id, ctx.tool_name, content, facts=output.facts, origin=output.origin)
 
     async def _run(self, ctx: RunningCall) -> ToolOutput:
         turn = RunningTurn.of(ctx.turn)
         tool = self._offered(ctx, turn)
         # A copy of our own: a layer may still hold the one it was given, and change it while a person decides.
-        args = ctx.given = self._arguments.check(tool.spec, deepcopy(ctx.args))
-        scope = ToolScope(
+        checked = self._arguments.check(tool.spec, deepcopy(ctx.args))
+        args = ctx.given = checked.args
+        ctx.reread = checked.note
+        scope = self._scope(ctx, turn)
+        await self._permission(ctx, tool, args, scope)
+        with self._tools.breakers.call(tool.upstream, partial(_tell_circuit, ctx, tool)):
+            if tool.transactional:  # on disk before it begins: after a crash it must not begin again
+                turn.log.push(ToolStarted(ctx.call_id, ctx.tool_name, transactional=True))
+                await turn.log.commit()
+            try:
+                return await run_with_limit(tool, args, scope)
+            except ToolTimeout:
+                ctx.emit(ToolTimedOut(call_id=ctx.call_id, tool=ctx.tool_name, timeout=tool.timeout, **ctx.ids))
+                raise
+
+    def _scope(self, ctx: RunningCall, turn: RunningTurn) -> ToolScope:
+        return ToolScope(
             session=turn.log.claim.session,
             turn_id=turn.log.claim.turn_id,
             call_id=ctx.call_id,
@@ -78,58 +101,33 @@ class ToolRunner:
             offered=turn.offered,
             ask=partial(self._answers, turn, ctx.tool_name),
         )
-        await self._permit(tool, args, scope)
-        if tool.transactional:  # on disk before it begins: after a crash it must not begin again
-            turn.log.push(ToolStarted(ctx.call_id, ctx.tool_name, transactional=True))
-            await turn.log.commit()
-        return await run_with_limit(tool, args, scope)
 
     def _offered(self, ctx: ToolCallContext, turn: RunningTurn) -> Tool:
         tool = self._tools.get(ctx.tool_name)
         if tool is None or ctx.tool_name not in turn.offered:
             known = ", ".join(sorted(turn.offered)) or "none"
-            raise ToolError(f"there is no tool {ctx.tool_name!r} here; the tools are: {known}")
+            raise ToolError(f"there is no tool {ctx.tool_name!r} here; the tools are: {known}", code="no_such_tool")
         return tool
-
-    async def _permit(self, tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> None:
-        verdict = judge(tool)
-        if verdict == "require-approval" and await self._consent(tool, deepcopy(dict(args)), scope):
-            return
-        if verdict != "allow":
-            raise ToolDenied(f"{tool.spec.name} needs a person's approval and nobody has given it; it was not run")
-
-
-async def run_with_limit(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
-    """Run a tool at most as long as it may. One that ignores its cancellation is left behind and reported."""
-    running = asyncio.ensure_future(tool.run(args, scope))
-    try:
-        done, _ = await asyncio.wait([running], timeout=tool.timeout)
-    except asyncio.CancelledError:
-        await _abandon(running, tool, STOP_GRACE)
-        raise
-    if running.cancelled():  # from inside: nobody has asked it to stop
-        raise _CutOff(f"{tool.spec.name} was cancelled by something it uses and gave no result")
-    if done:
-        return running.result()
-    await _abandon(running, tool, GRACE)
-    raise ToolTimeout(f"{tool.spec.name} took longer than {tool.timeout:g} s and was stopped; try something smaller")
-
-
-async def _abandon(running: "asyncio.Future[ToolOutput]", tool: Tool, grace: float) -> None:
-    running.cancel()
-    running.add_done_callback(_look_away)
-    done, _ = await asyncio.wait([running], timeout=grace)
-    if not done:
-        log.error("tool %s ignored its cancellation and was left behind", tool.spec.name)
-
-
-def _look_away(running: "asyncio.Future[ToolOutput]") -> None:
-    if not running.cancelled():
-        running.exception()
 
 
 def _failed(ctx: ToolCallContext, status: ToolStatus, failure: ToolFailure) -> ToolResult:
     return ToolResult(ctx.call_id, ctx.tool_name, failure.message, status=status, error=failure)
+
+
+def _status_of(error: ToolError) -> ToolStatus:
+    for kind, status in _STATUS.items():
+        if isinstance(error, kind):
+            return status
+    return "error"
+
+
+def _failure(error: ToolError) -> ToolFailure:
+    return ToolFailure(type(error).__name__, str(error), error.suggestion, code=error.code)
+
+
+def _tell_circuit(ctx: ToolCallContext, tool: Tool, before: Circuit, after: Circuit) -> None:
+    log.warning("the circuit to %s is %s now, after a call of %s", tool.upstream, after, tool.spec.name)
+    ctx.emit(CircuitChanged(upstream=tool.upstream, tool=tool.spec.name, before=before, after=after, **ctx.ids))
 
 
 def _has_begun(ctx: ToolCallContext) -> bool:
@@ -137,28 +135,23 @@ def _has_begun(ctx: ToolCallContext) -> bool:
     return ctx.call_id in RunningTurn.of(ctx.step.turn).log.begun
 
 
-def guarded(result: ToolResult, call: ToolCall, given: Collection[Fact]) -> ToolResult:
-    """Applied to whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it.
-
-    Of the facts only those stay that a tool has `given`: a layer may take one away, and never make one up.
-    """
-    content = guard_result(result.content)
-    facts = tuple(fact for fact in result.facts if fact in given)
-    if (content, result.call_id, result.name, facts) == (result.content, call.id, call.name, result.facts):
-        return result
-    return ToolResult(call.id, call.name, content, result.status, facts, result.error)
-
-
 def refused(call: ToolCall, why: str) -> ToolResult:
-    return ToolResult(call.id, call.name, why, status="denied", error=ToolFailure("ToolDenied", why))
+    """By the loop guard: it was not run because it would bring nothing new."""
+    return ToolResult(call.id, call.name, why, "denied", error=ToolFailure("ToolDenied", why, code="loop"))
 
 
 def unreadable(call_id: str, name: str, text: str) -> ToolResult:
     error = InvalidArguments(f"the arguments of {name} are not one complete JSON object: {text[:200]!r}; call it again")
-    return ToolResult(call_id, name, str(error), status="error", error=ToolFailure("InvalidArguments", str(error)))
+    return ToolResult(call_id, name, str(error), "invalid", error=_failure(error))
+
+
+def stopped(call: ToolCall) -> ToolResult:
+    """It was running when its turn was stopped: unlike one that was skipped, it may have done some of its work."""
+    text = "it was stopped before it gave a result, together with its turn"
+    return ToolResult(call.id, call.name, text, "stopped", error=_failure(ToolStopped(text)))
 
 
 def unknown_outcome(call_id: str, name: str) -> ToolResult:
     """For a transactional call that had begun and came to no known end. It is never begun again to find out."""
     text = "it is unknown whether this happened: it began and was cut off. Do not repeat it: tell the person and ask."
-    return ToolResult(call_id, name, text, status="unknown")
+    return ToolResult(call_id, name, text, "unknown", error=ToolFailure("UnknownOutcome", text, code="unknown_outcome"))

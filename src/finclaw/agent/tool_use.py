@@ -6,8 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from finclaw.agent.asides import Aside, Asides
 from finclaw.agent.running import RunningCall, RunningTurn
-from finclaw.agent.tool_call import guarded, refused, unknown_outcome, unreadable
+from finclaw.agent.tool_call import refused, stopped, unknown_outcome, unreadable
 from finclaw.errors import ToolLoop
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.event import (
@@ -19,18 +20,25 @@ from finclaw.kernel.event import (
     ToolUseEnded,
 )
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.message import ToolCall, ToolEnded, ToolResult
+from finclaw.kernel.message import ToolCall, ToolEnded, ToolFailure, ToolResult
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import StepContext, ToolCallContext
+from finclaw.tools.guard import guard, guard_off_loop
 from finclaw.tools.loop import LoopVerdict
+from finclaw.tools.origin import origin_of, shown
+from finclaw.tools.registry import ToolRegistry
 
 ToolRing = Callable[[ToolCallContext], Coroutine[Any, Any, ToolResult]]
 
 
 class UseTool:
-    def __init__(self, ring: ToolRing, clock: Clock) -> None:
+    def __init__(
+        self, ring: ToolRing, clock: Clock, tools: ToolRegistry | None = None, asides: Asides | None = None
+    ) -> None:
         self._ring = ring
         self._clock = clock
+        self._tools = tools
+        self._asides = asides
 
     async def __call__(self, ctx: StepContext, call: ToolCall) -> ToolResult:
         """What the model gets for this call. Only cancellation, a loop without end and a layer's mistake get out."""
@@ -43,6 +51,8 @@ class UseTool:
             status = result.status
         except asyncio.CancelledError:
             status = "aborted"
+            if call.id not in turn.log.begun:  # of those nobody knows
+                turn.log.heard.setdefault(call.id, stopped(call))
             raise
         except Exception as error:
             self._tell_failure(ctx, call, f"{type(error).__name__}: {error}")
@@ -84,9 +94,33 @@ class UseTool:
             call=call,
         )
         result = _true_to_its_word(inner, await self._ring(inner))
-        if inner.given is not None and inner.args != call.args:
+        if inner.given is not None and (inner.args != call.args or inner.reread):
             RunningTurn.of(ctx.turn).log.changed[call.id] = inner.given
-        return guarded(result, call, self._given(inner) if result.facts else ())
+        return await self._guarded(result, inner, self._given(inner) if result.facts else ())
+
+    async def _guarded(self, result: ToolResult, inner: RunningCall, given: Collection[Fact]) -> ToolResult:
+        """Applied to whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it.
+
+        Of the facts only those stay that a tool has `given`: a layer may take one away, and never make one up.
+        """
+        call = inner.call
+        guarded = await guard_off_loop(result.content, is_error=result.is_error)
+        origin = self._origin(result, inner)
+        if guarded.full is not None and self._asides is not None:
+            session = RunningTurn.of(inner.turn).log.claim.session
+            await self._asides.keep(session, Aside(call.name, call.id, guarded.full, origin))
+        facts = tuple(fact for fact in result.facts if fact in given)
+        failure = safe_failure(result.error)
+        return ToolResult(call.id, call.name, guarded.content, result.status, facts, failure, origin=origin)
+
+    def _origin(self, result: ToolResult, inner: RunningCall) -> str:
+        """A layer may say that words are a stranger's, never that they are not; and it may have kept some of them."""
+        word = inner.word
+        if word is not None and word.status in ("denied", "awaiting", "invalid") and result.content == word.content:
+            return ""  # nothing ran, so nobody else has said a word
+        tool = None if self._tools is None else self._tools.get(inner.tool_name)
+        told = ("" if word is None else word.origin) or result.origin
+        return shown(told) or ("" if tool is None else origin_of(tool, inner.given or inner.args))
 
     @staticmethod
     def _given(inner: RunningCall) -> Collection[Fact]:
@@ -115,8 +149,22 @@ class UseTool:
             ctx.emit(ToolLooped(call_id=call.id, tool=call.name, repeats=verdict.repeats, action=action, **ctx.ids))
 
 
+def safe_failure(failure: ToolFailure | None) -> ToolFailure | None:
+    """Its words were a tool's or a layer's too."""
+    if failure is None:
+        return None
+    suggestion = None if failure.suggestion is None else guard(failure.suggestion, is_error=True).content
+    return replace(failure, message=guard(failure.message, is_error=True).content, suggestion=suggestion)
+
+
 def _true_to_its_word(inner: RunningCall, result: ToolResult) -> ToolResult:
-    """Of what has begun to move money a layer may say more or less, and never that it ended otherwise."""
+    """Of what has begun to move money a layer may say more or less, and never that it ended otherwise.
+
+    Nor may it hide that a person is asked, or say so where nobody is.
+    """
+    asked = inner.word is not None and inner.word.status == "awaiting"
+    if asked or result.status == "awaiting":
+        return inner.word if inner.word is not None and asked else replace(result, status="error")
     if inner.call_id not in RunningTurn.of(inner.turn).log.begun:
         return result
     if inner.word is None:  # a layer did not wait for it

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from finclaw.agent.approved import ApprovedActions
+from finclaw.agent.asides import Asides
 from finclaw.agent.asking import ModelRoute
 from finclaw.agent.books import cost_so_far, spend_of, usage_so_far, user_of
 from finclaw.agent.log import TurnLog
 from finclaw.agent.model_call import ModelCall, without_calls
 from finclaw.agent.open_calls import answer_open_calls
+from finclaw.agent.permission import Permission
 from finclaw.agent.purse import Cashier, Purse
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.settings import AgentSettings
@@ -45,9 +48,12 @@ from finclaw.kernel.scope import (
     TurnResult,
     TurnStatus,
 )
+from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.arguments import ArgumentCheck
+from finclaw.tools.groups import on_demand
 from finclaw.tools.loop import LoopGuard
 from finclaw.tools.policy import Consent
+from finclaw.tools.policy.policy import Policy
 from finclaw.tools.registry import ToolRegistry
 
 
@@ -67,8 +73,17 @@ class Abilities:
     provider: Provider
     model: Model
     tools: ToolRegistry
-    consent: Consent
     system: str
+    policy: Policy = field(default_factory=Policy)
+    """What may run, for whom."""
+    consent: Consent | None = None
+    """A program's own way to ask a person at once, instead of `approvals`."""
+    approvals: Callable[[], Approvals] | None = None
+    """Where a person's word is asked for and kept; None: nobody can be asked, and what needs it does not run."""
+    asides: Asides | None = None
+    """Where the rest of long results is kept."""
+    show: Sequence[str] = ()
+    """Tools that need not be searched for though their group is shown on demand, by name or pattern."""
     credential: str = "default"
     """The name of the provider's key."""
     fallbacks: Sequence[ModelRoute] = ()
@@ -90,8 +105,11 @@ class Agent:
             (ModelRoute(abilities.provider, abilities.model, abilities.credential), *abilities.fallbacks), clock
         )
         answers = StructuredAnswers(self._model_call.ask_quietly, clock)
-        runner = ToolRunner(abilities.tools, ArgumentCheck(), abilities.consent, answers)
-        use = UseTool(compose("tool_call", layers.tool_call, runner.__call__, ToolResult), clock)
+        permission = Permission(abilities.policy, abilities.tools, abilities.consent, abilities.approvals)
+        runner = ToolRunner(abilities.tools, ArgumentCheck(), permission, answers)
+        ring = compose("tool_call", layers.tool_call, runner.__call__, ToolResult)
+        use = UseTool(ring, clock, abilities.tools, abilities.asides)
+        self._approved = ApprovedActions(abilities.approvals, use.__call__, clock)
         step = Step(self._model_call, use.__call__, abilities.tools, clock, settings.parallel_tools)
         self._step = compose("step", layers.step, step.__call__, StepResult)
         self._turn = compose("turn", layers.turn, self._loop, TurnResult)
@@ -119,7 +137,11 @@ class Agent:
             answer = await self._turn(turn)
             answer_open_calls(log, self._clock.now())
             status = answer.status if turn.entered else "short_circuited"
-            result = self._told(status, answer.text, log, answer.metadata, self._since(started))
+            text = answer.text
+            asked = await self._approved.cards(turn)
+            if asked:  # no layer has a word in what a person is asked
+                status, text = "waiting_for_human", "\n\n".join(asked)
+            result = self._told(status, text, log, answer.metadata, self._since(started), asked)
             turn.state.move("failed" if status == "failed" else "done")
             return result
         except asyncio.CancelledError:
@@ -158,6 +180,7 @@ class Agent:
             temperature=settings.temperature if wishes.temperature is None else wishes.temperature,
             thinking=wishes.thinking or settings.thinking,
             verbosity=wishes.verbosity or settings.verbosity,
+            on_demand=self._on_demand,
             emit_message_event=log.push_from_layer,
             log=log,
             state=StateMachine(lambda before, after: emit(StateChanged(before=before, after=after, **ids))),
@@ -181,6 +204,9 @@ class Agent:
             raise ModelUnknown(f"{reference!r} was asked for, and this agent has one model only", model=reference)
         return routes
 
+    def _on_demand(self) -> frozenset[str]:
+        return on_demand(self._abilities.tools.list(), self._abilities.show)
+
     def _purse(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> Purse | None:
         cashier, user = self._abilities.cashier, user_of(context.inbound)
         return None if cashier is None else cashier.purse(ids, emit, user, spend_of(log, ids["agent"], user))
@@ -188,11 +214,16 @@ class Agent:
     async def _loop(self, turn: TurnContext) -> TurnResult:
         running = RunningTurn.of(turn)
         running.entered = True
+        await self._approved.run(running, self._step_context(turn, 0))
+        if running.log.waits:
+            return TurnResult(status="waiting_for_human", text="")
         for index in range(_finished_steps(running.log), running.max_steps):
             turn.emit(StepStarted(step=index, **turn.ids))
             step = await self._step(self._step_context(turn, index))
             if step.status == "failed":
                 return TurnResult(status="failed", text=step.message.text)
+            if running.log.waits:
+                return TurnResult(status="waiting_for_human", text="")
             if not step.has_tool_calls and not step.again:
                 return TurnResult(status="completed", text=step.message.text)
             if not step.has_tool_calls:
@@ -218,7 +249,13 @@ class Agent:
         )
 
     def _told(
-        self, status: TurnStatus, text: str, log: TurnLog, metadata: dict[str, Any] | None = None, ms: float = 0.0
+        self,
+        status: TurnStatus,
+        text: str,
+        log: TurnLog,
+        metadata: dict[str, Any] | None = None,
+        ms: float = 0.0,
+        asked: Sequence[str] = (),
     ) -> TurnResult:
         """Figures, tools and spend are told from the log alone: what happened before a crash counts too, and a
         layer's word for it does not.
@@ -227,6 +264,7 @@ class Agent:
         return TurnResult(
             status=status,
             text=text,
+            asked=tuple(asked),
             steps=len(log.answers),
             tools=tuple(ToolUse(result.name, result.status) for result in log.results),
             facts=tuple(fact for result in log.results for fact in result.facts),

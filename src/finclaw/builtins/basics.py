@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from finclaw.kernel.approval import identity
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Command, CommandReply, CommandScope
 
@@ -74,7 +75,8 @@ class Basics:
     async def _whoami(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         sender = scope.sender
         roles = ", ".join(sender.roles) or "none"
-        return CommandReply(f"{sender.name or sender.id} ({sender.id}), roles: {roles}", ephemeral=True)
+        known_as = identity(scope.inbound.channel, scope.inbound.account, sender.id)
+        return CommandReply(f"{sender.name or sender.id} ({known_as}), roles: {roles}", ephemeral=True)
 
     async def _forget(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         await self._reset(scope.session)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from finclaw.errors import ToolError
 from finclaw.kernel.envelope import Inbound, Limits
@@ -16,6 +17,7 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Gateway, Tool, ToolOutput, ToolScope
 from finclaw.kernel.record import InboundRecord
 from finclaw.tools.define import tool
+from finclaw.tools.origin import origin_of
 from finclaw.tools.registry import ToolRegistry
 
 CHANNEL: Final = "subagent"
@@ -72,7 +74,7 @@ class Delegation:
         except asyncio.CancelledError:  # nobody will read its answer
             gateway.stop_message(accepted.id, "the turn that delegated it was stopped")
             raise
-        return _answer(record)
+        return replace(_answer(record), origin=self._strangers(record))
 
     def _may_use(self, args: Task, scope: ToolScope) -> tuple[str, ...]:
         """Never more than the one who delegates, never what needs a person, and no further delegation."""
@@ -82,6 +84,13 @@ class Delegation:
             known = ", ".join(sorted(mine)) or "none"
             raise ToolError(f"{', '.join(sorted(refused))} cannot be delegated; what can be: {known}")
         return tuple(sorted(wanted))
+
+    def _strangers(self, record: InboundRecord | None) -> str:
+        """Whose words its answer may be: what it has read, it passes on."""
+        used = () if record is None or record.outcome is None else record.outcome.tools
+        tools = (self._tools.get(name) for name in dict.fromkeys(use.name for use in used))
+        read = [origin for tool in tools if tool is not None and (origin := origin_of(tool, {}))]
+        return f"a helper that used {', '.join(read)}" if read else ""
 
     def _harmless(self) -> Iterable[Tool]:
         return (each for each in self._tools.list() if not each.transactional and each.spec.name != NAME)

@@ -4,7 +4,6 @@ Nothing is remembered here. Each answer says who gave it, and instead of whom; t
 whether it was said before.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Final, NamedTuple
@@ -17,6 +16,7 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.language import Language, language_of
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import DeliveryContext, TurnContext, TurnResult
+from finclaw.kernel.text import with_last_line
 
 KEY: Final = "fallback_note"
 """Under which a turn's result carries the line."""
@@ -25,9 +25,6 @@ _LINES: Final[dict[Language, str]] = {
     "en": "({chosen} was not available just now; {instead} answered instead.)",
     "ko": "(지금은 {chosen} 모델을 쓸 수 없어 {instead} 모델이 대신 답했습니다.)",
 }
-
-
-_TOKEN: Final = re.compile("<<[A-Z_]+>>")
 
 
 class Fallback(NamedTuple):
@@ -62,17 +59,7 @@ class FallbackNote:
         line = "" if ctx.turn is None else ctx.turn.metadata.get(KEY, "")
         if not line or outbound.kind != "reply":
             return outbound
-        return replace(outbound, text=_with_line(outbound.text, line))
-
-
-def _with_line(text: str, line: str) -> str:
-    """At the end of what is said, and before the control tokens there: they are heard at the very end only."""
-    lines = text.rstrip().split("\n")
-    end = len(lines)
-    while end and (not lines[end - 1].strip() or _TOKEN.fullmatch(lines[end - 1].strip())):
-        end -= 1
-    said = "\n".join(lines[:end])
-    return "\n".join([said, "", line, *lines[end:]]) if said else text
+        return replace(outbound, text=with_last_line(outbound.text, line))
 
 
 def _news(ctx: TurnContext) -> Fallback | None:

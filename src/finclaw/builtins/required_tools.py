@@ -108,8 +108,7 @@ def _ran(turn: TurnContext) -> Iterator[str]:
 
 
 def _has_run(result: ToolResult) -> bool:
-    misused = result.error is not None and result.error.name == "InvalidArguments"
-    return result.status not in ("denied", "skipped") and not misused
+    return result.status not in ("invalid", "denied", "awaiting", "unavailable", "stopped", "skipped")
 
 
 def _tries(turn: TurnContext) -> int:

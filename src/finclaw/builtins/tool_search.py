@@ -33,7 +33,7 @@ class SearchSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Up to so many tools are all shown, and there is no search."""
     keep: Annotated[int, Meta(ge=1)] = 20
     """So many found ones stay with a session; the longest unused makes room."""
-    always: tuple[str, ...] = ("alert__*", "fx__*", "market__*", "portfolio__*")
+    always: tuple[str, ...] = ("alert__*", "calc__*", "fx__*", "market__*", "portfolio__*", "read_result", "time__*")
     """Tools that are shown whatever happens, by name or pattern. What the house is for should need no search."""
 
 
@@ -60,11 +60,12 @@ class ToolSearch:
         others = tuple(spec for spec in ctx.tool_catalog if spec.name != NAME)
         if len(others) == len(ctx.tool_catalog):  # this turn may not search: what is hidden would be lost
             return await ctx.next()
-        if len(others) <= self._settings.limit:
+        session, turn = ctx.ids["session"], ctx.ids["turn_id"]
+        visible = self._visible(ctx, others, await self._selection.of(session))
+        if visible == others:
             ctx.tool_catalog = others
             return await ctx.next()
-        session, turn = ctx.ids["session"], ctx.ids["turn_id"]
-        ctx.tool_catalog = self._shown(ctx.tool_catalog, await self._selection.of(session))
+        ctx.tool_catalog = tuple(spec for spec in ctx.tool_catalog if spec.name == NAME or spec in visible)
         self._catalogs[turn] = others
         try:
             result = await ctx.next()
@@ -79,10 +80,21 @@ class ToolSearch:
         except SessionError as error:  # which tool was used last is not worth an answer
             self._logger.warning("the order of the tools in use was not kept: %s", error)
 
-    def _shown(self, catalog: Sequence[ToolSpec], selected: Iterable[str]) -> tuple[ToolSpec, ...]:
-        """In the catalog's own order, so that the same tools are the same request."""
-        names = {NAME, *selected}
-        return tuple(spec for spec in catalog if spec.name in names or self._is_always_shown(spec.name))
+    def _visible(
+        self, ctx: StepContext, catalog: tuple[ToolSpec, ...], selected: Iterable[str]
+    ) -> tuple[ToolSpec, ...]:
+        """In the catalog's own order, so that the same tools are the same request.
+
+        While there are few, only those are kept back whose group is shown on demand.
+        """
+        found = set(selected)
+        kept_back = ctx.turn.on_demand()
+        few = len(catalog) <= self._settings.limit
+        return tuple(
+            spec
+            for spec in catalog
+            if spec.name in found or self._is_always_shown(spec.name) or (few and spec.name not in kept_back)
+        )
 
     def _is_always_shown(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self._settings.always)

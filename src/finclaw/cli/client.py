@@ -62,8 +62,12 @@ class GatewayClient:
         return self.call("GET", f"/api/v1/turns?limit={limit}", TurnsView).items
 
     def turn(self, turn_id: str) -> TurnStory | None:
+        return self.find(f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnStory)
+
+    def find(self, path: str, answer: type[T]) -> T | None:
+        """None: the gateway knows of no such thing."""
         try:
-            return self.call("GET", f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnStory)
+            return self.call("GET", path, answer)
         except _NotThere:
             return None
 

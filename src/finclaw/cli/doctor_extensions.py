@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import cast
 
 from finclaw.agent.settings import ExtensionRef
-from finclaw.app import registered
 from finclaw.cli.finding import Finding, Level, bad, ok, warn
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError
 from finclaw.kernel import extension as kernel
+from finclaw.ours import registered
 from finclaw.pipeline.registered import DoctorCheck
 from finclaw.pipeline.registrar import Registrar
 

@@ -5,12 +5,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from finclaw.app import registered
 from finclaw.cli.options import settings_from
 from finclaw.cli.parser import extension_parser
 from finclaw.cli.usage import Parser
 from finclaw.config.words import did_you_mean
 from finclaw.errors import ConfigError, ExtensionError, FinclawError
+from finclaw.ours import registered
 from finclaw.pipeline.blame import blame, origin_of
 from finclaw.pipeline.registered import CliCommand
 

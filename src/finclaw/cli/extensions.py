@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 import finclaw
-from finclaw.app import registered
 from finclaw.cli import new_extension
 from finclaw.cli.options import settings_from
+from finclaw.ours import registered
 from finclaw.pipeline.registered import Registered
 
 

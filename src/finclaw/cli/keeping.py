@@ -115,3 +115,20 @@ def _age(text: str) -> int:
             f"{text!r} is not an age; give a number of days, weeks or years, such as 90d, 12w or 1y"
         )
     return min(int(number) * _DAYS[unit], 100_000)
+
+
+def approvals(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("list", "show", "approve", "deny"),
+        default="list",
+        help="what to do (default: list)",
+    )
+    parser.add_argument("id", type=_text, nargs="?", metavar="ID", help="the approval's id, whole")
+    parser.add_argument("--all", action="store_true", help="list those that were decided or have expired, too")
+    parser.add_argument(
+        "--scope", choices=("once", "session", "always"), default="once", help="how far a yes reaches (default: once)"
+    )
+    parser.add_argument("--reason", type=_text, default="", metavar="TEXT", help="why not, for whoever asked")
+    _json(parser)

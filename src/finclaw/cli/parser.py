@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
-from finclaw.cli.keeping import SESSIONS, Words, prune
+from finclaw.cli.belongings import BELONGINGS
+from finclaw.cli.keeping import SESSIONS, Words, approvals, prune
+from finclaw.cli.mcp_words import MCP
 from finclaw.cli.upkeep import UPKEEP
 from finclaw.cli.usage import Parser
 
@@ -30,12 +32,14 @@ def build_parser() -> Parser:
         ),
     )
     about = "look at conversations, copy, export, import, repair and reset them"
-    sessions = commands.add_parser("sessions", help=about, description=about.capitalize() + ".", allow_abbrev=False)
-    _add(sessions.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True), SESSIONS)
+    for name, what, actions in (("sessions", about, SESSIONS), *BELONGINGS, MCP):
+        group = commands.add_parser(name, help=what, description=what.capitalize() + ".", allow_abbrev=False)
+        _add(group.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True), actions)
     _add(
         commands,
         (
             ("prune", "remove what nobody has used for long", prune),
+            ("approvals", "list what waits for a person, show it, approve it or deny it", approvals),
             ("tools", "list the tools, where they come from, and whether they may run", _tools),
             ("explain", "say why a tool may run, must be approved, or is denied", _explain),
             *UPKEEP,

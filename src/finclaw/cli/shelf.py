@@ -8,11 +8,12 @@ import time
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from finclaw.cli.address import read_address
 from finclaw.config.schema import Settings
 from finclaw.errors import SessionError, StateBusy
+from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.conversation_file import read_conversation, write_conversation
 from finclaw.kernel.event_stream import EventStream
@@ -22,6 +23,9 @@ from finclaw.kernel.record import Cost, CostsBy, Pruned, SessionPage, TurnRecord
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
+
+if TYPE_CHECKING:
+    from finclaw.cli.shelf_approvals import ApprovalsHere
 
 T = TypeVar("T")
 PATIENCE = 10.0
@@ -40,6 +44,9 @@ class Shelf(Protocol):
     def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     def turn(self, name: str) -> TurnStory | None: ...
     def costs(self, days: int, by: CostsBy) -> Sequence[Cost]: ...
+    def approvals(self, *, everything: bool) -> Sequence[Approval]: ...
+    def approval(self, typed: str) -> Approval | None: ...
+    def decide(self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str) -> Approval: ...
 
 
 @contextmanager
@@ -84,6 +91,7 @@ class ShelfHere:
 
     def __init__(self, runner: asyncio.Runner, settings: Settings, clock: Clock) -> None:
         self._runner = runner
+        self._settings = settings
         self._clock = clock
         self._store: Store = self._run(_open(settings, clock))
 
@@ -118,6 +126,20 @@ class ShelfHere:
         today = self._clock.now().astimezone(UTC).date()
         return self._run(self._store.costs(today - timedelta(days=days - 1), by))
 
+    def approvals(self, *, everything: bool) -> Sequence[Approval]:
+        return self._run(self._approvals().listed(everything=everything))
+
+    def approval(self, typed: str) -> Approval | None:
+        return self._run(self._approvals().approval(typed))
+
+    def decide(self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str) -> Approval:
+        return self._run(self._approvals().decide(typed, verdict, scope, reason))
+
+    def _approvals(self) -> "ApprovalsHere":
+        from finclaw.cli.shelf_approvals import ApprovalsHere  # noqa: PLC0415  other commands need none of it
+
+        return ApprovalsHere(self._store, self._settings, self._clock)
+
     def close(self) -> None:
         self._run(self._store.close())
 
@@ -143,6 +165,15 @@ class EmptyShelf:
 
     def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
         return ()
+
+    def approvals(self, *, everything: bool) -> Sequence[Approval]:
+        return ()
+
+    def approval(self, typed: str) -> Approval | None:
+        return None
+
+    def decide(self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str) -> Approval:
+        raise SessionError("there is no such approval; nothing was ever stored here")
 
     def export(self, key: str) -> bytes:
         raise _nothing(key)

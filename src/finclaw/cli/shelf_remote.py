@@ -7,8 +7,10 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from finclaw.cli.client import GatewayClient, find_gateway
+from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.record import Cost, CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.web.approvals_view import ApprovalsView, ApproveBody, DenyBody
 from finclaw.web.sessions_view import PruneBody, PrunedView, RepairBody, RepairView, SessionView
 from finclaw.web.view import CostsView
 
@@ -55,6 +57,19 @@ class ShelfRemote:
 
     def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
         return self._client.call("GET", f"/api/v1/costs?days={days}&by={by}", CostsView).items
+
+    def approvals(self, *, everything: bool) -> Sequence[Approval]:
+        state = "all" if everything else "pending"
+        return self._client.call("GET", f"/api/v1/approvals?state={state}", ApprovalsView).items
+
+    def approval(self, typed: str) -> Approval | None:
+        return self._client.find(f"/api/v1/approvals/{quote(typed, safe='')}", Approval)
+
+    def decide(self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str) -> Approval:
+        yes = verdict == "granted"
+        body = msgspec.json.encode(ApproveBody(scope) if yes else DenyBody(reason))
+        path = f"/api/v1/approvals/{quote(typed, safe='')}/{'approve' if yes else 'deny'}"
+        return self._client.call("POST", path, Approval, body)
 
 
 def _path(key: str) -> str:

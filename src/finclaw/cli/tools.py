@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from finclaw.app import registered
 from finclaw.cli.figures import fitted, plural, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
+from finclaw.ours import registered
 from finclaw.pipeline.registrar import Registrar
 from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.known import must_know

@@ -9,8 +9,10 @@ from msgspec import Meta
 
 from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.errors import ConfigError
+from finclaw.kernel.people import People, Person
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.settings import ToolsSettings
 from finclaw.web.settings import WebSettings
 
@@ -54,12 +56,17 @@ class Settings:
     """Short names of your own, such as `fast: ollama/qwen3`."""
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     tools: ToolsSettings = field(default_factory=ToolsSettings)
+    people: tuple[Person, ...] = ()
+    """Who is who, such as `{name: Mina, known_as: ["telegram:bot1:12345"], roles: [approver]}`. Whoever is at this
+    machine is the `owner`."""
+    approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     web: WebSettings = field(default_factory=WebSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
     def __post_init__(self) -> None:
+        People(self.people)  # raises for a sender who would be two people
         if self.market == "live":
             raise ConfigError(
                 "market is live, but no live market is configured yet; start with --demo, or write `market: demo`"

@@ -1,6 +1,7 @@
 """The line that keeps a made-up price from being taken for a real one."""
 
 from finclaw.kernel.language import language_of
+from finclaw.kernel.text import with_last_line
 
 DEMO_LINES = {
     "en": "(Demo market: simulated prices, not real quotes.)",
@@ -13,4 +14,4 @@ def disclose_demo(reply: str, question: str) -> str:
     if not reply.strip() or any(line in reply for line in DEMO_LINES.values()):
         return reply
     spoken = reply if any(map(str.isalpha, reply)) else question  # a reply may be figures only
-    return f"{reply.rstrip()}\n\n{DEMO_LINES[language_of(spoken)]}"
+    return with_last_line(reply, DEMO_LINES[language_of(spoken)])

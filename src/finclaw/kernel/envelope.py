@@ -35,6 +35,7 @@ class Sender(Struct, frozen=True):
     id: str
     name: str = ""
     roles: tuple[str, ...] = ()
+    """What they are here. Behind the gate they come from the settings; what a channel claims does not count."""
     is_bot: bool = False
     is_self: bool = False
     """It is our own account on that platform that wrote."""
@@ -59,6 +60,8 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The only tools it may use; None: all of them."""
     max_steps: int | None = None
     wishes: Wishes | None = None
+    approval: str | None = None
+    """The approval whose action this turn runs before anything else."""
 
 
 class Inbound(Struct, frozen=True, kw_only=True):
@@ -75,6 +78,10 @@ class Inbound(Struct, frozen=True, kw_only=True):
     reply_to: str | None = None
     attachments: tuple[Attachment, ...] = ()
     mentions_us: bool = False
+    forwarded: bool = False
+    """Somebody else wrote it once; the sender only passed it on. The channel says so."""
+    edited: bool = False
+    """It is another text than the one that was first sent under its id."""
     sent_at: datetime | None = None
     again_for: str | None = None
     """The inbound whose answer went stale before it could be sent; this one asks for a fresh answer."""
@@ -111,6 +118,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     typing: bool = False
     embeds: bool = False
     idempotent: bool = False
+    authenticated: bool = True
+    """Who wrote is the platform's word. Not so where the writer states it, as in the head of a letter."""
 
 
 class Receipt(Struct, frozen=True):

@@ -15,8 +15,22 @@ from finclaw.kernel.fact import Fact
 
 Role = Literal["system", "user", "assistant", "tool"]
 SourceKind = Literal["user", "assistant", "tool", "system", "extension"]
-ToolStatus = Literal["ok", "error", "denied", "timeout", "skipped", "unknown"]
-"""`unknown`: the tool had started when the process died, and it must not be run again to find out."""
+ToolStatus = Literal[
+    "ok", "error", "invalid", "denied", "awaiting", "timeout", "stopped", "unavailable", "skipped", "unknown"
+]
+"""How one tool use ended.
+
+    ok           it gave a result
+    error        it ran and failed, or there is no such tool
+    invalid      its arguments do not fit; it did not run
+    denied       it may not run
+    awaiting     a person has yet to say whether it may
+    timeout      it ran longer than it may
+    stopped      it ran when the turn was stopped
+    unavailable  what it needs does not answer; it says when to try again
+    skipped      it was left out on purpose
+    unknown      it had started when the process died, and it must not be run again to find out
+"""
 
 
 class Text(Struct, frozen=True, gc=False, tag="text"):
@@ -71,11 +85,13 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
     error: ToolFailure | None = None
     ms: float = 0.0
     """How long the tool took."""
+    origin: str = ""
+    """Which strangers' words it holds; empty where it holds none."""
 
     @property
     def is_error(self) -> bool:
-        """A call that was skipped on purpose did not fail."""
-        return self.status not in ("ok", "skipped")
+        """A call that was skipped on purpose did not fail, and one that waits for a person has not yet."""
+        return self.status not in ("ok", "skipped", "awaiting")
 
 
 Block = Text | Image | Thinking | ToolCall | ToolResult

@@ -1,17 +1,16 @@
 """The borders of the house. Each contract says: may it raise, is it idempotent, who closes it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from finclaw.kernel.ask import Ask
-from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
+from finclaw.kernel.approvals import ApprovalDoor, ApprovalStore
+from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Sender
 from finclaw.kernel.event import Observer
-from finclaw.kernel.fact import Fact
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.record import (
@@ -31,6 +30,10 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.scope import Outcome
+from finclaw.kernel.tool import Isolation as Isolation  # noqa: PLC0414  a border too, described next door
+from finclaw.kernel.tool import Tool as Tool  # noqa: PLC0414  a border too, described next door
+from finclaw.kernel.tool import ToolOutput as ToolOutput  # noqa: PLC0414  a border too, described next door
+from finclaw.kernel.tool import ToolScope as ToolScope  # noqa: PLC0414  a border too, described next door
 
 
 class Clock(Protocol):
@@ -90,46 +93,6 @@ class Provider(Protocol):
     def name(self) -> str: ...
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]: ...
     async def close(self) -> None: ...
-
-
-class ToolOutput(Struct, frozen=True):
-    """What a tool gives: text for the model, and the facts in it."""
-
-    content: str
-    facts: tuple[Fact, ...] = ()
-
-
-class ToolScope(Struct, frozen=True, kw_only=True):
-    """For whom and in which turn a tool runs."""
-
-    session: str
-    turn_id: str
-    call_id: str
-    sender: Sender
-    channel: str = ""
-    offered: tuple[str, ...] = ()
-    """The names of the tools that the model was offered in this step."""
-    ask: Ask | None = None
-    """None where there is no model to ask: a tool that is run by itself."""
-
-
-class Tool(Protocol):
-    """One thing the agent may do. `run` may raise ToolError (the model reads it) or anything else (it reads less)."""
-
-    @property
-    def spec(self) -> ToolSpec: ...
-    @property
-    def group(self) -> str: ...
-    @property
-    def transactional(self) -> bool:
-        """It moves money or cannot be undone: never run twice, never without consent."""
-        ...
-
-    @property
-    def parallel_safe(self) -> bool: ...
-    @property
-    def timeout(self) -> float: ...
-    async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput: ...
 
 
 class CommandScope(Struct, frozen=True, kw_only=True):
@@ -281,7 +244,7 @@ class StateStore(Protocol):
         ...
 
 
-class Store(Inbox, ConversationStore, Outbox, StateStore, Protocol):
+class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, Protocol):
     """One database behind these ports, because Finish writes to several of them in one commit."""
 
     async def counts(self) -> Counts: ...
@@ -307,7 +270,7 @@ class Engine(Protocol):
         ...
 
 
-class Gateway(Protocol):
+class Gateway(ApprovalDoor, Protocol):
     """What the web page, the API and the command line may ask of a running gateway."""
 
     async def accept(self, inbound: Inbound) -> Accepted: ...

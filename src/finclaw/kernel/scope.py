@@ -116,6 +116,8 @@ class StepResult(Struct, frozen=True, kw_only=True):
 class TurnResult(Struct, frozen=True, kw_only=True):
     status: TurnStatus
     text: str
+    asked: tuple[str, ...] = ()
+    """What a person is asked to approve, as they read it; only the core fills this in, and it is then the text."""
     steps: int = 0
     tools: tuple[ToolUse, ...] = ()
     facts: tuple[Fact, ...] = ()
@@ -183,6 +185,8 @@ class TurnContext(Scope[TurnResult]):
     temperature: float | None = None
     thinking: ThinkingLevel = "off"
     verbosity: Verbosity = "medium"
+    on_demand: Callable[[], frozenset[str]] = frozenset[str]
+    """The names of tools that are to be found before they are shown: their group wants it so."""
     emit_message_event: Callable[[MessageEvent], None]
 
 

@@ -1,4 +1,9 @@
-"""Text as it may be stored and sent: whole characters only."""
+"""Text as it may be stored and sent: whole characters only, and a last line where nothing behind it goes unheard."""
+
+import re
+from typing import Final
+
+_WHISPER: Final = re.compile("<<[A-Z_]+>>")
 
 
 def whole_characters(text: str) -> str:
@@ -13,3 +18,16 @@ def whole_characters(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def with_last_line(text: str, line: str) -> str:
+    """The line at the end of what is said, and before the control tokens there: those are heard at the very end only.
+
+    Where nothing is said, nothing is added.
+    """
+    lines = text.rstrip().split("\n")
+    end = len(lines)
+    while end and (not lines[end - 1].strip() or _WHISPER.fullmatch(lines[end - 1].strip())):
+        end -= 1
+    said = "\n".join(lines[:end])
+    return "\n".join([said, "", line, *lines[end:]]) if said else text

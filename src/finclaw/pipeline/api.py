@@ -118,7 +118,7 @@ class _Tools:
     def register(self, tool: Tool, /) -> None:
         if self._mine.stage == "closed":
             raise ExtensionError(f"extension {self._mine.name!r} is closed and registers no more tools")
-        self._house.tools.register(tool)
+        self._house.tools.register(tool, self._mine.name)
         self._mine.tools.append(tool)
         if self._mine.stage == "loaded":  # else it is told once the whole extension has succeeded
             self._house.events.emit(registered(self._mine, tool))

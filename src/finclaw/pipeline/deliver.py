@@ -60,7 +60,11 @@ class Deliver:
         """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
         inbound = walk.inbound
         outbound = Outbound(text=result.text, reply_to=inbound.message_id, thread=inbound.thread)
-        visible = await self._prepare(walk, outbound, result)
+        if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
+            outbound = replace(outbound, kind="notice")
+            visible = make_seen(outbound, self._capabilities(walk), self._checks, inbound)
+        else:
+            visible = await self._prepare(walk, outbound, result)
         if visible.parts:
             say(turn, visible.text, self._clock.now())
             outcome = walk.ended("answered", reply=visible.text, result=result)

@@ -7,6 +7,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from finclaw.agent.log import TurnLog
+from finclaw.agent.taint import SOURCES
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound, Limits, new_id
 from finclaw.kernel.log import bind_log_ids
@@ -87,4 +88,5 @@ class Dispatch:
             blocks=(Text(inbound.text),),
             source=Source("user", inbound.sender.id, inbound.sender.name),
             created_at=self._clock.now(),
+            metadata={SOURCES: [f"a message that {inbound.sender.id} passed on"]} if inbound.forwarded else {},
         )

@@ -1,16 +1,25 @@
-"""Stage 2: is it for us? Identity is what the channel authenticated; the gate only reads it."""
+"""Stage 2: is it for us, and from whom? Who wrote is what the channel authenticated; what they are here, we know."""
 
-from finclaw.kernel.envelope import Sender
+from finclaw.kernel.envelope import Inbound, Sender
+from finclaw.kernel.people import People
 from finclaw.pipeline.journal import skip
 from finclaw.pipeline.normalize import NormalMessage
 
 
 class Gate:
-    def __init__(self, *, require_mention: bool) -> None:
+    def __init__(self, *, require_mention: bool, people: People | None = None) -> None:
         self._require_mention = require_mention
+        self._people = people
 
     def admit(self, message: NormalMessage) -> Sender:
         inbound = message.inbound
         if inbound.chat_type != "direct" and self._require_mention and not inbound.mentions_us:
             raise skip("not mentioned in a shared conversation")
-        return inbound.sender
+        if self._people is None or _came_through_here(inbound):
+            return inbound.sender
+        return self._people.sender(inbound)
+
+
+def _came_through_here(inbound: Inbound) -> bool:
+    """A task that one of our own turns gave: its sender is the one whom we admitted then."""
+    return inbound.limits is not None and inbound.limits.approval is None

@@ -117,7 +117,7 @@ class House:
     def __init__(self, events: EventStream, services: Services) -> None:
         self.events = events
         self.services = services
-        self.tools = ToolRegistry()
+        self.tools = ToolRegistry(services.clock)
         self.loaded: list[Registered] = []
 
 

@@ -125,10 +125,11 @@ class Recording:
         """The tool may want other arguments than it did then."""
         spec = next((spec for spec in call.step.tool_catalog if spec.name == call.tool_name), None)
         try:
-            if spec is not None:
-                self._arguments.check(spec, call.args)
+            if spec is not None and (checked := self._arguments.check(spec, call.args)).changes:
+                self.given[call.call_id] = checked.args
         except InvalidArguments as error:
-            return _failed(call, type(error).__name__, str(error))
+            failure = ToolFailure(type(error).__name__, str(error), code=error.code)
+            return ToolResult(call.call_id, call.tool_name, str(error), "invalid", error=failure)
         return None
 
 

@@ -2,16 +2,37 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, cast
 
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
+from finclaw.tools.coercion import coerced, shown_path
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
 _LONGEST_COMPLAINT = 300
 """A complaint quotes the value; a model that wrote a page by mistake need not read it again."""
+_MOST_CHANGES_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Arguments that fit. `changes` says in words which of them were read as another type than they were written."""
+
+    args: dict[str, Any]
+    changes: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """One line for the model, behind the result; empty when it wrote what it should."""
+        if not self.changes:
+            return ""
+        more = len(self.changes) - _MOST_CHANGES_TOLD
+        told = "; ".join(self.changes[:_MOST_CHANGES_TOLD]) + (f"; and {more} more" if more > 0 else "")
+        return f"[Arguments were read as another type than they were written: {told}]"
 
 
 class ArgumentCheck:
@@ -20,16 +41,21 @@ class ArgumentCheck:
     def __init__(self) -> None:
         self._compiled: dict[str, tuple[dict[str, Any], Validator]] = {}
 
-    def check(self, spec: ToolSpec, args: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, spec: ToolSpec, args: Mapping[str, Any]) -> Checked:
         """The arguments with the schema's defaults filled in. Raises InvalidArguments with everything that is wrong.
 
-        Defaults become part of the arguments because policy, approvals and the log must see what will really run.
+        Defaults and changed types become part of the arguments because policy, approvals and the log must see what
+        will really run.
         """
         complete = with_defaults(spec.input_schema, args)
-        if complaints := self.complaints(spec, complete):
-            listed = "\n".join(f"- {each}" for each in complaints)
-            raise InvalidArguments(f"Invalid input for {spec.name}:\n{listed}\nCorrect it and call the tool again.")
-        return complete
+        if not (complaints := self.complaints(spec, complete)):
+            return Checked(complete)
+        better, changes = coerced(complete, self._validator(spec).iter_errors)
+        better = with_defaults(spec.input_schema, better)
+        if changes and not self.complaints(spec, better):
+            return Checked(better, changes)
+        listed = "\n".join(f"- {each}" for each in complaints)
+        raise InvalidArguments(f"Invalid input for {spec.name}:\n{listed}\nCorrect it and call the tool again.")
 
     def complaints(self, spec: ToolSpec, complete: Mapping[str, Any]) -> list[str]:
         """Everything that is wrong, each in a line for the model. Raises ExtensionError for a schema that is none."""
@@ -41,6 +67,13 @@ class ArgumentCheck:
             validator = _compile(spec)
             self._compiled[spec.name] = (spec.input_schema, validator)
         return validator
+
+
+def must_be_schema(spec: ToolSpec) -> None:
+    """Raises ExtensionError unless the tool's arguments are described as one object that can be checked."""
+    if spec.input_schema.get("type") != "object":
+        raise ExtensionError(f"tool {spec.name!r}: its input schema must say `type: object`, for arguments have names")
+    _compile(spec)
 
 
 def with_defaults(schema: Mapping[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,14 +94,25 @@ def _compile(spec: ToolSpec) -> "Validator":
 
     try:
         # Offline, because a schema from a stranger's server must not make us fetch addresses.
-        return jsonschema_rs.validator_for(spec.input_schema, offline=True)
-    except jsonschema_rs.ValidationError as error:
-        raise ExtensionError(f"tool {spec.name!r} has an input schema that cannot be used: {error.message}") from error
+        # Formats count, because a date that is none would be found out only after a person has approved it.
+        return jsonschema_rs.validator_for(
+            spec.input_schema, offline=True, validate_formats=True, formats={"decimal": _is_decimal}
+        )
+    except (jsonschema_rs.ValidationError, ValueError, TypeError) as error:
+        why = error.message if isinstance(error, jsonschema_rs.ValidationError) else error
+        raise ExtensionError(f"tool {spec.name!r} has an input schema that cannot be used: {why}") from error
+
+
+def _is_decimal(text: str) -> bool:
+    try:
+        return Decimal(text).is_finite()
+    except InvalidOperation:
+        return False
 
 
 def _complaint(error: "ValidationError") -> str:
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+    path = shown_path(error.instance_path)
     message = error.message
     if len(message) > _LONGEST_COMPLAINT:
         message = message[: _LONGEST_COMPLAINT - 1] + "…"
-    return f"{path.removeprefix('.')}: {message}" if path else message
+    return f"{path}: {message}" if path else message

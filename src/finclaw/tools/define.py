@@ -1,106 +1,149 @@
-"""How a plain async function becomes a tool: its arguments are a struct, and the struct is the schema."""
+"""How a plain function becomes a tool: its annotations are the schema, its docstring is what the model reads."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import inspect
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any, Generic, TypeVar, cast, get_type_hints
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any, Final, TypedDict, Unpack, assert_never, cast, overload
 
-import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
-from finclaw.errors import ExtensionError, InvalidArguments
+from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
-from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.kernel.port import Isolation, ToolOutput, ToolScope
+from finclaw.tools.arguments import must_be_schema
+from finclaw.tools.docstring import told_by
+from finclaw.tools.output import as_output
+from finclaw.tools.signature import Function, signature_of
+from finclaw.tools.threads import ToolThreads
+from finclaw.tools.worker import Home, home_of, run_in_process
 
-A = TypeVar("A", bound=Struct)
-
-ToolFunction = Callable[[A, ToolScope], Awaitable[ToolOutput]]
-
-_DEFS = "#/$defs/"
+Invoke = Callable[[Mapping[str, Any], ToolScope], object]
+"""Calls the function with what the model wrote: its result, or an awaitable of it."""
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DefinedTool(Generic[A]):
-    """A function with everything the house must know before it runs it."""
+class ToolOptions(TypedDict, total=False):
+    """What the house must know of a tool before it runs it; `kernel/tool.py` says what each means."""
 
-    spec: ToolSpec
     group: str
     transactional: bool
     parallel_safe: bool
     timeout: float
-    arguments: type[A]
-    function: ToolFunction[A]
+    approval: bool
+    sensitive: bool
+    upstream: str
+    isolation: Isolation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinedTool:
+    """A function with everything the house must know before it runs it."""
+
+    spec: ToolSpec
+    group: str = "custom"
+    transactional: bool = False
+    parallel_safe: bool = True
+    timeout: float = 30.0
+    approval: bool = False
+    sensitive: bool = False
+    upstream: str = ""
+    isolation: Isolation = "loop"
+    function: Function
+    invoke: Invoke
+    home: Home | None = None
+    """Where a process of its own finds the function."""
 
     async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
-        return await self.function(self._read(args), scope)
+        match self.isolation:
+            case "loop":
+                given = self.invoke(args, scope)
+                return as_output(await given if inspect.isawaitable(given) else given)
+            case "thread":
+                stop = Event()
+                work = partial(self.invoke, args, replace(scope, stop=stop))
+                return as_output(await ToolThreads.here().run(self.spec.name, work, stop.set))
+            case "process":
+                assert self.home is not None, "looked for when it was defined"
+                return await run_in_process(self.home, self.spec.name, args, scope, self.timeout)
+            case _:
+                assert_never(self.isolation)
 
-    def _read(self, args: Mapping[str, Any]) -> A:
-        try:
-            return msgspec.convert(args, self.arguments)
-        except msgspec.ValidationError as error:
-            raise InvalidArguments(
-                f"Invalid input for {self.spec.name}: {error}. Correct it and call again."
-            ) from error
 
-
+@overload
+def tool(function: Function, /) -> DefinedTool: ...
+@overload
 def tool(
-    name: str,
-    description: str,
-    *,
-    group: str = "custom",
-    transactional: bool = False,
-    parallel_safe: bool = True,
-    timeout: float = 30.0,
-) -> Callable[[ToolFunction[A]], DefinedTool[A]]:
-    """Turn `async def f(args: SomeStruct, scope: ToolScope) -> ToolOutput` into a tool.
+    name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]
+) -> Callable[[Function], DefinedTool]: ...
+def tool(
+    name: str | Function | None = None, description: str | None = None, **options: Unpack[ToolOptions]
+) -> DefinedTool | Callable[[Function], DefinedTool]:
+    """Make a tool of `async def quote(symbol: str, days: int = 5, *, scope: ToolScope) -> str`.
 
-    What the model must know about an argument belongs into `Annotated[..., Meta(description=...)]` of its field.
+    Every parameter is an argument, but for the one annotated with ToolScope, which need not be there. A function whose
+    only argument is a msgspec Struct takes the struct's fields as its arguments. What the model must know of one
+    belongs into the `Args:` of the docstring, or into `Annotated[..., Meta(description=...)]`; the description
+    is the docstring's first paragraph unless given. Without a name, `quote` in market.py is `market__quote`.
+
+    A plain `def` may block: it runs in a thread, and looks at `scope.stopped()` if it takes long. What it returns is
+    text, or anything that JSON can hold; only a ToolOutput brings facts along. Raises ExtensionError for what cannot
+    be told to a model.
     """
-
-    def define(function: ToolFunction[A]) -> DefinedTool[A]:
-        arguments = _arguments_of(name, function)
-        return DefinedTool(
-            spec=ToolSpec(name, description, input_schema(arguments)),
-            group=group,
-            transactional=transactional,
-            # Two orders side by side have no order, so whoever moves money is never run beside another call.
-            parallel_safe=parallel_safe and not transactional,
-            timeout=timeout,
-            arguments=arguments,
-            function=function,
-        )
-
-    return define
+    if not (name is None or isinstance(name, str)):
+        return _defined(name, None, None, {})
+    return lambda function: _defined(function, name, description, options)
 
 
-def input_schema(arguments: type[Struct]) -> dict[str, Any]:
-    """The struct as one self-contained object schema. Models and their APIs read `$ref` badly or not at all."""
-    schema = msgspec.json.schema(arguments)
-    return cast("dict[str, Any]", _inline(schema, schema.get("$defs", {}), ()))
+def raw_tool(
+    name: str, description: str, input_schema: dict[str, Any], function: Function, **options: Unpack[ToolOptions]
+) -> DefinedTool:
+    """A tool whose schema somebody else wrote. The function takes the checked arguments as a dict, and the scope."""
+    must_be_schema(ToolSpec(name, description, input_schema))
+    return _made(ToolSpec(name, description, input_schema), function, function, options)
 
 
-def _arguments_of(name: str, function: ToolFunction[A]) -> type[A]:
-    first = next(iter(signature(function).parameters), "")
-    arguments = get_type_hints(function).get(first)
-    if not (isinstance(arguments, type) and issubclass(arguments, Struct)):
-        raise ExtensionError(
-            f"tool {name!r}: annotate its first parameter with a msgspec Struct that holds its arguments"
-        )
-    return cast("type[A]", arguments)
+def _defined(function: Function, name: str | None, description: str | None, options: ToolOptions) -> DefinedTool:
+    if name is None:
+        name = _name_of(function)
+    description = told_by(function).description if description is None else description
+    if not description:
+        raise ExtensionError(f"tool {name!r}: say in its docstring what it does; a model knows no more of it than that")
+    signature = signature_of(name, function)
+    return _made(ToolSpec(name, description, signature.schema), function, partial(signature.call, function), options)
 
 
-def _inline(node: Any, defs: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
-    if isinstance(node, list):
-        return [_inline(each, defs, inside) for each in cast("list[Any]", node)]
-    if not isinstance(node, dict):
-        return node
-    schema = cast("dict[str, Any]", node)
-    if "$ref" not in schema:
-        return {key: _inline(value, defs, inside) for key, value in schema.items()}
-    target = str(schema["$ref"]).removeprefix(_DEFS)
-    if target in inside:
-        raise ExtensionError(f"arguments {target!r} contain themselves; a tool's arguments must end somewhere")
-    # Beside a reference stand its own words, which say more than the type's. A struct's title is only its class name.
-    beside = {key: value for key, value in schema.items() if key not in ("$ref", "$defs")}
-    named = {key: value for key, value in defs[target].items() if key != "title"}
-    return _inline({**named, **beside}, defs, (*inside, target))
+def _made(spec: ToolSpec, function: Function, invoke: Invoke, options: ToolOptions) -> DefinedTool:
+    if unknown := options.keys() - ToolOptions.__annotations__.keys():
+        known = ", ".join(ToolOptions.__annotations__)
+        raise ExtensionError(f"tool {spec.name!r}: there is no {', '.join(sorted(unknown))}; there is {known}")
+    settled = options.copy()
+    blocking = not inspect.iscoroutinefunction(function)
+    isolation = settled["isolation"] = options.get("isolation", "thread" if blocking else "loop")
+    if isolation == "thread" and not blocking:
+        raise ExtensionError(f"tool {spec.name!r}: what runs in a thread is a plain function; take away its `async`")
+    # Two orders side by side have no order, so whoever moves money is never run beside another call.
+    settled["parallel_safe"] = options.get("parallel_safe", True) and not options.get("transactional", False)
+    return DefinedTool(
+        spec=spec,
+        function=function,
+        invoke=invoke,
+        home=home_of(spec.name, function, raw=invoke is function) if isolation == "process" else None,
+        **settled,
+    )
+
+
+def _name_of(function: Function) -> str:
+    """`market__quote` for `quote` in market.py; a name that has two underscores inside is taken as it is."""
+    code = getattr(function, "__code__", None)
+    own = str(getattr(function, "__name__", "")).strip("_")
+    if code is None or not own.isidentifier():
+        raise ExtensionError(f"{function!r} has no name to call the tool by; give one: @tool('resource__tool')")
+    if "__" in own:
+        return own
+    file = Path(cast("str", code.co_filename))
+    resource = file.parent.name if file.stem == "__init__" else file.stem
+    return f"{_NOT_IN_NAMES.sub('_', resource).strip('_')}__{own}"

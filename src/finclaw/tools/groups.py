@@ -82,6 +82,12 @@ GROUPS: Final = (*BUILT_IN_GROUPS, AGENT, TOOLS)
 """The six that an operator thinks in, and two for the house's own: they do nothing by themselves."""
 
 
+def on_demand(tools: Iterable[Tool], show: Collection[str] = ()) -> frozenset[str]:
+    """Those that their group keeps back, but for what the settings show by name or pattern."""
+    there = tuple(tools)
+    return frozenset(tool.spec.name for tool in there) - {tool.spec.name for tool in shown(there, asked_for=show)}
+
+
 def shown(
     tools: Iterable[Tool], groups: Iterable[ToolGroup] = GROUPS, asked_for: Collection[str] | None = None
 ) -> tuple[Tool, ...]:

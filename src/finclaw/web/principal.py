@@ -9,7 +9,7 @@ from finclaw.kernel.record import InboundRecord
 
 CHANNEL = "web"
 
-Scope = Literal["messages", "status", "sessions", "extensions", "impersonate"]
+Scope = Literal["messages", "status", "sessions", "approvals", "extensions", "impersonate"]
 
 
 class Principal(Struct, frozen=True):
@@ -23,7 +23,7 @@ class Principal(Struct, frozen=True):
     scopes: frozenset[Scope] = frozenset()
 
 
-OWNER = Principal("owner", ("owner",), frozenset({"messages", "status", "sessions", "extensions"}))
+OWNER = Principal("owner", ("owner",), frozenset({"messages", "status", "sessions", "approvals", "extensions"}))
 
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
 

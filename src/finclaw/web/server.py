@@ -14,6 +14,7 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Gateway
 from finclaw.kernel.secret import Secret
 from finclaw.web.api import Api, Route
+from finclaw.web.approvals_api import ApprovalsApi
 from finclaw.web.auth import Doorkeeper, Throttle, check_place
 from finclaw.web.errors import ApiError, errors_as_json
 from finclaw.web.extension_routes import extension_routes
@@ -102,6 +103,7 @@ class Doors:
         self.live = live
         self.api = Api(gateway, settings, self.stopping)
         self.sessions = SessionsApi(gateway)
+        self.approvals = ApprovalsApi(gateway)
         self.streams = EventStreams(self.live, self.stopping)
         self.sockets = LiveSockets(gateway, self.live, self.keeper, self.stopping, settings.max_body)
 
@@ -109,6 +111,7 @@ class Doors:
         return (
             *self.api.routes(),
             *self.sessions.routes(),
+            *self.approvals.routes(),
             *extension_routes(self.gateway),
             Route("GET", "/api/v1/stream", "messages", self.streams.get_stream),
         )

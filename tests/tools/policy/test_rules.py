@@ -10,7 +10,7 @@ from msgspec import Struct
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
-from finclaw.kernel.port import Tool, ToolOutput, ToolScope
+from finclaw.kernel.port import Isolation, Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 from finclaw.tools.policy.condition import Condition
 from finclaw.tools.policy.facts import facts_of
@@ -114,6 +114,7 @@ class Own:
     approval = True
     sensitive = True
     upstream = "api.example.com"
+    isolation: Isolation = "loop"
 
     async def run(self, args: Any, scope: ToolScope) -> ToolOutput:
         return ToolOutput("")

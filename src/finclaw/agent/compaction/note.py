@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from finclaw.agent.compaction.facts import facts_of, kept_list, missing
 from finclaw.agent.compaction.shorten import cut
 from finclaw.agent.compaction.summary import HEADING
 from finclaw.agent.gauge import SUMMARY, CountText, is_summary
+from finclaw.agent.taint import SOURCES, sources_read
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Message, Role, Source, Text
 
@@ -100,7 +101,9 @@ class Notes:
         facts = kept_list(missing(facts_of(gone), text), left, self._count)
         words = f"{_OPENING}{text}\n{facts}".rstrip()
         role = self._draft.original[slot].role
-        metadata = {SUMMARY: {"messages": sum(map(_stands_for, gone))}}
+        metadata: dict[str, Any] = {SUMMARY: {"messages": sum(map(_stands_for, gone))}}
+        if strangers := sources_read(gone):  # a summary of their words is still theirs
+            metadata[SOURCES] = strangers
         source = Source("system", name="compaction")
         self._draft.put(slot, Message(new_id(), role, (Text(words),), source, self._now, metadata))
 

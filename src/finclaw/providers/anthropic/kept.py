@@ -33,7 +33,7 @@ class KeptMessages:
     def __init__(self, limit: int) -> None:
         self._half = limit // 2
         self._reader = ""
-        self.trunks: dict[bool, Trunks] = {seeing: Trunks(limit // 2) for seeing in (True, False)}
+        self.trunks: dict[bool, Trunks] = {seeing: Trunks(limit // 4) for seeing in (True, False)}
         """Of long conversations, for models that see images and for those that do not."""
         self.forget()
 

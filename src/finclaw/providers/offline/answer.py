@@ -31,6 +31,15 @@ _UNUSABLE: Mapping[str, Mapping[Language, str]] = {
         "ko": "조회가 너무 오래 걸렸습니다. 잠시 후 다시 시도해 주세요.",
     },
     "denied": {"en": "I am not allowed to look that up here.", "ko": "여기에서는 그 조회가 허용되지 않습니다."},
+    "unavailable": {
+        "en": "The source of that does not answer at the moment. Please try again later.",
+        "ko": "지금은 해당 자료 제공처가 응답하지 않습니다. 나중에 다시 시도해 주세요.",
+    },
+    "awaiting": {
+        "en": "That waits for somebody's approval.",
+        "ko": "담당자의 승인을 기다리고 있습니다.",
+    },
+    "stopped": SAYINGS["unfinished"],
     "skipped": SAYINGS["unfinished"],
     "unknown": SAYINGS["unfinished"],
     "error": {

@@ -24,7 +24,7 @@ class KeptMessages:
         self._size = 0
         self._young: dict[str, _Kept] = {}
         self._old: dict[str, _Kept] = {}
-        self._trunks: Final = {seeing: Trunks(limit // 2) for seeing in (True, False)}
+        self._trunks: Final = {seeing: Trunks(limit // 4) for seeing in (True, False)}
 
     def written(self, messages: tuple[Message, ...], *, seeing: bool) -> list[bytes]:
         """In pieces; that of a long conversation's beginning is one."""

@@ -1,15 +1,15 @@
 """One connection to a model server. llhttp reads the protocol; nothing else stands between its bytes and who waits.
 
-Why not the client of aiohttp: an answer comes in hundreds of small pieces, and each of them cost it seven calls in
+Why not the client of aiohttp: an answer comes in hundreds of small pieces, and each of them cost it nine calls in
 Python; `docs/decisions/0013-own-line.md` has the figures.
 """
 
 import asyncio
 import zlib
-from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final, cast
 
-from httptools import HttpParserError, HttpResponseParser
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 MOST_UNREAD: Final = 1_000_000
 """Bytes that may wait for whoever reads; then the server has to."""
@@ -32,10 +32,9 @@ class Connection(asyncio.Protocol):
         self._unread = 0
         self._waiter: asyncio.Future[None] | None = None
         self._broken: Exception | None = None
-        self._unpack: Callable[[bytes], bytes] | None = None
+        self._unpack: _Inflater | None = None
         self._head_size = 0
-        self._headed = False
-        self._keep_alive = False
+        self._headed = self._until_close = self._keep_alive = False
         self.ended = True
         self.status = 0
         self.headers: dict[str, str] = {}
@@ -45,10 +44,10 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Another question may be asked over it."""
+        """Another question may be asked over it: nothing of the last one is left, neither to read nor to send."""
         transport = self._transport
         return (
-            self.ended
+            self.read_out
             and self._keep_alive
             and self._broken is None
             and transport is not None
@@ -56,18 +55,23 @@ class Connection(asyncio.Protocol):
             and transport.get_write_buffer_size() == 0
         )
 
+    @property
+    def read_out(self) -> bool:
+        """All of the answer has come, and was read."""
+        return self.ended and not self._pieces
+
     async def ask(self, *request: bytes) -> None:
         """Send a request and wait for the head of its answer. Raises Broken."""
         if self._transport is None:
             raise self._broken or Broken("the connection is closed")
         self._parser = HttpResponseParser(self)
         self._unpack = None
-        self._head_size = 0
-        self._headed = self._keep_alive = self.ended = False
+        self._head_size = self._unread = 0
+        self._headed = self._until_close = self._keep_alive = self.ended = False
         self.headers = {}
         for part in request:
             self._transport.write(part)
-        while self._broken is not None or not self._headed:
+        while not self._headed:
             await self._news()
 
     async def read(self) -> bytes:
@@ -75,14 +79,14 @@ class Connection(asyncio.Protocol):
         while True:
             while not self._pieces:
                 if self.ended:
-                    return b""
+                    return b"" if self._unpack is None else self._unpack.end()
                 await self._news()
             data = b"".join(self._pieces)
             self._pieces.clear()
             if self._unread > MOST_UNREAD and self._transport is not None:
                 self._transport.resume_reading()
             self._unread = 0
-            data = data if self._unpack is None else self._unpack(data)
+            data = data if self._unpack is None else self._unpack.more(data)
             if data:
                 return data
 
@@ -107,84 +111,107 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.ended or self._parser is None:  # nobody asked
-            self._keep_alive = False
             return self.close()
         self._unread += len(data)
         try:
             self._parser.feed_data(data)
-        except HttpParserError as error:
+        except (HttpParserError, HttpParserUpgrade) as error:
             self._keep_alive = False
             if not self.ended:
                 self._break(Broken(f"what came is no HTTP: {error}"))
         if not self._headed and self._unread > LONGEST_HEAD:
             self._break(Broken("the head of the answer does not end"))
-        if self._unread > MOST_UNREAD and self._transport is not None:
-            self._transport.pause_reading()
+        if self._unread > MOST_UNREAD:
+            self._hold()
         self._wake()
+
+    def eof_received(self) -> None:
+        """The server's own end. A line that is reset, or that we close, never ends an answer."""
+        self.ended = self.ended or (self._headed and self._until_close and self._broken is None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._parser = None  # it knows us, and would keep both of us alive
-        if exc is None and self._headed and self._until_close:
-            self.ended = True
-        elif not self.ended:
+        if not self.ended:
             self._broken = self._broken or Broken(str(exc or "the server hung up"))
         self._wake()
 
-    def _break(self, error: Exception) -> None:
+    def _hold(self) -> None:
+        """Whoever reads will let it go on; but nobody can read what is all wrapping."""
+        if not self._pieces:
+            self._break(Broken("a megabyte came without a word in it"))
+        elif self._transport is not None:
+            self._transport.pause_reading()
+
+    def _break(self, error: Broken) -> Broken:
         self._broken = self._broken or error
         self.close()
+        return error
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    @property
-    def _until_close(self) -> bool:
-        return "content-length" not in self.headers and "transfer-encoding" not in self.headers
-
     # ── what the parser tells ───────────────────────────────────────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        if self.ended:  # more than was asked for
-            self._keep_alive = False
+        if self.ended:
+            raise Broken("more came than was asked for")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-        self._head_size += len(name) + len(value)
+        self._head_size += len(name) + len(value) + len(": \r\n")
         if self._head_size > LONGEST_HEAD:
-            self._break(Broken("the head of the answer is too long"))
+            raise self._break(Broken("the head of the answer is too long"))
+        if not self._headed:  # what follows the body describes nothing any more
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
 
     def on_headers_complete(self) -> None:
-        parser = self._parser
-        if parser is None or self.ended:
+        assert self._parser is not None
+        self.status = self._parser.get_status_code()
+        if self.status == HTTPStatus.SWITCHING_PROTOCOLS:
+            raise self._break(Broken("the server wants to speak something else than HTTP"))
+        if self.status < 200:
             return
-        self.status = parser.get_status_code()
-        self._headed = self.status >= 200
-        encoding = self.headers.get("content-encoding", "identity").strip().lower()
-        if encoding in ("gzip", "x-gzip"):
-            self._unpack = _inflater()
-        elif encoding not in ("", "identity"):
-            self._break(Broken(f"the answer is packed as {encoding!r}, which nobody asked for"))
+        self._headed = True
+        self._until_close = "content-length" not in self.headers and "transfer-encoding" not in self.headers
+        wrapped = self.headers.get("transfer-encoding", "chunked").lower()
+        packed = self.headers.get("content-encoding", "identity").lower()
+        if packed in ("gzip", "x-gzip"):
+            self._unpack = _Inflater()
+        elif packed not in ("", "identity") or wrapped != "chunked":
+            way = wrapped if wrapped != "chunked" else packed
+            raise self._break(Broken(f"the answer is packed as {way!r}, which nobody asked for"))
 
     def on_message_complete(self) -> None:
+        assert self._parser is not None
         if self.status < 200:  # only that it goes on
             self.headers = {}
-        elif not self.ended:
+        else:
             self.ended = True
-            self._keep_alive = self._parser is not None and self._parser.should_keep_alive()
+            self._keep_alive = self._parser.should_keep_alive()
 
 
-def _inflater() -> Callable[[bytes], bytes]:
-    gzip = zlib.decompressobj(31)
+class _Inflater:
+    """Of one answer that is compressed although nobody asked for it."""
 
-    def inflate(data: bytes) -> bytes:
+    def __init__(self) -> None:
+        self._gzip = zlib.decompressobj(31)
+        self._begun = False
+
+    def more(self, data: bytes) -> bytes:
+        self._begun = True
         try:
-            plain = gzip.decompress(data, MOST_INFLATED)
+            plain = self._gzip.decompress(data, MOST_INFLATED)
         except zlib.error as error:
             raise Broken(f"what was said to be compressed is not: {error}") from error
-        if gzip.unconsumed_tail:
+        if self._gzip.unconsumed_tail:
             raise Broken("a compressed answer was far larger than any answer is")
+        if self._gzip.unused_data:
+            raise Broken("more follows the end of a compressed answer")
         return plain
 
-    return inflate
+    def end(self) -> bytes:
+        """Nothing, unless something is missing."""
+        if self._begun and not self._gzip.eof:
+            raise Broken("a compressed answer was cut")
+        return b""

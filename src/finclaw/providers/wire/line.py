@@ -1,20 +1,24 @@
 """The connections to one API: as many as there are questions at once, and used again."""
 
 import asyncio
+import socket
 import ssl
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
-from urllib.parse import unquote, urlsplit
+
+from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType]  an address may be any tuple
 
 from finclaw.errors import AuthFailed
 from finclaw.kernel.port import Clock
+from finclaw.providers.wire.address import address_of
 from finclaw.providers.wire.connection import Broken, Connection
 from finclaw.providers.wire.failure import Kinds, lost, refused, seconds_to_wait
 from finclaw.providers.wire.reply import Reply
 
 CONNECT_SECONDS: Final = 10.0
+NEXT_ADDRESS_SECONDS: Final = 0.25
+"""When an address does not answer, the next one is tried beside it."""
 SPARE_SECONDS: Final = 15.0
 """How long a connection that nobody uses is kept; many servers hang up soon after."""
 LONG: Final = 65_536
@@ -35,17 +39,12 @@ class Line:
     """Asks one address with one set of headers."""
 
     def __init__(self, url: str, headers: Mapping[str, str], *, name: str, kinds: Kinds, clock: Clock) -> None:
-        parts = urlsplit(url)
-        self._host = _ascii(parts.hostname or "")
-        self._secure = parts.scheme == "https"
-        self._port = parts.port or (443 if self._secure else 80)
+        self._address = address = address_of(url, name)
         self._name = name
         self._kinds = kinds
         self._clock = clock
-        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         given = {key.lower(): value for key, value in headers.items()}
-        usual = {"host": _authority(self._host, parts.port), **_ALWAYS, **_login(parts.username, parts.password)}
-        self._head = _head(name, path, {**usual, **given})
+        self._head = _head(name, address.path, {"host": address.authority, **_ALWAYS, **address.login, **given})
         self._spare: list[tuple[float, Connection]] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
@@ -90,12 +89,16 @@ class Line:
         return connection
 
     async def _connect(self) -> Connection:
-        secure = _trusted() if self._secure else None
+        address, loop = self._address, asyncio.get_running_loop()
+        secure = trusted() if address.secure else None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    Connection, self._host, self._port, ssl=secure, happy_eyeballs_delay=0.25
-                )
+                found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+                # Not left to the loop: uvloop would try one address after the other, and a dead one first for long.
+                # And asyncio's own race, in Python 3.11, leaves a socket open when its caller is cancelled.
+                sock = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, loop=loop)
+                name = address.host if secure else None
+                _, connection = await loop.create_connection(Connection, sock=sock, ssl=secure, server_hostname=name)
         except TimeoutError as error:
             raise ConnectionError(f"no connection within {CONNECT_SECONDS:g} s") from error
         return connection
@@ -138,7 +141,7 @@ async def _read_refusal(connection: Connection) -> bytes:
                 said += data
     except OSError:
         pass
-    except asyncio.CancelledError:
+    except BaseException:
         connection.close()
         raise
     return said
@@ -151,26 +154,11 @@ def _head(name: str, path: str, headers: Mapping[str, str]) -> bytes:
     """All but the length, which stands last."""
     lines = (f"POST {path} HTTP/1.1", *(f"{key}: {value}" for key, value in headers.items()))
     if any(not line.isascii() or not line.isprintable() for line in lines):
-        raise AuthFailed(f"{name}: the address or the key holds a character that cannot be sent; look for a line break")
+        raise AuthFailed(f"{name}: the key holds a character that cannot be sent; look for a line break in it")
     return ("\r\n".join(lines) + "\r\ncontent-length: ").encode()
 
 
-def _ascii(host: str) -> str:
-    return host if host.isascii() else host.encode("idna").decode()
-
-
-def _authority(host: str, port: int | None) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return shown if port is None else f"{shown}:{port}"
-
-
-def _login(user: str | None, password: str | None) -> dict[str, str]:
-    if user is None:
-        return {}
-    return {"authorization": "Basic " + b64encode(f"{unquote(user)}:{unquote(password or '')}".encode()).decode()}
-
-
 @cache
-def _trusted() -> ssl.SSLContext:
+def trusted() -> ssl.SSLContext:
     """Costs some 20 ms to make."""
     return ssl.create_default_context()

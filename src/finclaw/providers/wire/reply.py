@@ -26,7 +26,7 @@ class Reply:
         self._loop = asyncio.get_running_loop()
         self._begun = False
         self._waiting_since: float | None = None
-        self._late = False
+        self._late = self._released = False
         # Never later than the first silence that can be too long; whoever looks too early looks again.
         self._timer = self._loop.call_at(min(begin_by, self._loop.time() + idle), self._look)
 
@@ -50,7 +50,7 @@ class Reply:
 
     async def read_out(self) -> None:
         """Nothing follows the last event but the end; once that is read, the connection can be used again."""
-        if self._connection.ended:
+        if self._connection.read_out:
             return
         try:
             async with asyncio.timeout(LAST_BYTES_SECONDS):
@@ -60,8 +60,11 @@ class Reply:
             pass  # the answer is whole; only the connection is lost, and release() closes it
 
     def release(self) -> None:
-        self._timer.cancel()
-        self._keep(self._connection)
+        """Once; a connection that was given back is somebody else's."""
+        if not self._released:
+            self._released = True
+            self._timer.cancel()
+            self._keep(self._connection)
 
     def _look(self) -> None:
         """Time is up, unless nobody waits just now or something came meanwhile."""

@@ -138,4 +138,36 @@ MIGRATIONS: Final = (
         PRIMARY KEY (day, agent, user, model)
     ) STRICT, WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE approval (
+        id TEXT PRIMARY KEY,
+        turn TEXT NOT NULL,                     -- the turn and the call that asked
+        call TEXT NOT NULL,
+        session TEXT NOT NULL,
+        state TEXT NOT NULL DEFAULT 'pending',
+        asked_at INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL,
+        body TEXT NOT NULL,                     -- as it was asked, but for the arguments
+        args TEXT NOT NULL,                     -- the very text that the hash is of
+        scope TEXT,
+        decided_by TEXT,
+        decided_at INTEGER,
+        reason TEXT NOT NULL DEFAULT '',
+        reminded_at INTEGER,
+        used_by TEXT,                           -- the one turn that may run it
+        UNIQUE (turn, call)
+    ) STRICT;
+    CREATE INDEX approval_open ON approval (expires_at) WHERE state IN ('pending', 'granted');
+
+    CREATE TABLE standing_grant (               -- a yes that reaches further than once
+        id TEXT PRIMARY KEY REFERENCES approval,
+        tool TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        requester TEXT NOT NULL,
+        session TEXT,                           -- NULL: in every session
+        granted_by TEXT NOT NULL,
+        granted_at INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX grant_of ON standing_grant (requester, hash);
+    """,
 )

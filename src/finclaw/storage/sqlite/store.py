@@ -34,7 +34,8 @@ from finclaw.kernel.record import (
 from finclaw.kernel.retention import prunable
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.text import whole_characters
-from finclaw.storage.sqlite import books, conversation, inbox, outbox, sessions, state, story
+from finclaw.storage.sqlite import books, conversation, grants, inbox, outbox, sessions, state, story
+from finclaw.storage.sqlite.approval_rows import ApprovalRows
 from finclaw.storage.sqlite.codec import Ids, to_micros
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
 from finclaw.storage.sqlite.retention import Sweep
@@ -64,7 +65,7 @@ def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Wri
     return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), Ids(name)
 
 
-class SqliteStore:
+class SqliteStore(ApprovalRows):
     transcript: Transcript = ROWS
 
     def __init__(self, writer: Writer, clock: Clock, ids: Ids) -> None:
@@ -157,7 +158,11 @@ class SqliteStore:
         return await self._commit(read)
 
     async def reset(self, session: str) -> None:
-        await self._commit(lambda db: conversation.reset(db, self.transcript, session))
+        def run(db: apsw.Connection) -> None:
+            conversation.reset(db, self.transcript, session)
+            grants.forget(db, session)
+
+        await self._commit(run)
 
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
         return await self._commit(lambda db: sessions.page(db, limit, after, containing))

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from finclaw.tools.groups import COMMUNICATION, CUSTOM
+from finclaw.tools.groups import COMMUNICATION, CUSTOM, WEB
 from finclaw.tools.policy.book import RuleBook, Whom
 from finclaw.tools.policy.rule import PreparedRule
 from finclaw.tools.policy.verdict import PolicyContext, StageVerdict
@@ -91,8 +91,9 @@ _TOOL_DEFAULT: Final = StageVerdict(
 _FRESH: Final = StageVerdict(
     "group-policy",
     "require-approval",
-    "a stranger's text was read in this turn, so what is sent to people needs a person",
+    "a stranger's text was read in this turn, so what is sent out needs a person",
 )
+_SENDS: Final = (COMMUNICATION.id, WEB.id)
 
 
 def _group(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
@@ -100,7 +101,7 @@ def _group(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
     # What belongs to no known group is custom, and the rules for those are for it too.
     whom: tuple[Whom, ...] = (("group", ctx.tool.group), ("group", group.id))
     rule = book.of(ctx.tool.name).any(whom, ctx.args)
-    if ctx.untrusted and group.id == COMMUNICATION.id and (rule is None or rule.verdict != "deny"):
+    if ctx.untrusted and group.id in _SENDS and (rule is None or rule.verdict != "deny"):
         return _FRESH
     if rule is not None:
         return StageVerdict("group-policy", rule.verdict, rule.reason)

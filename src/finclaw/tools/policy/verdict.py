@@ -27,7 +27,7 @@ class PolicyContext(Struct, frozen=True, kw_only=True):
     """One call: which tool, for whom, from where, with which arguments.
 
     `user` is `channel:id`, as in the books; a helper's call is the call of the person who sent it, from their channel.
-    `untrusted`: a stranger's text, such as a web page, has been read in this turn.
+    `untrusted`: a stranger's text, such as a web page, has been read, and this call could do what that asks for.
     """
 
     tool: ToolFacts

@@ -1,0 +1,131 @@
+"""May this call run, now and with exactly these arguments? Policy judges; where a person must agree, they decide."""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, assert_never
+
+from finclaw.agent.books import user_of
+from finclaw.agent.log import APPROVED
+from finclaw.agent.reach import acts
+from finclaw.agent.running import RunningCall, RunningTurn
+from finclaw.agent.taint import sources_met
+from finclaw.errors import ToolAwaiting, ToolDenied
+from finclaw.kernel.approval import Approval, action_hash
+from finclaw.kernel.port import Tool, ToolScope
+from finclaw.tools.approval.approvals import Action, Approvals
+from finclaw.tools.policy import Consent
+from finclaw.tools.policy.announce import announce
+from finclaw.tools.policy.facts import facts_of
+from finclaw.tools.policy.policy import Policy
+from finclaw.tools.policy.verdict import PolicyContext
+from finclaw.tools.registry import ToolRegistry
+
+
+class Permission:
+    """`consent` is a program's own way to ask somebody at once; without it, approvals are asked for and waited for."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        tools: ToolRegistry,
+        consent: Consent | None = None,
+        approvals: Callable[[], Approvals] | None = None,
+    ) -> None:
+        self._policy = policy
+        self._tools = tools
+        self._consent = consent
+        self._approvals = approvals
+
+    async def __call__(self, ctx: RunningCall, tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> None:
+        """Returns when it may. Raises ToolDenied, or ToolAwaiting when somebody has been asked."""
+        turn = RunningTurn.of(ctx.turn)
+        # The log's own conversation: a layer may put another one into its context.
+        sources = sources_met(turn.log.conversation)
+        untrusted = bool(sources) and acts(tool, args, turn.log.conversation)
+        asked = self._question(turn, tool, args, untrusted=untrusted)
+        judgement = self._policy.judge(asked)
+        announce(judgement, asked, ctx.call_id, ctx.emit, ctx.ids)
+        match judgement.verdict:
+            case "allow":
+                return
+            case "deny":
+                raise ToolDenied(f"{tool.spec.name} may not run here: {judgement.reason}; it was not run")
+            case "require-approval":
+                await self._agreed(ctx, turn, tool, args, scope, sources, untrusted=untrusted)
+            case _:
+                assert_never(judgement.verdict)
+
+    def _question(self, turn: RunningTurn, tool: Tool, args: Mapping[str, Any], *, untrusted: bool) -> PolicyContext:
+        inbound = turn.asked_in.inbound
+        user, known = user_of(inbound), self._tools.entry(tool.spec.name)
+        return PolicyContext(
+            tool=facts_of(tool, "" if known is None else known.source),
+            user=user,
+            roles=turn.asked_in.sender.roles,
+            channel=user.partition(":")[0],  # of a helper's turn that of the person for whom it runs
+            agent=turn.ids["agent"],
+            session=turn.log.claim.session,
+            args=args,
+            untrusted=untrusted,
+        )
+
+    # ── a person's word ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _agreed(
+        self,
+        ctx: RunningCall,
+        turn: RunningTurn,
+        tool: Tool,
+        args: Mapping[str, Any],
+        scope: ToolScope,
+        sources: tuple[str, ...],
+        *,
+        untrusted: bool,
+    ) -> None:
+        if self._consent is not None:
+            if not await self._consent(tool, deepcopy(dict(args)), scope):
+                raise ToolDenied(f"{tool.spec.name} needs a person's approval and nobody has given it; it was not run")
+            return
+        if self._approvals is None:
+            raise ToolDenied(f"{tool.spec.name} needs a person's approval and nobody can be asked; it was not run")
+        approvals, action = self._approvals(), self._action(ctx, turn, tool, args, sources)
+        if turn.approved is not None and _is_that(turn.approved, ctx, tool, args):
+            await approvals.take(turn.approved.id, action.turn_id, action.session)
+            return
+        if not untrusted and await approvals.standing(action) is not None:
+            return
+        raise _awaiting(await approvals.ask(action))
+
+    @staticmethod
+    def _action(
+        ctx: RunningCall, turn: RunningTurn, tool: Tool, args: Mapping[str, Any], sources: tuple[str, ...]
+    ) -> Action:
+        claim = turn.log.claim
+        return Action(
+            tool=tool.spec.name,
+            args=deepcopy(dict(args)),
+            inbound=turn.asked_in.inbound,
+            session=claim.session,
+            inbound_id=claim.inbound_id,
+            turn_id=claim.turn_id,
+            call_id=ctx.call_id,
+            moves_money=tool.transactional,
+            sources=sources,
+        )
+
+
+def _is_that(approved: Approval, ctx: RunningCall, tool: Tool, args: Mapping[str, Any]) -> bool:
+    """The very action, and to the letter: whatever a layer has made of it since is asked for anew."""
+    return ctx.call_id == approved_call_id(approved) and action_hash(tool.spec.name, args) == approved.hash
+
+
+def approved_call_id(approved: Approval) -> str:
+    return f"{APPROVED}{approved.id}"
+
+
+def _awaiting(asked: Approval) -> ToolAwaiting:
+    return ToolAwaiting(
+        f"awaiting approval {asked.id}, not executed. The person has been asked; do not ask again, and do not say "
+        "that it was done.",
+        suggestion=asked.id,
+    )

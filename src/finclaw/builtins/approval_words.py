@@ -1,0 +1,75 @@
+"""What the approval commands answer, in the language of whoever asks."""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from finclaw.kernel.approval import Approval, RefusalReason
+from finclaw.kernel.language import Language
+from finclaw.tools.approval.shown import text
+
+Why = RefusalReason | Literal["which", "words"]
+
+_REFUSED: Final[dict[Language, dict[Why, str]]] = {
+    "en": {
+        "which": "Which one? Write {prefix}approve ID or {prefix}deny ID.",
+        "words": "I read this as: {prefix}approve ID, and perhaps once, session or always. Nothing was decided.",
+        "unknown": "There is no approval of this id. Copy it whole from its card. Nothing was decided.",
+        "expired": "Too late: this has expired, and was not done. Ask for it again.",
+        "already_granted": "This has been approved already; a yes counts once.",
+        "already_denied": "This has been denied already.",
+        "already_used": "This was approved and has been done; a yes counts once.",
+        "failed": "This was approved and could not be done. Ask for it again.",
+        "scope": "A yes to this counts once only. Write {prefix}approve ID.",
+        "not_an_approver": "You may not decide about this. Nothing was decided.",
+        "own_request": "Somebody else has to decide about your own request. Nothing was decided.",
+        "our_own_words": "Only a person may decide. Nothing was decided.",
+        "forwarded": "A forwarded or edited message decides nothing. Please write it yourself, anew.",
+        "elsewhere": "Please decide in the chat in which you asked for it. Nothing was decided.",
+    },
+    "ko": {
+        "which": "어느 요청인가요? {prefix}approve ID 또는 {prefix}deny ID로 적어 주세요.",
+        "words": "{prefix}approve ID 뒤에는 once, session, always만 적을 수 있습니다. 아무것도 결정하지 않았습니다.",
+        "unknown": "그런 승인 요청이 없습니다. 카드의 ID를 그대로 복사해 주세요. 아무것도 결정하지 않았습니다.",
+        "expired": "시간이 지나 만료되었고 실행하지 않았습니다. 다시 요청해 주세요.",
+        "already_granted": "이미 승인된 요청입니다. 승인은 한 번만 유효합니다.",
+        "already_denied": "이미 거부된 요청입니다.",
+        "already_used": "이미 승인되어 실행된 요청입니다. 승인은 한 번만 유효합니다.",
+        "failed": "승인되었지만 실행하지 못한 요청입니다. 다시 요청해 주세요.",
+        "scope": "이 작업의 승인은 한 번만 유효합니다. {prefix}approve ID로 적어 주세요.",
+        "not_an_approver": "이 요청을 결정할 권한이 없습니다. 아무것도 결정하지 않았습니다.",
+        "own_request": "본인의 요청은 다른 사람이 결정해야 합니다. 아무것도 결정하지 않았습니다.",
+        "our_own_words": "사람만 결정할 수 있습니다. 아무것도 결정하지 않았습니다.",
+        "forwarded": "전달되거나 수정된 메시지로는 결정할 수 없습니다. 직접 새로 적어 주세요.",
+        "elsewhere": "요청한 대화에서 결정해 주세요. 아무것도 결정하지 않았습니다.",
+    },
+}
+
+_NOTHING: Final[dict[Language, str]] = {
+    "en": "Nothing waits for your decision.",
+    "ko": "결정을 기다리는 요청이 없습니다.",
+}
+_ANSWERS: Final[dict[Language, dict[str, str]]] = {
+    "en": {"granted": "Approved: {tool} ({id})", "denied": "Denied: {tool} ({id})"},
+    "ko": {"granted": "승인했습니다: {tool} ({id})", "denied": "거부했습니다: {tool} ({id})"},
+}
+_LINE: Final = "{id}  {tool}  → {time:%H:%M:%S} UTC"
+_SHOWN: Final = 20
+
+
+def refused(why: Why, language: Language, prefix: str = "/") -> str:
+    return _REFUSED[language][why].format(prefix=prefix)
+
+
+def answer(decided: Approval, language: Language) -> str:
+    return _ANSWERS[language][decided.state].format(tool=_tool(decided), id=decided.id)
+
+
+def listed(waiting: Sequence[Approval], language: Language) -> str:
+    lines = [_LINE.format(id=each.id, tool=_tool(each), time=each.expires_at) for each in waiting[:_SHOWN]]
+    if len(waiting) > _SHOWN:
+        lines.append(f"… +{len(waiting) - _SHOWN}")
+    return "\n".join(lines) or _NOTHING[language]
+
+
+def _tool(approval: Approval) -> str:
+    return text(approval.tool)[1:-1]

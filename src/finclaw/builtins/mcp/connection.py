@@ -1,0 +1,195 @@
+"""One server, kept at hand: opened, listed, called, and opened again after longer and longer pauses when it is lost.
+
+Whatever a server does, it does to its own connection only.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, Final, Literal, cast
+
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.session import ClientSession, IncomingMessage
+from mcp.shared.exceptions import MCPError
+
+from finclaw.builtins.mcp.definition import Definition
+from finclaw.builtins.mcp.http import web_server
+from finclaw.builtins.mcp.pipe import program
+from finclaw.builtins.mcp.result import result_text
+from finclaw.builtins.mcp.settings import McpSettings, environment, request_headers
+from finclaw.builtins.mcp.wire import Ending, ServerLost, TransportStreams, watched
+from finclaw.errors import FinclawError, ToolError, ToolTimeout, ToolUnavailable
+from finclaw.kernel.port import Clock
+from finclaw.tools.guard.clean import clean
+
+START: Final = 30.0
+"""Seconds for a server to start and to agree on a protocol."""
+_LISTING: Final = 10.0
+_MOST_TOOLS: Final = 200
+_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 60.0
+_STEADY: Final = 60.0
+"""Seconds after which a server that is lost counts as one that had worked."""
+_BETWEEN_LISTINGS: Final = 1.0
+_ANYWAY: Final = 300.0
+"""Seconds after which a server is asked for its tools though nothing has happened."""
+
+_UNKNOWN: Final = "it is unknown whether it did anything"
+
+Listed = Callable[[Sequence[Definition]], Awaitable[None]]
+
+
+class Connection:
+    def __init__(self, name: str, settings: McpSettings, clock: Clock, logger: logging.Logger, listed: Listed) -> None:
+        self.name = name
+        self.state: Literal["starting", "up", "down"] = "starting"
+        self.reason = "it is still starting"
+        self.settled = asyncio.Event()
+        """Set once the first try has come to something, good or bad."""
+        self._settings = settings
+        self._server = settings.servers[name]
+        self._clock = clock
+        self._logger = logger
+        self._listed = listed
+        self._session: ClientSession | None = None
+        self._ending = Ending()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        pause = _PAUSE
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await self._open_and_look_after()
+            except Exception as error:  # noqa: BLE001  a stranger's failure, in whatever form, ends its connection only
+                # Of a line that broke the SDK says only that; who cut it knows why.
+                self.reason = self._ending.reason or _in_words(error)
+            finally:
+                self._session, self.state = None, "down"
+                self.settled.set()
+            if self._clock.monotonic() - began > _STEADY:
+                pause = _PAUSE
+            self._logger.warning("MCP server %s is lost (%s); tried again in %g s", self.name, self.reason, pause)
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def call(self, tool: str, args: dict[str, Any]) -> str:
+        """Raises ToolError. Not by `ClientSession.call_tool`, which runs the server's patterns over its words."""
+        session, ending = self._session, self._ending
+        if session is None:
+            raise ToolUnavailable(f"the MCP server {self.name} is not available now ({self.reason}); do without it")
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=args))
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                result = await session.send_request(request, types.CallToolResult)
+        except TimeoutError as error:
+            ending.stirred.set()
+            took = f"the MCP server {self.name} gave no answer within {self._settings.timeout:g} s"
+            raise ToolTimeout(f"{took}; {_UNKNOWN}") from error
+        except MCPError as error:
+            ending.stirred.set()
+            if ending.reason:
+                raise ToolUnavailable(f"the MCP server {self.name} was lost ({ending.reason}); {_UNKNOWN}") from error
+            raise ToolError(f"the MCP server {self.name} refused: {_short(error.message)}") from error
+        except Exception as error:  # a stranger's answer may break its parser in any way
+            raise ToolError(f"the MCP server {self.name} gave an answer that is no result; do without it") from error
+        return result_text(self.name, result)
+
+    # ── one opening ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _open_and_look_after(self) -> None:
+        self._ending = ending = Ending()
+        client = Client(
+            watched(self._transport(ending), ending),
+            cache=None,
+            message_handler=self._heard,
+            client_info=types.Implementation(
+                name="finclaw", version="1"
+            ),  # which one exactly is no stranger's business
+        )
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(START):
+                    await stack.enter_async_context(client)
+            except TimeoutError as error:
+                raise ServerLost(f"it was not ready within {START:g} s") from error
+            await self._look_after(client.session, ending)
+
+    async def _look_after(self, session: ClientSession, ending: Ending) -> None:
+        """List the tools, and again whenever something has stirred: its tools, its end, or a call that failed."""
+        while not ending.reason:
+            ending.stirred.clear()
+            try:
+                await self._list(session, ending)
+            except ServerLost as lost:
+                ending.end(str(lost))  # so that calls on their way hear of it
+                break
+            self._session, self.state, self.reason = session, "up", ""
+            self.settled.set()
+            await self._something_stirs(ending)
+            if not ending.reason:
+                await self._clock.sleep(_BETWEEN_LISTINGS)
+        raise ServerLost(ending.reason)
+
+    async def _something_stirs(self, ending: Ending) -> None:
+        """Or a while has passed: a server may be gone without a word."""
+        nap = asyncio.create_task(self._clock.sleep(_ANYWAY))
+        nap.add_done_callback(lambda _: ending.stirred.set())
+        try:
+            await ending.stirred.wait()
+        finally:
+            nap.cancel()
+
+    async def _list(self, session: ClientSession, ending: Ending) -> None:
+        found: list[types.Tool] = []
+        cursor: str | None = None
+        try:
+            async with asyncio.timeout(_LISTING):
+                while len(found) <= _MOST_TOOLS:
+                    page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+                    found += page.tools
+                    cursor = page.next_cursor
+                    if not cursor:
+                        break
+        except TimeoutError as error:
+            raise ServerLost(f"it did not list its tools within {_LISTING:g} s") from error
+        except MCPError as error:
+            raise ServerLost(ending.reason or f"it does not list its tools: {_short(error.message)}") from error
+        if len(found) > _MOST_TOOLS:
+            self._logger.warning("MCP server %s lists more than %d tools; the rest is left out", self.name, _MOST_TOOLS)
+        await self._listed(
+            [Definition(each.name, each.description or "", each.input_schema) for each in found[:_MOST_TOOLS]]
+        )
+
+    async def _heard(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._ending.stirred.set()
+
+    def _transport(self, ending: Ending) -> AbstractAsyncContextManager[TransportStreams]:
+        largest = self._settings.largest
+        if self._server.url:
+            return web_server(self._server.url, request_headers(self._server, os.environ), largest)
+        child = logging.getLogger(f"{self._logger.name}.{self.name}")
+        return program(self._server.command, environment(self._server, os.environ), largest, ending, child)
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):  # as task groups raise them; the first is as good as any
+        return _in_words(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    match error:
+        case FinclawError():
+            return str(error)
+        case MCPError():
+            return _short(error.message)
+        case FileNotFoundError():
+            return f"there is no program {error.filename}; install it, or give its whole path"
+        case _:
+            return f"{type(error).__name__}: {_short(str(error))}"
+
+
+def _short(text: str) -> str:
+    """A stranger's words on one line of ours."""
+    return " ".join(clean(text[:2_000]).split())[:300] or "no reason was given"

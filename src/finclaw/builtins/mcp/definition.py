@@ -1,0 +1,104 @@
+"""A tool as its server describes it: what is pinned of it, and what of it a model gets to see."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from finclaw.builtins.mcp.bounds import must_be_bounded
+from finclaw.errors import ExtensionError
+from finclaw.kernel.chunk import ToolSpec
+from finclaw.tools.arguments import must_be_schema
+from finclaw.tools.guard.clean import clean
+
+_LARGEST: Final = 32_000
+"""Characters of a whole definition. A longer one is a book for the model, and none of ours."""
+_LONGEST: Final = 1_000
+"""Characters of a description."""
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
+_SHOWN_TO_MODELS: Final = ("description", "title")
+
+
+class Definition(Struct, frozen=True):
+    """Exactly as the server gave it. Nothing of it is ours."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+    def text(self) -> str:
+        """The one way to write it down. Raises ExtensionError for what is too long or too deep."""
+        what = {"name": self.name, "description": self.description, "schema": self.schema}
+        try:
+            text = json.dumps(what, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ExtensionError("its definition cannot be written as JSON") from error
+        if len(text) > _LARGEST:
+            raise ExtensionError(f"its definition has {len(text):,} characters, and {_LARGEST:,} are read at most")
+        return text
+
+    def digest(self) -> str:
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+
+def local_name(server: str, tool: str) -> str:
+    return f"{server}__{_UNFIT.sub('_', tool)}"[:64]
+
+
+def ambiguous(server: str, definitions: Iterable[Definition]) -> frozenset[str]:
+    """Names here that more than one tool of the server would have: none of them gets it, whoever came first."""
+    counted = Counter(local_name(server, each.name) for each in definitions)
+    return frozenset(name for name, count in counted.items() if count > 1)
+
+
+def spec_of(server: str, definition: Definition) -> ToolSpec:
+    """What a model sees. Raises ExtensionError for a definition that hides something or that nobody can use."""
+    schema = cast("dict[str, Any]", _visible(definition.schema))
+    if _is_hiding(schema):
+        raise ExtensionError("its schema has invisible characters in a name or a value")
+    said = clean(definition.description).strip()
+    words = f"{said[:_LONGEST]}…" if len(said) > _LONGEST else said
+    spec = ToolSpec(
+        local_name(server, definition.name),
+        f"[A tool of the MCP server {server}, described by that server and not by us] {words}".rstrip(),
+        schema,
+    )
+    must_be_bounded(schema)
+    must_be_schema(spec)
+    return spec
+
+
+def _visible(schema: Any) -> Any:
+    """The same schema with its words cleaned. What a value means is not touched."""
+    if isinstance(schema, list):
+        return [_visible(each) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _keyword(key, value) for key, value in cast("dict[str, Any]", schema).items()}
+
+
+def _keyword(key: str, value: Any) -> Any:
+    if key in _SHOWN_TO_MODELS and isinstance(value, str):
+        return clean(value)[:_LONGEST]
+    if key == "properties" and isinstance(value, dict):  # names of the server's own, whatever they are
+        return {name: _described(_visible(each)) for name, each in cast("dict[str, Any]", value).items()}
+    return _visible(value)
+
+
+def _described(schema: Any) -> Any:
+    """`true` and `false` are schemas too, and not everybody who reads one expects that."""
+    return {} if schema is True else {"not": {}} if schema is False else schema
+
+
+def _is_hiding(node: Any) -> bool:
+    if isinstance(node, str):
+        return clean(node) != node
+    if isinstance(node, list):
+        return any(map(_is_hiding, cast("list[Any]", node)))
+    if isinstance(node, dict):
+        return any(clean(key) != key or _is_hiding(value) for key, value in cast("dict[str, Any]", node).items())
+    return False

@@ -1,0 +1,78 @@
+"""A server at an address: the SDK's own client, on a line that gives up when an answer does not end.
+
+The operator names the address, so it may be a private one. Redirects stay within its origin: the SDK follows no other.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.streamable_http import streamable_http_client
+
+_CONNECT: Final = 10.0
+_SILENCE: Final = 300.0
+"""Seconds without a byte in an answer. A call has its own limit, and a stream of news may be quiet for long."""
+_GOODBYE: Final = 0.5
+_STREAM: Final = 16
+"""A stream of events may be so many times as long as a message."""
+
+
+@asynccontextmanager
+async def web_server(url: str, headers: Mapping[str, str], largest: int) -> AsyncGenerator[TransportStreams]:
+    client = httpx2.AsyncClient(
+        # Nothing packed: a few bytes that unpack to gigabytes would be past the limit before anybody counts.
+        headers={**headers, "Accept-Encoding": "identity"},
+        timeout=httpx2.Timeout(_CONNECT, read=_SILENCE),
+        transport=_Bounded(httpx2.AsyncHTTPTransport(retries=0, trust_env=False), largest),
+        trust_env=False,
+    )
+    async with client, streamable_http_client(url, http_client=client, max_sse_event_size=largest) as streams:
+        yield streams
+
+
+class _Bounded(httpx2.AsyncBaseTransport):
+    def __init__(self, inner: httpx2.AsyncBaseTransport, largest: int) -> None:
+        self._inner = inner
+        self._largest = largest
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._answer(request)
+        if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+            await response.aclose()
+            raise httpx2.RemoteProtocolError("the server packs its answers though it was asked not to")
+        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        limit = self._largest * (_STREAM if is_stream else 1)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Counted(response.stream, limit)
+        return response
+
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method != "DELETE":
+            return await self._inner.handle_async_request(request)
+        async with asyncio.timeout(_GOODBYE):  # a courtesy when we leave, and nobody waits for its answer
+            response = await self._inner.handle_async_request(request)
+        await response.aclose()
+        return httpx2.Response(response.status_code, request=request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int) -> None:
+        self._inner = inner
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._limit
+        async for chunk in self._inner:
+            left -= len(chunk)
+            if left < 0:
+                raise httpx2.ReadError(f"the server sent an answer of more than {self._limit:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

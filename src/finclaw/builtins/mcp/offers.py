@@ -1,0 +1,119 @@
+"""Which tools of one server stand in the registry: those that are the ones that were let in."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from finclaw.builtins.mcp.definition import Definition, ambiguous, local_name, spec_of
+from finclaw.builtins.mcp.pins import Pin, Pins
+from finclaw.builtins.mcp.remote_tool import Call, RemoteTool
+from finclaw.builtins.mcp.settings import McpSettings
+from finclaw.errors import ExtensionError
+from finclaw.kernel.extension import ToolsApi
+from finclaw.kernel.port import Clock
+from finclaw.tools.guard.clean import clean
+
+_HOUSE_LIMIT = 2.0
+"""Seconds that the house waits longer for a call than we do, so that ours is the word that the model reads."""
+
+
+class Offers:
+    """`left_out` says of a tool why it is not offered, by the name that it has on its server."""
+
+    def __init__(
+        self, server: str, settings: McpSettings, pins: Pins, tools: ToolsApi, clock: Clock, logger: logging.Logger
+    ) -> None:
+        self.server = server
+        self.left_out: dict[str, str] = {}
+        self._settings = settings
+        self._pins = pins
+        self._tools = tools
+        self._clock = clock
+        self._logger = logger
+        self._seen: Sequence[Definition] = ()
+        self._offered: dict[str, RemoteTool] = {}
+        self._settling = asyncio.Lock()
+
+    @property
+    def offered(self) -> Sequence[str]:
+        return sorted(self._offered)
+
+    async def listed(self, definitions: Sequence[Definition], call: Call) -> None:
+        self._seen = definitions
+        await self.settle(call)
+
+    async def settle(self, call: Call) -> None:
+        """Bring the registry in line with what the server showed last and what has been approved by now."""
+        async with self._settling:
+            left_out: dict[str, str] = {}
+            tools = await self._fitting(left_out, call)
+            for name in [name for name, tool in self._offered.items() if _differs(tool, tools.get(name))]:
+                self._tools.unregister(name)
+                del self._offered[name]
+            for name in sorted(tools.keys() - self._offered.keys()):
+                try:
+                    self._tools.register(tools[name])
+                    self._offered[name] = tools[name]
+                except ExtensionError as error:  # somebody has that name, and keeps it
+                    left_out[tools[name].remote_name] = str(error)
+            self._tell(left_out)
+
+    async def _fitting(self, left_out: dict[str, str], call: Call) -> dict[str, RemoteTool]:
+        usable = list(self._usable(left_out))
+        pins = await self._pins.see(self.server, usable, self._clock.now(), trust_new=self._settings.pin == "first")
+        fitting: dict[str, RemoteTool] = {}
+        for each in usable:
+            pin = pins.get(each.name)
+            if pin is None or not pin.holds:
+                left_out[each.name] = _why_not(self.server, each.name, pin)
+                continue
+            spec = spec_of(self.server, each)
+            fitting[spec.name] = RemoteTool(
+                spec=spec,
+                remote_name=each.name,
+                digest=pin.offered,
+                upstream=f"mcp:{self.server}",
+                timeout=self._settings.timeout + _HOUSE_LIMIT,
+                call=call,
+            )
+        return fitting
+
+    def _usable(self, left_out: dict[str, str]) -> Sequence[Definition]:
+        wanted = [each for each in self._seen if self._is_wanted(each)]
+        twice = ambiguous(self.server, wanted)
+        usable: list[Definition] = []
+        for each in wanted:
+            name = local_name(self.server, each.name)
+            if name in twice:
+                left_out[each.name] = f"several tools of this server would be called {name} here"
+                continue
+            try:
+                each.text()
+                spec_of(self.server, each)
+                usable.append(each)
+            except (ExtensionError, RecursionError) as error:
+                left_out[each.name] = str(error)
+        return usable
+
+    def _is_wanted(self, definition: Definition) -> bool:
+        name = local_name(self.server, definition.name)
+        return any(fnmatchcase(name, pattern) for pattern in self._settings.tools)
+
+    def _tell(self, left_out: dict[str, str]) -> None:
+        for tool, why in left_out.items():
+            if self.left_out.get(tool) != why:
+                shown = clean(tool)[:100]
+                self._logger.warning("tool %r of MCP server %s is not offered: %s", shown, self.server, why)
+        self.left_out = left_out
+
+
+def _differs(tool: RemoteTool, wanted: RemoteTool | None) -> bool:
+    return wanted is None or (wanted.digest, wanted.remote_name) != (tool.digest, tool.remote_name)
+
+
+def _why_not(server: str, tool: str, pin: Pin | None) -> str:
+    if pin is None:
+        return "this server has shown more tools than are remembered"
+    what = "it was never approved" if pin.pinned is None else "its definition is not the one that was let in"
+    return f"{what}; look at it with `finclaw mcp pins`, then: finclaw mcp approve {server} {clean(tool)[:100]}"

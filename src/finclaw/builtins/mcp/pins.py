@@ -1,0 +1,120 @@
+"""Which definition of each tool the operator has let in. Another one, by a single byte, is not that tool."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from finclaw.builtins.mcp.definition import Definition
+from finclaw.errors import ExtensionError
+from finclaw.kernel.extension import Database, Rows
+
+MIGRATIONS: Final = (
+    """CREATE TABLE pins (
+        server TEXT NOT NULL, tool TEXT NOT NULL,
+        pinned TEXT, pinned_text TEXT,
+        offered TEXT NOT NULL, offered_text TEXT NOT NULL, offered_at TEXT NOT NULL,
+        PRIMARY KEY (server, tool)
+    ) STRICT, WITHOUT ROWID""",
+)
+_MOST: Final = 500
+"""Tools of one server that are remembered: one that invents new ones each time must not fill the disk."""
+
+
+class Pin(Struct, frozen=True, kw_only=True):
+    """`pinned` is what was let in, if anything was; `offered` what the server showed last."""
+
+    server: str
+    tool: str
+    pinned: str | None
+    pinned_text: str | None
+    offered: str
+    offered_text: str
+    offered_at: str
+
+    @property
+    def holds(self) -> bool:
+        return self.pinned == self.offered
+
+    @property
+    def state(self) -> str:
+        if self.holds:
+            return "pinned"
+        return "new" if self.pinned is None else "changed"
+
+
+class Pins:
+    """Every read and write is one transaction in the extension's own file, so a terminal may approve meanwhile."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def every(self) -> Sequence[Pin]:
+        return await self._database.transaction(lambda rows: _read(rows, ""))
+
+    async def see(
+        self, server: str, definitions: Sequence[Definition], now: datetime, *, trust_new: bool
+    ) -> dict[str, Pin]:
+        """Note what a server shows, and give what is known of each of these tools now, by its name."""
+        return await self._database.transaction(lambda rows: _see(rows, server, definitions, now, trust_new))
+
+    async def approve(self, server: str, tool: str, digest: str | None = None) -> Pin:
+        """Let in what the server showed last; a digest makes sure that it is what was looked at."""
+        return await self._database.transaction(lambda rows: _approve(rows, server, tool, digest))
+
+
+def _see(rows: Rows, server: str, definitions: Sequence[Definition], now: datetime, trust_new: bool) -> dict[str, Pin]:
+    known = {pin.tool: pin for pin in _read(rows, "WHERE server = ?", server)}
+    for each in definitions:
+        text, digest = each.text(), each.digest()
+        before = known.get(each.name)
+        if before is None and len(known) >= _MOST:
+            continue
+        if before is not None and before.offered == digest:
+            continue
+        pinned = (before.pinned, before.pinned_text) if before else (digest, text) if trust_new else (None, None)
+        known[each.name] = Pin(
+            server=server,
+            tool=each.name,
+            pinned=pinned[0],
+            pinned_text=pinned[1],
+            offered=digest,
+            offered_text=text,
+            offered_at=now.isoformat(timespec="seconds"),
+        )
+        _write(rows, known[each.name])
+    return {each.name: known[each.name] for each in definitions if each.name in known}
+
+
+def _approve(rows: Rows, server: str, tool: str, digest: str | None) -> Pin:
+    found = _read(rows, "WHERE server = ? AND tool = ?", server, tool)
+    if not found:
+        raise ExtensionError(f"no tool {tool!r} of a server {server!r} was ever seen; look at: finclaw mcp pins")
+    (pin,) = found
+    if digest is not None and (len(digest) < 8 or not pin.offered.startswith(digest)):
+        raise ExtensionError(f"{tool!r} is {pin.offered[:12]} by now, not {digest}; look again: finclaw mcp pins")
+    approved = Pin(
+        server=pin.server,
+        tool=pin.tool,
+        pinned=pin.offered,
+        pinned_text=pin.offered_text,
+        offered=pin.offered,
+        offered_text=pin.offered_text,
+        offered_at=pin.offered_at,
+    )
+    _write(rows, approved)
+    return pin
+
+
+_COLUMNS: Final = "server, tool, pinned, pinned_text, offered, offered_text, offered_at"
+
+
+def _read(rows: Rows, where: str, *values: str) -> list[Pin]:
+    found = rows.execute(f"SELECT {_COLUMNS} FROM pins {where} ORDER BY server, tool", values)
+    return [Pin(**dict(zip(_COLUMNS.split(", "), row, strict=True))) for row in found]
+
+
+def _write(rows: Rows, pin: Pin) -> None:
+    values = [getattr(pin, column) for column in _COLUMNS.split(", ")]
+    rows.execute(f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", values)

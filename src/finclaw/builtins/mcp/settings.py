@@ -1,0 +1,91 @@
+"""What an operator decides about MCP servers, and what a server is told of it."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Meta, Struct, field
+
+from finclaw.errors import ExtensionError
+
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,31}$")]
+"""No underscore: `name__tool` can be read in one way only."""
+
+_INHERITED: Final = ("PATH", "HOME", "LANG")
+_REFERENCE: Final = "env:"
+_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    command: tuple[str, ...] = ()
+    """The program and its arguments, each an entry of its own: no shell reads them."""
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    """Variables for the program, beside PATH, HOME and LANG; `env:NAME` takes over one of ours."""
+    url: str = ""
+    """Instead of a command: where the server answers over HTTP."""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    """Headers for the server at `url`, each as `env:NAME`: a secret does not stand in this file."""
+
+    def check(self, name: str) -> None:
+        """Raises ExtensionError for what could never work."""
+        if bool(self.command) == bool(self.url):
+            raise ExtensionError(f"server {name!r} needs either a `command` or a `url`; give one of them")
+        if self.command and self.headers:
+            raise ExtensionError(f"server {name!r} has a command, so its `headers` go nowhere; use `env`")
+        if self.url and self.env:
+            raise ExtensionError(f"server {name!r} has a url, so its `env` goes nowhere; use `headers`")
+        if self.url and not _is_web_address(self.url):
+            raise ExtensionError(f"server {name!r}: its `url` must be https://HOST/PATH or http://HOST/PATH")
+        for header, value in self.headers.items():
+            if not _HEADER.fullmatch(header) or not value.startswith(_REFERENCE):
+                raise ExtensionError(
+                    f"server {name!r}: write `{header}: env:NAME` and set that variable; "
+                    "a header's value does not stand in the settings"
+                )
+
+
+class McpSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    servers: dict[Name, ServerSettings] = field(default_factory=dict[str, ServerSettings])
+    """The servers, under names of your own: the tool `now` of the server `clock` is `clock__now` here."""
+    tools: tuple[str, ...] = ("*",)
+    """Which tools are let in, as patterns of their names here, such as `clock__*`."""
+    pin: Literal["first", "ask"] = "first"
+    """A tool that was never seen: `first` trusts it as it is then, `ask` leaves it out until you approve it."""
+    timeout: Annotated[float, Meta(gt=0, le=600)] = 30.0
+    """Seconds for one call."""
+    largest: Annotated[int, Meta(ge=10_000, le=100_000_000)] = 4_000_000
+    """Bytes of one message of a server. One that sends more is ended, and started again later."""
+    patience: Annotated[float, Meta(gt=0, le=30)] = 5.0
+    """Seconds for which the first turns wait for servers that are still starting."""
+
+    def check(self) -> None:
+        for name, server in self.servers.items():
+            server.check(name)
+
+
+def environment(server: ServerSettings, ours: Mapping[str, str]) -> dict[str, str]:
+    """All that a server's program gets of our environment. Raises ExtensionError for a variable that is not set."""
+    inherited = {name: ours[name] for name in _INHERITED if name in ours}
+    return inherited | {name: _followed(value, ours) for name, value in server.env.items()}
+
+
+def request_headers(server: ServerSettings, ours: Mapping[str, str]) -> dict[str, str]:
+    return {name: _followed(value, ours) for name, value in server.headers.items()}
+
+
+def _followed(value: str, ours: Mapping[str, str]) -> str:
+    if not value.startswith(_REFERENCE):
+        return value
+    name = value.removeprefix(_REFERENCE)
+    if not ours.get(name):
+        raise ExtensionError(f"the environment variable {name} is not set; set it, and start the gateway again")
+    return ours[name]
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        return False

@@ -1,0 +1,62 @@
+"""How the servers are, in a few lines for whoever runs the gateway."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from finclaw.builtins.mcp.offers import Offers
+from finclaw.kernel.language import Language
+from finclaw.tools.guard.clean import clean
+
+if TYPE_CHECKING:
+    from finclaw.builtins.mcp.connection import Connection
+
+_MOST: Final = 20
+"""Lines of tools that are left out; a server may have hundreds."""
+
+_WORDS: Final[dict[Language, dict[str, str]]] = {
+    "en": {
+        "none": "No MCP server is set up.",
+        "starting": "starting",
+        "up": "up",
+        "down": "not available",
+        "tools": "tools",
+        "left_out": "not offered",
+        "more": "and {count} more",
+    },
+    "ko": {
+        "none": "설정된 MCP 서버가 없습니다.",
+        "starting": "시작하는 중",
+        "up": "연결됨",
+        "down": "사용할 수 없음",
+        "tools": "도구",
+        "left_out": "제공하지 않음",
+        "more": "외 {count}개",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    name: str
+    connection: "Connection | None"
+    offers: Offers
+
+
+def told(servers: Sequence[Told], language: Language) -> str:
+    words = _WORDS[language]
+    return "\n".join(line for each in servers for line in _lines(each, words)) or words["none"]
+
+
+def _lines(server: Told, words: dict[str, str]) -> Iterator[str]:
+    connection = server.connection
+    state = "starting" if connection is None else connection.state
+    why = f" ({connection.reason})" if connection is not None and state == "down" else ""
+    yield f"{server.name}: {words[state]}{why}"
+    if server.offers.offered:
+        yield f"  {words['tools']}: {', '.join(server.offers.offered)}"
+    left_out = list(server.offers.left_out.items())
+    for tool, reason in left_out[:_MOST]:
+        yield f"  {words['left_out']}: {clean(tool)[:64]}: {reason}"
+    if len(left_out) > _MOST:
+        yield f"  {words['more'].format(count=len(left_out) - _MOST)}"

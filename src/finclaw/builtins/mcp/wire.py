@@ -1,0 +1,69 @@
+"""What every way to a server has in common: its end is noticed, and one that talks without being asked is cut off."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+import anyio
+import mcp_types as types
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+
+from finclaw.errors import ToolError
+
+for _name in ("mcp", "client"):  # the SDK's loggers quote what servers send as it came; we tell of it in our own words
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+_STRAYS: Final = 2_000
+"""Messages between two answers, such as news of progress. Whoever sends more has something else in mind."""
+
+
+class ServerLost(ToolError):
+    """The connection is over; the words say why."""
+
+
+class Ending:
+    """Why a connection is over, once it is; whoever looks after it is woken."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self.stirred = asyncio.Event()
+
+    def end(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        self.stirred.set()
+
+
+@asynccontextmanager
+async def watched(
+    transport: AbstractAsyncContextManager[TransportStreams], ending: Ending
+) -> AsyncGenerator[TransportStreams]:
+    """The same streams, with a look at everything that comes in."""
+    async with transport as (incoming, outgoing):
+        passed_on, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+        async def pass_on() -> None:
+            strays = 0
+            async with passed_on:
+                async for message in incoming:
+                    strays = 0 if _is_answer(message) else strays + 1
+                    if strays > _STRAYS:
+                        return ending.end(f"it sent {strays:,} messages that nobody had asked for")
+                    await passed_on.send(message)
+            ending.end("it ended the connection")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pass_on)
+            try:
+                yield received, outgoing
+            finally:
+                tasks.cancel_scope.cancel()
+                received.close()
+
+
+def _is_answer(message: SessionMessage | Exception) -> bool:
+    return isinstance(message, SessionMessage) and isinstance(
+        message.message, types.JSONRPCResponse | types.JSONRPCError
+    )

@@ -1,0 +1,195 @@
+"""The notes in their database: numbered for each person, found by their words, and gone when they are forgotten."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from finclaw.builtins.memory.words import asked, folded, indexed
+from finclaw.errors import ToolError
+from finclaw.kernel.extension import Database, Rows
+
+T = TypeVar("T")
+
+MOST_NOTES: Final = 2_000
+"""Of one person."""
+LONGEST: Final = 1_000
+"""Characters of one note."""
+
+MIGRATIONS: Final = (
+    # Words stand in the index behind their owner's number: a question can meet nobody else's, whatever it says.
+    # The tokenizer is the plainest there is, because the words are made by `words.py`.
+    """
+    CREATE TABLE owners (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, given INTEGER NOT NULL DEFAULT 0);
+    CREATE TABLE notes (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        owner INTEGER NOT NULL REFERENCES owners,
+        number INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        folded TEXT NOT NULL,
+        saved_at TEXT NOT NULL,
+        UNIQUE (owner, number),
+        UNIQUE (owner, folded)
+    );
+    CREATE VIRTUAL TABLE word_index USING fts5(words, tokenize = 'ascii');
+    INSERT INTO word_index (word_index, rank) VALUES ('secure-delete', 1);
+    """,
+)
+
+_COLUMNS: Final = "notes.number, notes.text, notes.saved_at"
+
+
+class Note(Struct, frozen=True):
+    number: int
+    text: str
+    saved_at: datetime
+
+
+class OwnedNote(Struct, frozen=True):
+    owner: str
+    note: Note
+
+
+class TooManyNotes(ToolError):
+    pass
+
+
+class Notes:
+    """All raise SessionError (StoreFailed: the disk) and leave everything as it was then."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def save(self, owner: str, text: str, at: datetime) -> Note:
+        """The same words are one note, with the newer date. Raises TooManyNotes."""
+
+        def work(rows: Rows) -> Note:
+            who = _known(rows, owner) or _new_owner(rows, owner)
+            known = rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, folded(text)))
+            return _again(rows, known[0][0], who, text, at) if known else _new(rows, who, text, at)
+
+        return await self._database.transaction(work)
+
+    async def search(self, owner: str, question: str, most: int) -> Sequence[Note]:
+        """Those that share a telling word with the question, best first; of equals the newer."""
+        words = asked(question)
+        if not words:
+            return ()
+
+        def work(rows: Rows, who: int) -> Sequence[Note]:
+            match = " OR ".join(f'"{_of(who, word)}"' for word in words)  # letters and digits only: see `words.py`
+            found = rows.execute(
+                f"SELECT {_COLUMNS} FROM word_index JOIN notes ON notes.id = word_index.rowid "
+                "WHERE word_index MATCH ? AND notes.owner = ? ORDER BY bm25(word_index), notes.id DESC LIMIT ?",
+                (match, who, most),
+            )
+            return tuple(_note(*row) for row in found)
+
+        return await self._of(owner, work, ())
+
+    async def find(self, owner: str, number: int) -> Note | None:
+        def work(rows: Rows, who: int) -> Note | None:
+            found = rows.execute(f"SELECT {_COLUMNS} FROM notes WHERE owner = ? AND number = ?", (who, number))
+            return _note(*found[0]) if found else None
+
+        return await self._of(owner, work, None)
+
+    async def forget(self, owner: str, number: int) -> bool:
+        """False if there is no such note of this person."""
+
+        def work(rows: Rows, who: int) -> bool:
+            return _remove(rows, "owner = ? AND number = ?", (who, number)) == 1
+
+        return await self._of(owner, work, False)
+
+    async def clear(self, owner: str) -> int:
+        """How many there were."""
+        return await self._of(owner, lambda rows, who: _remove(rows, "owner = ?", (who,)), 0)
+
+    async def latest(self, owner: str, most: int, skip: int = 0) -> tuple[Sequence[Note], int]:
+        """A page of them, the newest first, and how many there are in all."""
+
+        def work(rows: Rows, who: int) -> tuple[Sequence[Note], int]:
+            page = rows.execute(
+                f"SELECT {_COLUMNS} FROM notes WHERE owner = ? ORDER BY saved_at DESC, number DESC LIMIT ? OFFSET ?",
+                (who, most, skip),
+            )
+            return tuple(_note(*row) for row in page), _count(rows, who)
+
+        return await self._of(owner, work, ((), 0))
+
+    async def everybodys(self, owner: str | None = None) -> Sequence[OwnedNote]:
+        """For whoever runs the gateway: everything, or all of one person."""
+        rows = await self._database.execute(
+            f"SELECT owners.name, {_COLUMNS} FROM notes JOIN owners ON owners.id = notes.owner "
+            "WHERE ?1 IS NULL OR owners.name = ?1 ORDER BY owners.name, notes.number",
+            owner,
+        )
+        return tuple(OwnedNote(name, _note(*row)) for name, *row in rows)
+
+    async def _of(self, owner: str, work: Callable[[Rows, int], T], nothing: T) -> T:
+        def known(rows: Rows) -> T:
+            who = _known(rows, owner)
+            return nothing if who is None else work(rows, who)
+
+        return await self._database.transaction(known)
+
+
+# ── inside a transaction ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _known(rows: Rows, owner: str) -> int | None:
+    found = rows.execute("SELECT id FROM owners WHERE name = ?", (owner,))
+    return found[0][0] if found else None
+
+
+def _new_owner(rows: Rows, owner: str) -> int:
+    return rows.execute("INSERT INTO owners (name) VALUES (?) RETURNING id", (owner,))[0][0]
+
+
+def _new(rows: Rows, who: int, text: str, at: datetime) -> Note:
+    if _count(rows, who) >= MOST_NOTES:
+        raise TooManyNotes(f"there are {MOST_NOTES:,} notes already; ask the person which ones to forget first")
+    number = rows.execute("UPDATE owners SET given = given + 1 WHERE id = ? RETURNING given", (who,))[0][0]
+    kept = "INSERT INTO notes (owner, number, text, folded, saved_at) VALUES (?, ?, ?, ?, ?) RETURNING id"
+    (row,) = rows.execute(kept, (who, number, text, folded(text), _written(at)))
+    _index(rows, row[0], who, text)
+    return Note(number, text, at)
+
+
+def _again(rows: Rows, id: int, who: int, text: str, at: datetime) -> Note:
+    renewed = "UPDATE notes SET text = ?, saved_at = ? WHERE id = ? RETURNING number"
+    (row,) = rows.execute(renewed, (text, _written(at), id))
+    rows.execute("DELETE FROM word_index WHERE rowid = ?", (id,))
+    _index(rows, id, who, text)
+    return Note(row[0], text, at)
+
+
+def _index(rows: Rows, id: int, who: int, text: str) -> None:
+    words = " ".join(_of(who, word) for word in indexed(text))
+    rows.execute("INSERT INTO word_index (rowid, words) VALUES (?, ?)", (id, words))
+
+
+def _remove(rows: Rows, where: str, values: Sequence[int]) -> int:
+    rows.execute("PRAGMA secure_delete = ON")  # what is forgotten shall not lie on in a free page of the file
+    gone = rows.execute(f"DELETE FROM notes WHERE {where} RETURNING id", values)
+    for (id,) in gone:
+        rows.execute("DELETE FROM word_index WHERE rowid = ?", (id,))
+    return len(gone)
+
+
+def _count(rows: Rows, who: int) -> int:
+    return rows.execute("SELECT count(*) FROM notes WHERE owner = ?", (who,))[0][0]
+
+
+def _of(who: int, word: str) -> str:
+    return f"{who}x{word}"
+
+
+def _note(number: int, text: str, saved_at: str) -> Note:
+    return Note(number, text, datetime.fromisoformat(saved_at))
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()

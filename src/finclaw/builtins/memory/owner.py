@@ -1,0 +1,22 @@
+"""Whose notes they are, and where they may be read aloud."""
+
+from finclaw.kernel.envelope import Inbound
+
+
+def owner_of(inbound: Inbound) -> str:
+    """As the channel authenticated them. The same id on another channel or account is somebody else."""
+    return ":".join(map(_escaped, (inbound.channel, inbound.account, inbound.sender.id)))
+
+
+def is_a_persons(inbound: Inbound) -> bool:
+    """Not a helper's task or an extension's own words: nobody said those, so nobody can wish anything in them."""
+    return inbound.limits is None and inbound.said_by is None
+
+
+def is_private(inbound: Inbound) -> bool:
+    """In a group others read the answer, and what a tool said there stays in a conversation they share."""
+    return is_a_persons(inbound) and inbound.chat_type == "direct"
+
+
+def _escaped(part: str) -> str:
+    return part.replace("%", "%25").replace(":", "%3A")

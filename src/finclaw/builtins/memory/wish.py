@@ -1,0 +1,120 @@
+"""Whether a person wished it, told by their own words in this turn: not by what they quote, nor by any tool or page."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+from finclaw.builtins.memory.owner import is_private
+from finclaw.builtins.memory.words import asked, folded, indexed
+from finclaw.kernel.message import Append, Message
+from finclaw.kernel.scope import TurnContext
+
+_TO_REMEMBER: Final = re.compile(
+    r"""
+      (?<!\bdo\ you\ )(?<!\byou\ )(?<!\bi\ )(?<!\bnot\ )(?<!n't\ )(?<!\bnever\ )(?<!\bwe\ )\bremember(?!ed|ing|s)\b
+    | \b(?:can|could|will|would)\ you\ (?:please\ )?remember\b
+    | \b(?:do\ not|don't|never)\ forget\b
+    | \bkeep\ (?:this|that|it|\S+(?:\ \S+){0,6})\ in\ mind\b | \bkeep\ in\ mind\b | \bmemori[sz]e\b
+    | \b(?:make|take|leave)\ a\ note\b | \bnote\ (?:down|this|that|it|my)\b | \bnote\s*: | \bjot\b
+    | \b(?:save|store)\ (?:this|that|it|the\ following)\b | \b(?:save|store|put|add)\b.{1,200}\b(?:memory|notes?)\b
+    | \bwrite\ (?:this|that|it)\ down\b
+    | 기억\s*(?:을\s*)?(?:해(?!\s*요?\s*\?|\s*(?:봐|보|내|냈))|하세요|하고\s*있어\s*[줘주]|부탁|시켜)
+    | 저장\s*(?:을\s*)?(?:해(?!\s*요?\s*\?)|하세요|부탁|시켜)
+    | 메모\s*(?:를\s*|로\s*)?(?:해|남겨|부탁|하세요) | 기록\s*(?:을\s*|으로\s*)?(?:해|남겨|부탁|하세요)
+    | 적어\s*[둬두놔놓줘주] | 잊지\s*[마말] | 외워
+    """,
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+"""Wide enough for how people say it; a wish in other words is asked about once, and then it is a yes."""
+
+_TO_FORGET: Final = re.compile(
+    r"""
+      (?<!\bnot\ )(?<!n't\ )(?<!\bnever\ )(?<!\bi\ )(?<!\bi'll\ )\bforget\b
+    | (?<!\bnot\ )(?<!n't\ )(?<!\bnever\ )\b(?:delete|erase|remove|drop|clear)\b
+    | 잊어(?!버리지|\s*먹) | (?:삭제|제거)\s*(?:를\s*)?(?:해|하세요|부탁) | 지워 | 없애
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    asked: re.Pattern[str]
+    """How a person asks for it."""
+    offered: re.Pattern[str]
+    """A word of this kind is in our own reply when a yes to it means this, and not something else."""
+
+
+REMEMBER: Final = Wish(
+    _TO_REMEMBER, re.compile("remember|memor|note|save|keep|store|기억|저장|메모|기록|적어", re.IGNORECASE)
+)
+FORGET: Final = Wish(_TO_FORGET, re.compile("forget|delete|remove|erase|삭제|지우|지울|잊|없애", re.IGNORECASE))
+
+_QUOTED: Final = re.compile(
+    r"""
+      ```.*?(?:```|\Z) | `[^`\n]*`
+    | "[^"]*" | “[^“”]*” | ‘[^‘’]*’ | «[^«»]*» | 「[^「」]*」 | 『[^『』]*』 | (?<!\w)'[^'\n]*'(?!\w)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_QUOTED_LINE: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+
+_YES: Final = re.compile(
+    r"yes|yeah|yep|yup|sure|ok|okay|please|do|it|go|ahead|correct|right|exactly|that|that's|is|thanks"
+    "|네|넵|예|응|어|웅|그래|그래요|좋아|좋아요|좋습니다|맞아|맞아요|맞습니다|그렇게|해|해줘|해주세요|주세요|줘"
+    "|부탁해|부탁해요|부탁드려요|부탁드립니다|오케이|ㅇㅇ|ㅇㅋ|ㄱㄱ|당연하지|물론"
+)
+_LATELY: Final = 20
+"""Messages before this turn that count as just said."""
+_LONGEST: Final = 20_000
+"""Characters of each that are looked at."""
+_SHARE: Final = 3
+"""Of a note's telling words one in so many must have been heard; a model may word it in its own way."""
+_LONGEST_YES: Final = 5
+"""Words: in a longer answer there is more than a yes."""
+
+
+def wished(turn: TurnContext, wish: Wish, text: str) -> bool:
+    """Asked for in this turn, or a plain yes to a reply of ours that offered it with these very words.
+
+    What somebody passes on was another's wish.
+    """
+    if turn.context.inbound.forwarded:
+        return False
+    return any(wish.asked.search(unquoted(said.text)) for said in _said(turn)) or agreed(turn, wish, text)
+
+
+def heard(turn: TurnContext, text: str) -> bool:
+    """Whether the person wrote or could read such words: a page must not ride on a wish for something else."""
+    telling = set(asked(text))
+    lately = [each for each in turn.conversation.base_messages[-_LATELY:] if each.role in ("user", "assistant")]
+    known = {word for each in (*lately, *_said(turn)) if not each.passing for word in indexed(each.text[:_LONGEST])}
+    return _SHARE * len(telling & known) >= len(telling)
+
+
+def _said(turn: TurnContext) -> list[Message]:
+    """The person's own messages of this turn: the one that began it, and those that joined it."""
+    events = (each.message for each in turn.conversation.events if isinstance(each, Append))
+    joined = [each for each in events if each.role == "user" and each.source.kind == "user" and not each.passing]
+    return joined or [turn.input]
+
+
+def unquoted(text: str) -> str:
+    own = _QUOTED.sub(" … ", _QUOTED_LINE.sub(" … ", unicodedata.normalize("NFC", text)))
+    return re.sub(r"[ \t]+", " ", own.replace("’", "'"))
+
+
+def agreed(turn: TurnContext, wish: Wish, text: str) -> bool:
+    """Only where one person talks with us: in a group a yes may be meant for anybody."""
+    if not is_private(turn.context.inbound) or not is_yes(_said(turn)[-1].text):
+        return False
+    before = [each for each in turn.conversation.base_messages[-_LATELY:] if not each.passing]
+    if not before or before[-1].role != "assistant":
+        return False
+    return bool(wish.offered.search(before[-1].text)) and folded(text) in folded(before[-1].text)
+
+
+def is_yes(text: str) -> bool:
+    words = re.findall(r"[\w']+", text.casefold().replace("’", "'"))
+    return 0 < len(words) <= _LONGEST_YES and all(map(_YES.fullmatch, words))

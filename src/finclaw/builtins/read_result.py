@@ -1,0 +1,57 @@
+"""`read_result`: reading on in a result that was too long to be shown whole."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Final, Protocol
+
+from msgspec import Meta, Struct
+
+from finclaw.errors import ToolError
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.tools.define import tool
+
+NAME: Final = "read_result"
+PART: Final = 8_000
+"""Characters at a time: with the line above them they fit into what is shown of a result."""
+
+
+class Kept(Protocol):
+    @property
+    def tool(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
+
+
+class ReadOn(Struct):
+    tool: Annotated[
+        str, Meta(max_length=64, description="The tool whose result was cut; left out: the last one that was.")
+    ] = ""
+    start: Annotated[int, Meta(ge=0, description="The character to begin at.")] = 0
+
+
+class ReadResult:
+    name = "read-result"
+
+    def __init__(self, kept: Callable[[str], Awaitable[Sequence[Kept]]]) -> None:
+        """`kept` gives a session's cut results, the newest first."""
+        self._kept = kept
+
+    def register(self, api: ExtensionApi) -> None:
+        @tool(NAME, "Read on in a tool's result that was cut because of its length.", group="tools")
+        async def read_result(args: ReadOn, scope: ToolScope) -> ToolOutput:
+            kept = [each for each in await self._kept(scope.session) if args.tool in ("", each.tool)]
+            if not kept:
+                raise ToolError("nothing was kept of that; call the tool itself again, and ask it for less")
+            return ToolOutput(_part(kept[0], args.start), origin=kept[0].origin)
+
+        api.tools.register(read_result)
+
+
+def _part(kept: Kept, start: int) -> str:
+    end = min(start + PART, len(kept.text))
+    if start >= end:
+        raise ToolError(f"that result ends at character {len(kept.text)}; begin before it")
+    more = f"; read on with start={end}" if end < len(kept.text) else ""
+    return f"[{kept.tool}: characters {start} to {end} of {len(kept.text)}{more}]\n{kept.text[start:end]}"

@@ -1,0 +1,127 @@
+"""From the text of a file to a skill. What stands above the `---` is YAML, of which little is understood on purpose."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, cast
+
+from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import fields
+
+from finclaw.builtins.skills.skill import NAME, BadSkill, Skill, SkillCommand, triggers
+
+HEADER_ROOM: Final = 4_000
+"""Characters that a header may have."""
+_DEEPEST: Final = 6
+_OTHERS: Final = frozenset({"license", "metadata", "compatibility", "allowed-tools", "version", "author"})
+"""Fields that skills written for other programs have; they say nothing to us."""
+_HEADER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_TRIGGERS: Final = re.compile(r"^triggers:(.*)$", re.MULTILINE)
+_Word = Annotated[str, Meta(min_length=1, max_length=100)]
+
+
+class _Header(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(pattern=NAME)]
+    description: Annotated[str, Meta(min_length=1, max_length=1_024)]
+    when: tuple[_Word, ...] | _Word = ()
+    tools: tuple[_Word, ...] = ()
+    channels: tuple[_Word, ...] = ()
+    commands: Annotated[tuple[SkillCommand, ...], Meta(max_length=10)] = ()
+
+
+def read_text(name: str, text: str) -> Skill:
+    """A short text of the directory itself: its one field is `triggers`; without it, it is always given."""
+    refuse_hidden_characters(text)
+    header = _HEADER.match(text)
+    listed = _TRIGGERS.search(header[1]) if header else None
+    words = triggers(listed[1].split(",")) if listed else ()
+    return Skill(name=name, text=_body(text, header), when=words, always=not words)
+
+
+def read_skill(folder: str, text: str) -> Skill:
+    """A folder's SKILL.md. Raises BadSkill, which says what to change."""
+    refuse_hidden_characters(text)
+    header = _HEADER.match(text.removeprefix("\ufeff"))
+    if header is None:
+        raise BadSkill("SKILL.md must begin with a line `---`, then name and description, then another line `---`")
+    if len(header[1]) > HEADER_ROOM:
+        raise BadSkill(f"what stands above the second `---` has more than {HEADER_ROOM:,} characters; shorten it")
+    given = _given(header[1])
+    if given.name != folder:
+        raise BadSkill(f"its name is {given.name!r} and its folder's {folder!r}; make them the same")
+    body = _body(text.removeprefix("\ufeff"), header)
+    if not body:
+        raise BadSkill("it has no instructions; write them below the second `---`")
+    when = (given.when,) if isinstance(given.when, str) else given.when
+    return Skill(
+        name=given.name,
+        text=body,
+        description=" ".join(given.description.split()),
+        when=triggers(when),
+        tools=given.tools,
+        channels=given.channels,
+        commands=given.commands,
+    )
+
+
+def name_in(text: str) -> str:
+    """What a SKILL.md calls itself. Raises BadSkill."""
+    refuse_hidden_characters(text)
+    header = _HEADER.match(text.removeprefix("\ufeff"))
+    return "" if header is None or len(header[1]) > HEADER_ROOM else _given(header[1]).name
+
+
+def refuse_hidden_characters(text: str) -> None:
+    """What a person cannot see when they read it through must not reach a model either."""
+    for character in text.removeprefix("\ufeff"):
+        if character in "\n\r\t\u200d\u200c":  # the last two join letters and emoji
+            continue
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co"):
+            raise BadSkill(f"it holds the invisible character U+{ord(character):04X}; remove it")
+
+
+def _body(text: str, header: re.Match[str] | None) -> str:
+    return (text[header.end() :] if header else text).strip()
+
+
+def _given(header: str) -> _Header:
+    found = _yaml(header)
+    if not isinstance(found, dict):
+        raise BadSkill("above the second `---` stand lines such as `name: dividends`")
+    known = {key: value for key, value in cast("dict[object, Any]", found).items() if key not in _OTHERS}
+    try:
+        return convert(known, _Header)
+    except ValidationError as error:
+        names = ", ".join(each.name for each in fields(_Header))
+        raise BadSkill(f"SKILL.md: {str(error)[:300]}; the fields are {names}") from error
+
+
+def _yaml(text: str) -> object:
+    import yaml  # noqa: PLC0415  slow to load, and most gateways have no skills
+
+    try:
+        _refuse_tricks(text)
+        return cast("object", yaml.load(text, yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        what = " ".join(str(error).split())[:200]
+        raise BadSkill(f"SKILL.md is not valid YAML above the second `---`: {what}") from error
+    except (ValueError, RecursionError) as error:  # a date that is none, a number without end
+        raise BadSkill(f"SKILL.md holds a value that cannot be read ({str(error)[:100]}); put it in quotes") from error
+
+
+def _refuse_tricks(text: str) -> None:
+    """Before anything is built: a few anchors can become a thousand million values."""
+    import yaml  # noqa: PLC0415
+
+    depth = 0
+    for event in cast("Iterable[yaml.Event]", yaml.parse(text, yaml.SafeLoader)):  # pyright: ignore[reportUnknownMemberType]
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise BadSkill("anchors (&) and aliases (*) are not read here; write the value out, or put it in quotes")
+        if getattr(event, "tag", None):
+            raise BadSkill("tags (!) are not read here; write the plain value, or put it in quotes")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST:
+            raise BadSkill("it is nested too deeply; it has fields and lists, and no more")

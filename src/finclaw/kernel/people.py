@@ -1,0 +1,73 @@
+"""Who is who. A role comes from the settings, by what a door authenticated, and from nowhere else."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from finclaw.errors import ConfigError
+from finclaw.kernel.approval import identity
+from finclaw.kernel.envelope import Inbound, Sender
+
+LOCAL: Final = ("web:owner:owner", "api:local:local")
+"""Whoever holds this machine's token or runs a program on it: the owner, unless the settings say otherwise."""
+
+_ROLE: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_IDENTITY: Final = re.compile(r"[^:\s]+:[^:\s]+:\S+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Somebody known by name at one or more doors."""
+
+    name: str
+    """What they are called here."""
+    known_as: tuple[str, ...] = ()
+    """Each `channel:account:sender-id`, such as `telegram:bot1:12345`; `/whoami` shows a person's own."""
+    roles: tuple[str, ...] = ()
+    """Such as `owner` or `approver`. A role that a channel claims for somebody does not count."""
+
+    def __post_init__(self) -> None:
+        for each in self.known_as:
+            if not _IDENTITY.fullmatch(each):
+                raise ConfigError(f"known_as {each!r} is nobody; write channel:account:sender-id, as /whoami shows it")
+        for role in self.roles:
+            if not _ROLE.fullmatch(role):
+                raise ConfigError(f"roles are words of small letters, digits, '-' and '_', which {role!r} is not")
+
+
+class People:
+    """Everybody whom the settings name, and whoever is at this machine."""
+
+    def __init__(self, people: Iterable[Person] = ()) -> None:
+        self._roles: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, str] = {}
+        for person in people:
+            for each in person.known_as:
+                if each in self._roles:
+                    raise ConfigError(f"people names {each} twice; a sender is one person")
+                self._roles[each], self._names[each] = person.roles, person.name
+        for each in LOCAL:
+            self._roles.setdefault(each, ("owner",))
+
+    def sender(self, inbound: Inbound) -> Sender:
+        """The sender with the roles that are theirs here, whatever the message claims."""
+        roles = self._roles.get(identity_of(inbound), ())
+        return inbound.sender if inbound.sender.roles == roles else replace(inbound.sender, roles=roles)
+
+    def name(self, who: str) -> str:
+        """What somebody is called; their identity when they have no name here."""
+        return self._names.get(who, who)
+
+    def who(self, approver: str) -> frozenset[str]:
+        """The identities behind an entry of a list of approvers: everybody with that role, or just the one."""
+        kind, _, role = approver.partition(":")
+        if kind == "role" and ":" not in role:
+            return frozenset(each for each, roles in self._roles.items() if role in roles)
+        return frozenset({approver})
+
+
+def identity_of(inbound: Inbound) -> str:
+    return identity(inbound.channel, inbound.account, inbound.sender.id)

@@ -1,0 +1,79 @@
+"""Our own extensions, in one visible table with a reason a row; and what is registered when all are loaded."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Never
+
+from finclaw.agent.asides import Asides
+from finclaw.agent.prompt import moment_note
+from finclaw.builtins.approvals import ApprovalCommands
+from finclaw.builtins.basics import Basics
+from finclaw.builtins.calculator import Calculator
+from finclaw.builtins.delegate import Delegation
+from finclaw.builtins.end_turn import EndTurn
+from finclaw.builtins.fallback_note import FallbackNote
+from finclaw.builtins.moment import Moment
+from finclaw.builtins.now import Now
+from finclaw.builtins.read_result import ReadResult
+from finclaw.config.schema import Settings
+from finclaw.errors import ExtensionError
+from finclaw.finance.extension import Finance
+from finclaw.finance.market import DemoMarket
+from finclaw.kernel.event_stream import EventStream
+from finclaw.kernel.port import Clock, Gateway
+from finclaw.pipeline.loading import Found, find, ours
+from finclaw.pipeline.registered import NOWHERE, nowhere
+from finclaw.pipeline.registrar import Registrar
+from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
+from finclaw.tools.approval.approvals import Approvals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """What our own extensions need of the gateway that loads them; some of it is there only later."""
+
+    reset: Callable[[str], Awaitable[None]]
+    gateway: Callable[[], Gateway]
+    approvals: Callable[[], Approvals]
+    asides: Asides
+    clock: Clock
+
+
+def our_own(settings: Settings, registrar: Registrar, house: House) -> Iterator[Found]:
+    """Through everybody's door. First is outermost; what the settings list comes after them."""
+    prefix = settings.pipeline.command_prefix
+    basics = Basics(prefix, lambda: registrar.commands, house.reset)
+    yield ours(basics, "first, so that no other can take the names of its commands")
+    deciding = ApprovalCommands(prefix, house.approvals)
+    yield ours(deciding, "as early, for the same reason: nobody else answers to approve and deny")
+    yield ours(Finance(DemoMarket(house.clock)), "outside of yours: it labels what your layers have made of a reply")
+    yield ours(Calculator(), "its one tool is exact arithmetic, and every result of it is a fact")
+    yield ours(Now(), "its one tool tells the time, by the house's own clock")
+    yield ours(ReadResult(house.asides.of), "its one tool reads on in results that were too long to show")
+    yield ours(EndTurn(), "its layer sees a step before all others let go of it, so that the turn can end there")
+    told = partial(moment_note, level=settings.agent.compliance)
+    yield ours(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
+    yield ours(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
+    if settings.agent.delegate:
+        yield ours(Delegation(house.gateway, registrar.tools), "its one tool gives a task to a turn of its own")
+
+
+def registered(settings: Settings) -> Registrar:
+    """What the extensions register, without a gateway: for the terminal and the doctor. Raises as `build` does."""
+
+    def no_gateway() -> Never:
+        raise ExtensionError("no gateway runs in this process")
+
+    services = replace(NOWHERE, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
+    registrar = Registrar(EventStream(), services)
+    house = House(
+        reset=nowhere,
+        gateway=no_gateway,
+        approvals=no_gateway,
+        asides=Asides(services.recall, services.remember),
+        clock=services.clock,
+    )
+    registrar.load(our_own(settings, registrar, house))
+    registrar.load(find(settings.agent.extensions))
+    return registrar

@@ -1,0 +1,95 @@
+"""The store's port for approvals: hops to the writer, as in `store.py`."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
+
+import apsw
+
+from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.port import Clock
+from finclaw.kernel.record import Accepted
+from finclaw.storage.sqlite import approvals, grants
+from finclaw.storage.sqlite.approvals import Words
+from finclaw.storage.sqlite.codec import Ids
+
+T = TypeVar("T")
+Told = tuple[list[Approval], list[Accepted]]
+
+
+class ApprovalRows:
+    """The part of a store that keeps approvals. Whoever has it brings the commit."""
+
+    _clock: Clock
+    _ids: Ids
+
+    async def _commit(
+        self,
+        run: Callable[[apsw.Connection], T],
+        then: Callable[[T], None] | None = None,
+        *,
+        lazy: bool = False,
+        repeatable: bool = True,
+    ) -> T:
+        raise NotImplementedError
+
+    async def ask(self, approval: Approval) -> Approval:
+        return await self._commit(lambda db: approvals.ask(db, approval))
+
+    async def approval(self, approval_id: str) -> Approval | None:
+        now = self._clock.now()
+        return await self._commit(lambda db: approvals.find(db, approval_id, now))
+
+    async def approvals(
+        self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
+    ) -> Sequence[Approval]:
+        now = self._clock.now()
+        return await self._commit(lambda db: approvals.listed(db, states, session, limit, now))
+
+    async def decide(
+        self, approval_id: str, decision: Decision, inbound: Inbound, then: Callable[[Accepted], None]
+    ) -> Approval | Refusal:
+        def committed(decided: tuple[Approval, Accepted] | Refusal) -> None:
+            if not isinstance(decided, Refusal) and not decided[1].duplicate:
+                then(decided[1])
+
+        now = self._clock.now()
+        decided = await self._commit(
+            lambda db: approvals.decide(db, self._ids, approval_id, decision, inbound, now), committed
+        )
+        return decided if isinstance(decided, Refusal) else decided[0]
+
+    async def use(self, approval_id: str, turn_id: str, action: str) -> bool:
+        now = self._clock.now()
+        return await self._commit(lambda db: approvals.use(db, approval_id, turn_id, action, now))
+
+    async def fail(self, approval_id: str, turn_id: str) -> bool:
+        return await self._commit(lambda db: approvals.fail(db, approval_id, turn_id))
+
+    async def expire(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
+        now = self._clock.now()
+        gone, _ = await self._commit(lambda db: approvals.expire(db, self._ids, words, now), _each(then))
+        return gone
+
+    async def remind(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
+        now = self._clock.now()
+        late, _ = await self._commit(lambda db: approvals.remind(db, self._ids, words, now), _each(then))
+        return late
+
+    async def standing(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
+        return await self._commit(lambda db: grants.standing(db, tool, action, requester, session))
+
+    async def grants(self, limit: int = 100) -> Sequence[Grant]:
+        return await self._commit(lambda db: grants.listed(db, limit))
+
+    async def revoke(self, grant_id: str) -> bool:
+        return await self._commit(lambda db: grants.revoke(db, grant_id))
+
+
+def _each(then: Callable[[Accepted], None]) -> Callable[[Told], None]:
+    def committed(told: Told) -> None:
+        for accepted in told[1]:
+            if not accepted.duplicate:
+                then(accepted)
+
+    return committed

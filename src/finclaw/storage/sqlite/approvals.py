@@ -1,0 +1,179 @@
+"""Approvals as rows. A state changes only by an UPDATE that names the state it comes from."""
+
+import json
+from collections.abc import Callable, Collection
+from datetime import datetime
+from typing import Any, Final
+
+import apsw
+import msgspec
+from msgspec.structs import replace
+
+from finclaw.errors import SessionError
+from finclaw.kernel.approval import (
+    Approval,
+    ApprovalState,
+    Decision,
+    Refusal,
+    RefusalReason,
+    action_hash,
+    canonical_args,
+)
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.record import Accepted
+from finclaw.storage.sqlite import inbox
+from finclaw.storage.sqlite.codec import Ids, from_micros, to_micros, write
+from finclaw.storage.sqlite.grants import give
+
+Words = Callable[[Approval], Inbound]
+
+_read_body: Final = msgspec.json.Decoder(Approval).decode
+
+_NOW: Final = "CASE WHEN state IN ('pending', 'granted') AND expires_at <= :now THEN 'expired' ELSE state END"
+"""The state as it is now: nobody need have written yet that the time is over."""
+_SELECT: Final = (
+    f"SELECT body, args, {_NOW}, scope, decided_by, decided_at, reason, reminded_at, used_by FROM approval "
+)
+_OPEN: Final = "INDEXED BY approval_open WHERE state IN ('pending', 'granted') "
+"""A few of many, and SQLite would rather look at all of them in their order."""
+
+_CLOSED: Final[dict[ApprovalState, RefusalReason]] = {
+    "granted": "already_granted",
+    "denied": "already_denied",
+    "expired": "expired",
+    "used": "already_used",
+    "failed": "failed",
+}
+
+
+def ask(db: apsw.Connection, approval: Approval) -> Approval:
+    args = canonical_args(approval.args)
+    if approval.state != "pending" or approval.hash != action_hash(approval.tool, approval.args):
+        raise SessionError("an approval is asked for with the hash of its own action, and nothing decided yet")
+    db.execute(
+        "INSERT INTO approval (id, turn, call, session, asked_at, expires_at, body, args) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (turn, call) DO NOTHING",
+        (
+            approval.id,
+            approval.turn_id,
+            approval.call_id,
+            approval.session,
+            to_micros(approval.asked_at),
+            to_micros(approval.expires_at),
+            write(replace(approval, args={})),
+            args,
+        ),
+    )
+    where = "WHERE turn = :turn AND call = :call"
+    names = {"turn": approval.turn_id, "call": approval.call_id, "now": to_micros(approval.asked_at)}
+    (row,) = db.execute(_SELECT + where, names).fetchall()
+    return _read(row)
+
+
+def find(db: apsw.Connection, approval_id: str, now: datetime) -> Approval | None:
+    row = db.execute(_SELECT + "WHERE id = :id", {"id": approval_id, "now": to_micros(now)}).fetchone()
+    return None if row is None else _read(row)
+
+
+def listed(
+    db: apsw.Connection, states: Collection[ApprovalState], session: str | None, limit: int, now: datetime
+) -> list[Approval]:
+    among = _OPEN if {"pending", "granted"}.issuperset(states) else "WHERE TRUE "
+    wanted = f"AND (:session IS NULL OR session = :session) AND {_NOW} IN (SELECT value FROM json_each(:states)) "
+    names = {"session": session, "states": json.dumps(list(states)), "limit": limit, "now": to_micros(now)}
+    rows = db.execute(_SELECT + among + wanted + "ORDER BY rowid DESC LIMIT :limit", names)
+    return [_read(row) for row in rows.fetchall()]
+
+
+def decide(
+    db: apsw.Connection, ids: Ids, approval_id: str, decision: Decision, inbound: Inbound, now: datetime
+) -> tuple[Approval, Accepted] | Refusal:
+    """The decision and the message that acts on it are one piece: neither is there without the other."""
+    asked = find(db, approval_id, now)
+    if asked is None:
+        return Refusal("unknown")
+    if asked.state != "pending":
+        return Refusal(_CLOSED[asked.state], asked)
+    yes = decision.verdict == "granted"
+    if yes and decision.scope not in asked.scopes:
+        return Refusal("scope", asked)
+    db.execute(
+        "UPDATE approval SET state = ?, scope = ?, decided_by = ?, decided_at = ?, reason = ? "
+        "WHERE id = ? AND state = 'pending'",
+        (decision.verdict, decision.scope if yes else None, decision.by, to_micros(now), decision.reason, asked.id),
+    )
+    if yes and decision.scope != "once":
+        give(db, asked, decision.scope, decision.by, now)
+    accepted = inbox.accept(db, ids, inbound, asked.session, now)
+    return _must(db, asked.id, now), accepted
+
+
+def use(db: apsw.Connection, approval_id: str, turn_id: str, action: str, now: datetime) -> bool:
+    """Granted becomes used, for one turn. What is kept must still be what was hashed."""
+    asked = find(db, approval_id, now)
+    if asked is None or action != asked.hash or action_hash(asked.tool, asked.args) != action:
+        return False
+    db.execute(
+        "UPDATE approval SET state = 'used', used_by = :turn WHERE id = :id AND expires_at > :now "
+        "AND (state = 'granted' OR (state = 'used' AND used_by = :turn))",
+        {"turn": turn_id, "id": approval_id, "now": to_micros(now)},
+    )
+    return bool(db.changes())
+
+
+def fail(db: apsw.Connection, approval_id: str, turn_id: str) -> bool:
+    db.execute(
+        "UPDATE approval SET state = 'failed', used_by = :turn "
+        "WHERE id = :id AND (state = 'granted' OR (state = 'used' AND used_by = :turn))",
+        {"turn": turn_id, "id": approval_id},
+    )
+    return bool(db.changes())
+
+
+def expire(db: apsw.Connection, ids: Ids, words: Words, now: datetime) -> tuple[list[Approval], list[Accepted]]:
+    """Of one that was granted and never ran, the turn that comes too late tells; of the others, we do."""
+    rows = db.execute(
+        "UPDATE approval SET state = 'expired' WHERE state IN ('pending', 'granted') AND expires_at <= :now "
+        "RETURNING id, decided_at",
+        {"now": to_micros(now)},
+    ).fetchall()
+    gone = [_must(db, str(name), now) for name, _ in rows]
+    told = [asked for asked in gone if asked.decided_at is None]
+    return gone, [inbox.accept(db, ids, words(asked), asked.session, now) for asked in told]
+
+
+def remind(db: apsw.Connection, ids: Ids, words: Words, now: datetime) -> tuple[list[Approval], list[Accepted]]:
+    rows = db.execute(
+        "UPDATE approval INDEXED BY approval_open SET reminded_at = :now "
+        "WHERE state IN ('pending', 'granted') AND state = 'pending' AND reminded_at IS NULL "
+        "AND expires_at > :now AND (asked_at + expires_at) / 2 <= :now RETURNING id",
+        {"now": to_micros(now)},
+    ).fetchall()
+    late = [_must(db, str(name), now) for (name,) in rows]
+    return late, [inbox.accept(db, ids, words(asked), asked.session, now) for asked in late]
+
+
+def _must(db: apsw.Connection, approval_id: str, now: datetime) -> Approval:
+    found = find(db, approval_id, now)
+    if found is None:
+        raise SessionError(f"approval {approval_id} was there and is gone")
+    return found
+
+
+def _read(row: tuple[Any, ...]) -> Approval:
+    body, args, state, scope, decided_by, decided_at, reason, reminded_at, used_by = row
+    return replace(
+        _read_body(str(body)),
+        args=json.loads(str(args)),
+        state=state,
+        scope=scope,
+        decided_by=decided_by,
+        decided_at=_moment(decided_at),
+        reason=str(reason),
+        reminded_at=_moment(reminded_at),
+        used_by=used_by,
+    )
+
+
+def _moment(micros: int | None) -> datetime | None:
+    return None if micros is None else from_micros(int(micros))

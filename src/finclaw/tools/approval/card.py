@@ -1,0 +1,99 @@
+"""What a person reads before they decide: made by code from the action itself, all of it or nothing."""
+
+from collections.abc import Iterable
+from datetime import timedelta, timezone
+from typing import Final
+
+from finclaw.errors import ToolDenied
+from finclaw.kernel.approval import Approval
+from finclaw.kernel.language import Language
+from finclaw.tools.approval.shown import lines, text
+
+LONGEST: Final = 3_500
+"""Characters of a card. What is longer nobody reads, and many a chat would cut."""
+_SOURCES: Final = 5
+
+_ZONES: Final[dict[Language, tuple[str, timezone]]] = {
+    "en": ("UTC", timezone(timedelta(0))),
+    "ko": ("한국 시간", timezone(timedelta(hours=9))),
+}
+
+_WORDS: Final[dict[Language, dict[str, str]]] = {
+    "en": {
+        "title": "Approval needed. Nothing has been done yet.",
+        "action": "Action: {tool}",
+        "nothing": "(without arguments)",
+        "quote": "Prices as they are now:",
+        "sources": "Careful: before this was asked for, texts by strangers were read:",
+        "more": "… and {number} more",
+        "who": "Who may decide: {who}",
+        "role": "anyone with the role {role}",
+        "decide": "Yes: {prefix}approve {id}\nNo: {prefix}deny {id}",
+        "scopes": "A yes counts once; add {scopes} to let it stand.",
+        "expires": "Without an answer by {time} it is a no.",
+    },
+    "ko": {
+        "title": "승인이 필요합니다. 아직 아무것도 실행하지 않았습니다.",
+        "action": "실행할 작업: {tool}",
+        "nothing": "(인자 없음)",
+        "quote": "지금 가격:",
+        "sources": "주의: 이 요청에 앞서 외부에서 가져온 글을 읽었습니다.",
+        "more": "… 외 {number}건",
+        "who": "결정할 수 있는 사람: {who}",
+        "role": "{role} 역할을 가진 사람",
+        "decide": "승인: {prefix}approve {id}\n거부: {prefix}deny {id}",
+        "scopes": "승인은 한 번만 유효합니다. 계속 허용하려면 {scopes}을(를) 덧붙이세요.",
+        "expires": "{time}까지 답이 없으면 거부로 처리합니다.",
+    },
+}
+
+
+def card(approval: Approval, *, prefix: str = "/", max_length: int = LONGEST) -> str:
+    """Raises ToolDenied when it cannot be shown in full: nobody consents to what they have not seen."""
+    shown = "\n".join(_paragraphs(approval, _WORDS[approval.language], prefix))
+    room = min(max_length, LONGEST)
+    if len(shown) > room:
+        raise ToolDenied(
+            f"{approval.tool} needs a person's approval and is too long to be shown to one in full "
+            f"({len(shown)} characters, {room} fit); it was not run. Ask for less at a time."
+        )
+    return shown
+
+
+def _paragraphs(approval: Approval, words: dict[str, str], prefix: str) -> Iterable[str]:
+    yield words["title"]
+    yield ""
+    yield words["action"].format(tool=text(approval.tool)[1:-1])
+    yield from (f"• {line}" for line in lines(approval.args)) if approval.args else (words["nothing"],)
+    if approval.quote:
+        yield ""
+        yield words["quote"]
+        yield from (f"• {line}" for line in lines(approval.quote))
+    if approval.sources:
+        yield ""
+        yield words["sources"]
+        yield from (f"• {text(source)}" for source in approval.sources[:_SOURCES])
+        if more := len(approval.sources) - _SOURCES:
+            yield from (words["more"].format(number=more),) if more > 0 else ()
+    yield ""
+    yield from _how(approval, words, prefix)
+
+
+def _how(approval: Approval, words: dict[str, str], prefix: str) -> Iterable[str]:
+    if approval.asked_by not in approval.approvers:
+        yield words["who"].format(who=", ".join(_name(each, words) for each in approval.approvers))
+    yield words["decide"].format(prefix=prefix, id=approval.id)
+    if wider := [scope for scope in approval.scopes if scope != "once"]:
+        yield words["scopes"].format(scopes=" / ".join(wider))
+    yield words["expires"].format(time=deadline(approval))
+
+
+def deadline(approval: Approval) -> str:
+    """The time of day after which it is a no, where the person is likely to be."""
+    zone, at = _ZONES[approval.language]
+    return f"{approval.expires_at.astimezone(at):%H:%M:%S} ({zone})"
+
+
+def _name(approver: str, words: dict[str, str]) -> str:
+    kind, _, role = approver.partition(":")
+    return words["role"].format(role=role) if kind == "role" and ":" not in role else text(approver)[1:-1]

@@ -1,0 +1,51 @@
+"""Who may decide. It is told by the event that carried the decision, never by anything written in it."""
+
+from finclaw.errors import ToolDenied
+from finclaw.kernel.approval import Approval, RefusalReason
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.people import People, identity_of
+from finclaw.tools.approval.settings import ApprovalSettings
+
+
+def approvers_for(
+    inbound: Inbound, people: People, settings: ApprovalSettings, *, authenticated: bool
+) -> tuple[str, ...]:
+    """Who may decide about what this message led to. Raises ToolDenied when nobody could be asked."""
+    if inbound.limits is not None and inbound.limits.pool != "main":
+        raise ToolDenied(
+            "this needs a person's approval, and nobody reads along here; leave it to the main conversation"
+        )
+    me = identity_of(inbound)
+    own = settings.own == "direct" and inbound.chat_type == "direct" and authenticated
+    approvers = (me, *settings.approvers) if own else settings.approvers
+    reached = frozenset[str]().union(*map(people.who, approvers))
+    if settings.own == "never":
+        reached -= {me}
+    if not reached:
+        raise ToolDenied("this needs a person's approval, and nobody here may give it; it was not run")
+    return approvers
+
+
+def may_decide(
+    approval: Approval, evidence: Inbound, people: People, settings: ApprovalSettings
+) -> RefusalReason | None:
+    """None: they may. `evidence` is the message, or what stands for it at another door, that carried the decision."""
+    sender = evidence.sender
+    if sender.is_self or sender.is_bot or evidence.said_by is not None or evidence.limits is not None:
+        return "our_own_words"
+    if evidence.forwarded or evidence.edited or evidence.again_for is not None:
+        return "forwarded"
+    who = identity_of(evidence)
+    if who == approval.asked_by and settings.own == "never":
+        return "own_request"
+    listed = tuple(each for each in approval.approvers if each != approval.asked_by or each in settings.approvers)
+    if any(who in people.who(each) for each in listed):
+        return None
+    if who not in approval.approvers:
+        return "not_an_approver"
+    return None if _same_chat(approval, evidence) else "elsewhere"
+
+
+def _same_chat(approval: Approval, evidence: Inbound) -> bool:
+    """Where a person decides for themselves, and nobody else reads or writes."""
+    return evidence.chat_type == "direct" and evidence.conversation == approval.conversation

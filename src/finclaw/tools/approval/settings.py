@@ -1,0 +1,31 @@
+"""The approvals' piece of the configuration."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from finclaw.errors import ConfigError
+
+_APPROVER: Final = re.compile(r"role:[a-z][a-z0-9_-]{0,39}|[^:\s]+:[^:\s]+:\S+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalSettings:
+    """Who may say yes to what needs a person, and for how long the question stands."""
+
+    approvers: tuple[str, ...] = ("role:approver", "role:owner")
+    """Whoever has the role, or one sender as `channel:account:sender-id`. See `people`."""
+    own: Literal["direct", "never"] = "direct"
+    """`direct`: in a direct chat people decide about their own requests; in groups only approvers do. `never`: a
+    request is always decided by somebody else."""
+    expire_s: Annotated[float, Meta(ge=10, le=86_400)] = 1_800
+    """After so many seconds without an answer it is a no."""
+    order_expire_s: Annotated[float, Meta(ge=10, le=86_400)] = 300
+    """The same for what moves money, because prices move too."""
+
+    def __post_init__(self) -> None:
+        for each in self.approvers:
+            if not _APPROVER.fullmatch(each):
+                raise ConfigError(f"approvers knows role:NAME and channel:account:sender-id, not {each!r}")

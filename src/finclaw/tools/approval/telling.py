@@ -1,0 +1,69 @@
+"""The messages that follow an approval: the one that runs the action, and the gateway's own lines about it."""
+
+import secrets
+from typing import Final, Literal
+
+from finclaw.kernel.approval import Approval, Decision
+from finclaw.kernel.envelope import Inbound, Limits
+from finclaw.kernel.language import Language
+from finclaw.tools.approval.card import deadline
+
+SPEAKER: Final = "approvals"
+Line = Literal["granted", "denied", "denied_because", "expired", "reminder"]
+
+_WORDS: Final[dict[Language, dict[Line, str]]] = {
+    "en": {
+        "granted": "Approved: {tool} ({id}). The gateway itself runs it; tell how it ended.",
+        "denied": "Denied, and not done: {tool} ({id})",
+        "denied_because": "Denied, and not done: {tool} ({id}). Reason given: {reason}",
+        "expired": "Nobody answered in time, so this was not done: {tool} ({id}). Ask again if you still want it.",
+        "reminder": "Still waiting for a decision: {tool} ({id}), until {time}.",
+    },
+    "ko": {
+        "granted": "승인되었습니다: {tool} ({id}). 실행은 게이트웨이가 직접 합니다. 어떻게 끝났는지 알려 주세요.",
+        "denied": "거부되어 실행하지 않았습니다: {tool} ({id})",
+        "denied_because": "거부되어 실행하지 않았습니다: {tool} ({id}). 사유: {reason}",
+        "expired": "시간 안에 답이 없어 실행하지 않았습니다: {tool} ({id}). 필요하면 다시 요청해 주세요.",
+        "reminder": "아직 결정을 기다리고 있습니다: {tool} ({id}), {time}까지.",
+    },
+}
+
+
+def decided(approval: Approval, decision: Decision) -> Inbound:
+    """For the requester's session: a yes runs the action there; a no is a line."""
+    if decision.verdict == "denied":
+        return _said(approval, "denied_because" if decision.reason else "denied", decision.reason)
+    return _inbound(approval, "granted", limits=Limits(approval=approval.id))
+
+
+def expired(approval: Approval) -> Inbound:
+    return _said(approval, "expired")
+
+
+def reminder(approval: Approval) -> Inbound:
+    return _said(approval, "reminder")
+
+
+def _said(approval: Approval, line: Line, reason: str = "") -> Inbound:
+    return _inbound(approval, line, said_by=SPEAKER, reason=reason)
+
+
+def _inbound(
+    approval: Approval, line: Line, *, limits: Limits | None = None, said_by: str | None = None, reason: str = ""
+) -> Inbound:
+    shown = {"tool": approval.tool, "id": approval.id, "reason": reason, "time": deadline(approval)}
+    words = _WORDS[approval.language][line].format(**shown)
+    return Inbound(
+        text=words,
+        channel=approval.channel,
+        account=approval.account,
+        conversation=approval.conversation,
+        # Nobody knows it beforehand: a client that names its own messages cannot have taken it.
+        message_id=f"{approval.id}:{line}:{secrets.token_hex(8)}",
+        sender=approval.requester,
+        chat_type=approval.chat_type,
+        thread=approval.thread,
+        mentions_us=True,
+        said_by=said_by,
+        limits=limits,
+    )

@@ -1,0 +1,30 @@
+"""Whose words a tool's result holds. What strangers wrote may ask for things, and must not get them unasked.
+
+A turn that has read such words runs nothing that moves money or speaks for the person unless that person approves,
+and sees what was read.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from finclaw.kernel.tool import Tool
+
+OUR_OWN: Final = frozenset({"finance", "agent", "tools"})
+"""Groups whose results are figures and words of the house itself. One of their tools that passes on somebody else's
+says so in its output; files, processes and pages are always somebody else's.
+"""
+_WHERE: Final = ("url", "uri", "path", "query")
+_LONGEST: Final = 200
+
+
+def origin_of(tool: Tool, args: Mapping[str, Any]) -> str:
+    """What to call it on an approval's card: the tool and where it looked. Empty: these are no stranger's words."""
+    if tool.group in OUR_OWN:
+        return ""
+    where = next((str(args[key]) for key in _WHERE if key in args), "")
+    return shown(f"{tool.spec.name} {where}" if where else tool.spec.name)
+
+
+def shown(origin: str) -> str:
+    """As one short line that nothing hides in: a tool may have worded it."""
+    return "".join(character if character.isprintable() else "?" for character in origin)[:_LONGEST]

@@ -1,0 +1,41 @@
+"""A struct as the schema of a tool's arguments."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from finclaw.errors import ExtensionError
+
+_DEFS = "#/$defs/"
+
+
+def input_schema(arguments: type[Struct]) -> dict[str, Any]:
+    """The struct as one self-contained object schema. Models and their APIs read `$ref` badly or not at all."""
+    try:
+        schema = msgspec.json.schema(arguments)
+    except TypeError as error:
+        why = str(error).splitlines()[-1]  # the lines before are for those who call msgspec themselves
+        raise ExtensionError(
+            f"{why}, for there is no JSON for it; use text, numbers, bool, Decimal, date, Enum, Literal, lists, "
+            "dicts, Structs or dataclasses"
+        ) from error
+    return cast("dict[str, Any]", _inline(schema, schema.get("$defs", {}), ()))
+
+
+def _inline(node: Any, defs: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
+    if isinstance(node, list):
+        return [_inline(each, defs, inside) for each in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("dict[str, Any]", node)
+    if "$ref" not in schema:
+        return {key: _inline(value, defs, inside) for key, value in schema.items()}
+    target = str(schema["$ref"]).removeprefix(_DEFS)
+    if target in inside:
+        raise ExtensionError(f"arguments {target!r} contain themselves; a tool's arguments must end somewhere")
+    # Beside a reference stand its own words, which say more than the type's. A struct's title is only its class name.
+    beside = {key: value for key, value in schema.items() if key not in ("$ref", "$defs")}
+    named = {key: value for key, value in defs[target].items() if key != "title"}
+    return _inline({**named, **beside}, defs, (*inside, target))

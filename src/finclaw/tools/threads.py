@@ -1,0 +1,133 @@
+"""Threads for tools that block. One that never comes back is left behind, counted, and replaced, up to a limit.
+
+Not the pool of the standard library: that one waits for its threads when the process ends, and a tool that hangs
+would keep the gateway from stopping.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from finclaw.errors import ToolUnavailable
+from finclaw.tools.contain import broken, in_this_process
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 16
+MOST_LOST: Final = 32
+"""Threads that may hang before no more are replaced: each holds memory, and perhaps a connection, for ever."""
+STOP_PATIENCE: Final = 0.4
+"""Seconds for work that knows how to stop. Less than a stopped turn waits for its tools."""
+
+
+class ToolThreads:
+    """The threads of one event loop: so many at once, not counting those that were left behind."""
+
+    _of_loops: ClassVar["WeakKeyDictionary[asyncio.AbstractEventLoop, ToolThreads]"] = WeakKeyDictionary()
+
+    def __init__(self, at_once: int = AT_ONCE, most_lost: int = MOST_LOST) -> None:
+        self._places = asyncio.Semaphore(at_once)
+        self._most_lost = most_lost
+        self._executor = _ThreadPerCall()
+        self.lost = 0
+
+    @classmethod
+    def here(cls) -> "ToolThreads":
+        """Those of the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in cls._of_loops:
+            cls._of_loops[loop] = cls()
+        return cls._of_loops[loop]
+
+    async def run(self, what: str, work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
+        """The result of `work`, done in a thread. When cancelled, `stop` may end the work; else it is left behind.
+
+        Raises ToolUnavailable when too many have been left behind, and whatever the work raises.
+        """
+        if self.lost >= self._most_lost:
+            raise ToolUnavailable(
+                f"{what} was not run: {self.lost} tools hang and were left behind. Only a restart ends them",
+                code="too_many_lost",
+            )
+        await self._places.acquire()
+        try:
+            thread = self._begin(work)
+        except RuntimeError:  # the system has no thread to give
+            self._places.release()
+            raise
+        try:
+            ended = await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            await self._end(what, thread, stop)
+            raise
+        self._places.release()
+        if isinstance(ended, _Failed):
+            raise ended.error
+        return ended
+
+    def _begin(self, work: Callable[[], T]) -> "asyncio.Future[T | _Failed]":
+        contained = partial(copy_context().run, partial(_contained, work))
+        thread = asyncio.get_running_loop().run_in_executor(self._executor, contained)
+        thread.add_done_callback(_look_away)
+        return thread
+
+    async def _end(self, what: str, thread: "asyncio.Future[Any]", stop: Callable[[], None] | None) -> None:
+        try:
+            if stop is not None:
+                stop()
+                await asyncio.wait([thread], timeout=STOP_PATIENCE)
+        finally:
+            if thread.done():
+                self._places.release()
+            else:
+                self._leave_behind(what, thread)
+
+    def _leave_behind(self, what: str, thread: "asyncio.Future[Any]") -> None:
+        self.lost += 1
+        log.error("%s blocks its thread and was left behind; %d such threads hang now", what, self.lost)
+        self._places.release()  # another thread takes its place: those who wait did nothing wrong
+        thread.add_done_callback(self._found)
+
+    def _found(self, _: object) -> None:
+        self.lost -= 1
+
+
+class _ThreadPerCall(Executor):
+    """Daemons, so that the process can end without them. Starting one costs less than any tool that blocks."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+
+        def run() -> None:
+            future.set_result(fn(*args, **kwargs))
+
+        threading.Thread(target=run, name="finclaw-tool", daemon=True).start()
+        return future
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    error: Exception
+
+
+def _contained(work: Callable[[], T]) -> T | _Failed:
+    with in_this_process():
+        try:
+            return work()
+        except BaseException as error:  # noqa: BLE001  the caller raises it, on the loop
+            return _Failed(broken(error))
+
+
+def _look_away(thread: "asyncio.Future[Any]") -> None:
+    if not thread.cancelled():
+        thread.exception()

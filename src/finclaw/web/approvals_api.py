@@ -1,0 +1,98 @@
+"""The routes for approvals. Whoever holds the token decides as themselves; nothing in a request says who they are."""
+
+import re
+from collections.abc import Collection
+from typing import Final, TypeVar, cast, get_args
+
+import msgspec
+from aiohttp import web
+
+from finclaw.kernel.approval import ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, RefusalReason
+from finclaw.kernel.port import Gateway
+from finclaw.web.api import Route
+from finclaw.web.approvals_view import REFUSED, ApprovalsView, ApproveBody, DenyBody, evidence
+from finclaw.web.errors import ApiError
+from finclaw.web.principal import Principal
+from finclaw.web.respond import json_response
+
+T = TypeVar("T")
+
+_STATES: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
+
+
+class ApprovalsApi:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def get_approvals(self, request: web.Request, _: Principal) -> web.Response:
+        session = request.query.get("session")
+        found = await self._gateway.approvals(_states(request), session, _limit(request))
+        return json_response(ApprovalsView(tuple(found)))
+
+    async def get_approval(self, request: web.Request, _: Principal) -> web.Response:
+        found = await self._gateway.approval(request.match_info["id"])
+        if found is None:
+            raise _refused("unknown")
+        return json_response(found)
+
+    async def post_approve(self, request: web.Request, principal: Principal) -> web.Response:
+        body = await _body(request, ApproveBody)
+        return await self._decide(request, principal, "granted", scope=body.scope)
+
+    async def post_deny(self, request: web.Request, principal: Principal) -> web.Response:
+        body = await _body(request, DenyBody)
+        return await self._decide(request, principal, "denied", reason=body.reason)
+
+    async def _decide(
+        self,
+        request: web.Request,
+        principal: Principal,
+        verdict: ApprovalVerdict,
+        *,
+        scope: ApprovalScope = "once",
+        reason: str = "",
+    ) -> web.Response:
+        typed, by = request.match_info["id"], evidence(principal)
+        decided = await self._gateway.decide(typed, verdict, by, scope=scope, reason=reason)
+        if isinstance(decided, Refusal):
+            raise _refused(decided.why)
+        return json_response(decided)
+
+    def routes(self) -> tuple[Route, ...]:
+        one = "/api/v1/approvals/{id}"
+        return (
+            Route("GET", "/api/v1/approvals", "approvals", self.get_approvals),
+            Route("GET", one, "approvals", self.get_approval),
+            Route("POST", f"{one}/approve", "approvals", self.post_approve),
+            Route("POST", f"{one}/deny", "approvals", self.post_deny),
+        )
+
+
+def _refused(why: RefusalReason) -> ApiError:
+    status, words = REFUSED[why]
+    return ApiError(status, "no_such_approval" if why == "unknown" else why, words)
+
+
+def _states(request: web.Request) -> Collection[ApprovalState]:
+    wanted = request.query.get("state", "pending")
+    if wanted == "all":
+        return _STATES
+    if wanted not in _STATES:
+        raise ApiError(400, "bad_request", f"state must be all or one of {', '.join(_STATES)}")
+    return (wanted,)
+
+
+def _limit(request: web.Request) -> int:
+    text = request.query.get("limit", "100")
+    if not re.fullmatch("[1-9][0-9]{0,2}", text) or int(text) > 500:
+        raise ApiError(400, "bad_request", "limit must be a whole number from 1 to 500")
+    return int(text)
+
+
+async def _body(request: web.Request, kind: type[T]) -> T:
+    if request.content_type != "application/json":
+        raise ApiError(415, "not_json", "send JSON, with the header `Content-Type: application/json`")
+    try:
+        return msgspec.json.decode(await request.read() or b"{}", type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # its message names the field
+        raise ApiError(400, "bad_request", f"the body does not fit: {error}") from error

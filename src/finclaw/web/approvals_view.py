@@ -1,0 +1,41 @@
+"""What the routes for approvals take and give; the command line reads the same shapes, and says the same words."""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from finclaw.kernel.approval import Approval, ApprovalScope, RefusalReason
+from finclaw.kernel.envelope import Inbound, Sender
+from finclaw.web.principal import CHANNEL, Principal
+
+REFUSED: Final[dict[RefusalReason, tuple[int, str]]] = {
+    "unknown": (404, "there is no such approval; give its whole id"),
+    "expired": (409, "it has expired and was not done; ask for it again"),
+    "already_granted": (409, "it has been approved already; a yes counts once"),
+    "already_denied": (409, "it has been denied already"),
+    "already_used": (409, "it was approved and has been done; a yes counts once"),
+    "failed": (409, "it was approved and could not be done; ask for it again"),
+    "scope": (409, "a yes to this counts once only; leave the scope out"),
+    "not_an_approver": (403, "this token's holder is no approver; approvals.approvers in the settings names them"),
+    "own_request": (403, "somebody else has to decide about one's own request; approvals.own in the settings says so"),
+    "our_own_words": (403, "only a person may decide"),
+    "forwarded": (403, "a forwarded or edited message decides nothing"),
+    "elsewhere": (403, "decide in the chat in which it was asked for"),
+}
+
+
+class ApproveBody(Struct, frozen=True, forbid_unknown_fields=True):
+    scope: ApprovalScope = "once"
+
+
+class DenyBody(Struct, frozen=True, forbid_unknown_fields=True):
+    reason: Annotated[str, Meta(max_length=300)] = ""
+
+
+class ApprovalsView(Struct, frozen=True):
+    items: tuple[Approval, ...]
+
+
+def evidence(principal: Principal) -> Inbound:
+    """What stands for a message at this door: the token was shown, and by whom."""
+    return Inbound(text="", channel=CHANNEL, account=principal.name, sender=Sender(principal.name))

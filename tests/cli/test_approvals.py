@@ -1,0 +1,110 @@
+"""`finclaw approvals`, with a gateway and without one: the same words, the same effects."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable, Generator
+from contextlib import nullcontext
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import Ended, finclaw
+from tests.cli.test_serve import serving
+from tests.cli.test_sessions import typed
+from tests.ports.approval_nouns import wish
+
+from finclaw.kernel.approval import Approval
+from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.event_stream import EventStream
+from finclaw.storage.kinds import open_kind
+
+pytestmark = pytest.mark.spec("DX-22")
+
+Run = Callable[..., Ended]
+
+
+async def keep(state: Path) -> list[Approval]:
+    """Two that wait for the owner, one for somebody else, one that has expired."""
+    clock = SystemClock()
+    store = open_kind("sqlite", state, clock, EventStream().emit)
+    owner = ("role:owner",)
+    wishes = [
+        wish(clock.now(), call="1", approvers=owner),
+        wish(clock.now(), call="2", approvers=owner, scopes=("once", "always")),
+        wish(clock.now(), call="3", approvers=("memory:local:mina",)),
+        wish(clock.now() - timedelta(hours=1), call="4", approvers=owner),
+    ]
+    kept = [await store.ask(each) for each in wishes]
+    await store.close()
+    return kept
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Approval]]:
+    state = tmp_path_factory.mktemp("made")
+    assert finclaw("ask", "hello", "--state", state).code == 0
+    return state, asyncio.run(keep(state))
+
+
+@pytest.fixture
+def kept(made: tuple[Path, list[Approval]]) -> list[Approval]:
+    return made[1]
+
+
+@pytest.fixture(params=["here", "gateway"])
+def run(request: pytest.FixtureRequest, made: tuple[Path, list[Approval]], tmp_path: Path) -> Generator[Run]:
+    state = tmp_path / "state"
+    shutil.copytree(made[0], state)
+    with serving(state) if request.param == "gateway" else nullcontext():
+        yield lambda *args: typed("approvals", *args, "--state", state)
+
+
+def test_lists(run: Run, kept: list[Approval]) -> None:
+    listed = run()
+    assert listed.code == 0
+    assert [each.id in listed.out for each in kept] == [True, True, True, False]
+    assert [each.id in run("list", "--all").out for each in kept] == [True] * 4
+    assert [each["id"] for each in json.loads(run("list", "--json").out)["items"]] == [
+        each.id for each in reversed(kept[:3])
+    ]
+
+
+def test_show(run: Run, kept: list[Approval]) -> None:
+    assert run("show", kept[0].id.upper()).out == "the card\n[pending]\n"
+    assert json.loads(run("show", kept[3].id, "--json").out)["state"] == "expired"
+    missing = run("show", kept[0].id[:-2])
+    assert (missing.code, missing.out) == (1, "")
+    assert "there is no approval" in missing.err
+
+
+def test_decide(run: Run, kept: list[Approval]) -> None:
+    no, wide, others, late = kept
+    assert run("deny", no.id, "--reason", "too much").out == f"{no.id}: denied\n"
+    shown = run("show", no.id).out
+    assert shown.endswith('[denied, decided by web:owner:owner: "too much"]\n')
+    for id, scope, words in (
+        (no.id, "once", "denied already"),
+        (others.id, "once", "no approver"),
+        (late.id, "once", "expired"),
+        ("ap-x", "once", "no such approval"),
+        (wide.id, "session", "counts once only"),
+    ):
+        refused = run("approve", id, "--scope", scope)
+        assert (refused.code, refused.out) == (1, "")
+        assert words in refused.err
+    assert json.loads(run("approve", wide.id, "--scope", "always", "--json").out)["scope"] == "always"
+
+
+@pytest.mark.parametrize(("args", "words"), [(("approve",), "needs an id"), (("list", "ap-x"), "takes no id")])
+def test_what_is_wrongly_typed_is_one_line(tmp_path: Path, args: tuple[str, ...], words: str) -> None:
+    ended = typed("approvals", *args, "--state", tmp_path)
+    assert (ended.code, ended.out) == (2, "")
+    assert words in ended.err
+
+
+def test_where_nothing_was_ever_stored_nothing_waits(tmp_path: Path) -> None:
+    assert typed("approvals", "--state", tmp_path / "none").out == "nothing waits for a decision\n"
+    assert typed("approvals", "approve", "ap-x", "--state", tmp_path / "none").code == 1
+    assert typed("approvals", "show", "ap-x", "--state", tmp_path / "none").code == 1
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,34 @@
+"""Every settings example of the approvals guide is a file that loads, and its card is one that we write."""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.ports.approval_nouns import wish
+
+from finclaw.config.load import load_settings
+from finclaw.kernel.people import People
+from finclaw.tools.approval.card import card
+
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "approvals.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_the_example_loads(tmp_path: Path, text: str) -> None:
+    (tmp_path / "finclaw.yaml").write_text(text, encoding="utf-8")
+    settings = load_settings(state=tmp_path, environ={})
+    assert settings.people or settings.approvals.own == "never"
+    assert People(settings.people).who("role:owner") == {"web:owner:owner", "api:local:local"}
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) == 2
+
+
+def test_the_card_is_as_we_write_it() -> None:
+    (shown,) = re.findall(r"^```text\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL)
+    asked = wish(datetime(2026, 1, 2, 14, tzinfo=UTC), args={"symbol": "AAPL", "quantity": 1000})
+    assert card(replace(asked, id="ap-7k2m9x4p0c8vtr5n1hq6wz3d2e")) == shown

@@ -1,0 +1,116 @@
+"""Who may decide, and whether anybody can be asked at all."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.ports.approval_nouns import wish
+
+from finclaw.errors import ConfigError, ToolDenied
+from finclaw.kernel.envelope import Inbound, Limits, Sender
+from finclaw.kernel.people import People, Person
+from finclaw.tools.approval.consent import approvers_for, may_decide
+from finclaw.tools.approval.settings import ApprovalSettings
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+MINA = Person(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
+PEOPLE = People([MINA])
+NOBODY = People([Person(name="machine", known_as=("web:owner:owner", "api:local:local"))])
+
+pytestmark = pytest.mark.spec("DX-22")
+
+
+def wrote(sender: str = "ada", **more: Any) -> Inbound:
+    return Inbound(text="/approve", channel="memory", conversation="ada", sender=Sender(sender), **more)
+
+
+def approvers(inbound: Inbound, people: People = PEOPLE, *, authenticated: bool = True, **settings: Any) -> set[str]:
+    return set(approvers_for(inbound, people, ApprovalSettings(**settings), authenticated=authenticated))
+
+
+LISTED = {"role:approver", "role:owner"}
+
+
+def test_in_a_direct_chat_people_decide_for_themselves_in_a_group_approvers_do() -> None:
+    assert approvers(wrote()) == LISTED | {"memory:local:ada"}
+    assert approvers(wrote(chat_type="group")) == LISTED
+    assert approvers(wrote(chat_type="channel")) == LISTED
+    assert approvers(wrote(), own="never") == LISTED
+    assert approvers(wrote(), authenticated=False) == LISTED
+
+
+@pytest.mark.parametrize(
+    "inbound",
+    [wrote(limits=Limits(pool="subagent")), wrote(limits=Limits(pool="cron")), wrote(chat_type="group")],
+    ids=["subagent", "cron", "group"],
+)
+def test_no_approver_means_no(inbound: Inbound) -> None:
+    with pytest.raises(ToolDenied):
+        approvers(inbound, NOBODY)
+
+
+def test_the_only_approver_is_no_approver_of_their_own_wish() -> None:
+    with pytest.raises(ToolDenied):
+        approvers(wrote("mina"), PEOPLE, own="never", approvers=("role:approver",))
+    assert approvers(wrote("ada"), PEOPLE, own="never", approvers=("role:approver",)) == {"role:approver"}
+
+
+def test_the_turn_of_an_approved_action_may_ask_again() -> None:
+    assert "memory:local:ada" in approvers(wrote(limits=Limits(approval="ap-x")), NOBODY)
+
+
+SELF = wish(AT, approvers=("memory:local:ada", "role:approver"))
+GROUP = replace(wish(AT, approvers=("role:approver", "memory:local:bob")), chat_type="group")
+
+
+def decided(approval: Any, evidence: Inbound, **settings: Any) -> str | None:
+    return may_decide(approval, evidence, PEOPLE, ApprovalSettings(**settings))
+
+
+def test_those_who_may() -> None:
+    assert decided(SELF, wrote()) is None
+    assert decided(SELF, wrote("mina")) is None
+    assert decided(SELF, replace(wrote("mina"), conversation="elsewhere", chat_type="group")) is None
+    assert decided(GROUP, wrote("bob", chat_type="group")) is None
+    assert decided(SELF, wrote(reply_to="the card")) is None
+
+
+@pytest.mark.parametrize(
+    ("evidence", "why"),
+    [
+        (wrote("eve"), "not_an_approver"),
+        (replace(wrote(), account="other"), "not_an_approver"),
+        (replace(wrote(), channel="other"), "not_an_approver"),
+        (replace(wrote(), sender=Sender("eve", roles=("approver", "owner"))), "not_an_approver"),
+        (replace(wrote(), sender=Sender("")), "not_an_approver"),
+        (replace(wrote(), conversation="another"), "elsewhere"),
+        (wrote(chat_type="group"), "elsewhere"),
+        (wrote(forwarded=True), "forwarded"),
+        (wrote(edited=True), "forwarded"),
+        (wrote(again_for="m-1"), "forwarded"),
+        (replace(wrote(), sender=Sender("ada", is_bot=True)), "our_own_words"),
+        (replace(wrote(), sender=Sender("ada", is_self=True)), "our_own_words"),
+        (wrote(limits=Limits()), "our_own_words"),
+        (wrote(said_by="parts"), "our_own_words"),
+    ],
+)
+def test_those_who_may_not(evidence: Inbound, why: str) -> None:
+    assert decided(SELF, evidence) == why
+
+
+def test_nobody_decides_about_their_own_wish_where_the_settings_say_so() -> None:
+    assert decided(SELF, wrote(), own="never") == "own_request"
+    mina = replace(SELF, requester=Sender("mina"))
+    assert decided(mina, wrote("mina"), own="never") == "own_request"
+    assert decided(mina, wrote("mina")) is None
+
+
+def test_a_role_that_was_taken_away_meanwhile_does_not_count() -> None:
+    assert may_decide(GROUP, wrote("mina", chat_type="group"), People(), ApprovalSettings()) == "not_an_approver"
+
+
+@pytest.mark.parametrize("approver", ["owner", "role:", "role:Owner", "a:b", ""])
+def test_an_approver_that_is_none_is_refused_at_the_start(approver: str) -> None:
+    with pytest.raises(ConfigError, match="approvers"):
+        ApprovalSettings(approvers=(approver,))
