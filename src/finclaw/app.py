@@ -57,6 +57,7 @@ from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.state_lock import StateLock
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.approval.watch import ApprovalWatch
+from finclaw.tools.guard.choice import GuardChoice
 from finclaw.tools.policy import Consent
 from finclaw.tools.policy.known import must_know
 from finclaw.tools.policy.policy import Policy
@@ -311,6 +312,7 @@ def _agent(
         consent=guards.consent,
         approvals=guards.approvals,
         asides=guards.asides,
+        guards=GuardChoice(settings.tools.guard, settings.tools.guards),
         show=settings.tools.show,
         system=agent_prompt(settings.agent, registrar, [route.model for route in routes.default]),
     )

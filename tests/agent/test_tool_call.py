@@ -308,4 +308,5 @@ def test_a_result_belongs_to_the_call_that_was_made() -> None:
 
     bench = Bench(tools=[order], tool_call=[mixed_up])
     bench.run(*after(call("order", {"symbol": "AAPL"}, id="mine")))
-    assert bench.results == (ToolResult("mine", "order", "cached"),)
+    # Nobody knows where a layer has it from: it counts as what the tool itself would have brought.
+    assert bench.results == (ToolResult("mine", "order", "cached", origin="order"),)

@@ -95,6 +95,7 @@ class Rude:
     approval = sensitive = False
     upstream = ""
     isolation: Isolation = "loop"
+    quote = None
 
     def __init__(self, gives: object) -> None:
         self._gives = gives

@@ -238,12 +238,23 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "tools": {
         "rules": st.just([]),
         "show": st.lists(st.sampled_from(["garden__water", "market__*"]), max_size=2),
+        "guard": st.fixed_dictionaries(
+            {
+                "shown": st.integers(0, 10_000),
+                "stored": st.integers(10_000, 10**6),
+                "allow_html": st.booleans(),
+                "redact_finance": st.booleans(),
+                "patterns": st.lists(st.sampled_from(["EMP-####", "Falcon"]), max_size=2),
+            }
+        ),
+        "guards": st.just([]),
     },
     "approvals": {
         "approvers": st.lists(st.sampled_from(["role:owner", "telegram:bot:42"]), max_size=2),
         "own": st.sampled_from(["direct", "never"]),
         "expire_s": st.floats(10, 86_400),
         "order_expire_s": st.integers(10, 86_400),
+        "drift_percent": st.integers(0, 100),
     },
     "pipeline": {
         "timeout_ms": st.integers(1, 10**9),
@@ -296,7 +307,7 @@ def test_every_valid_file_loads(load: Load, document: dict[str, dict[str, object
 
 def _plain(value: object) -> object:
     if is_dataclass(value):
-        return asdict(value)  # pyright: ignore
+        return {key: _plain(each) for key, each in asdict(value).items()}  # pyright: ignore
     return [_plain(each) for each in value] if isinstance(value, tuple) else value  # pyright: ignore
 
 

@@ -23,6 +23,7 @@ class Plain:
     sensitive: bool = False
     upstream: str = ""
     isolation: Isolation = "loop"
+    quote = None
     spec: ToolSpec = field(init=False)
 
     def __post_init__(self) -> None:

@@ -8,9 +8,11 @@ from tests.walks.house import AnyRegistration, Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
 from finclaw.kernel.message import ToolResult
+from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import DeliveryContext, ToolCallContext, TurnContext, TurnResult
 from finclaw.testing import call, reply
 from finclaw.testing.crash import SimulatedCrash, crash_at
+from finclaw.tools.define import tool
 from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("DX-22", "T-15", "Y-09")
@@ -202,3 +204,33 @@ async def test_a_crash_in_the_approved_turn_runs_nothing_twice(house: House, poi
         assert gateway.said[-1] == "After all."
         (heard,) = (message for message in gateway.seen if message.source.name == "approval")
         assert ("unknown whether" in heard.text) is (point == "tools:money_moved")
+
+
+# ── prices ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("now", "runs"), [("100.4", 1), ("101", 0)])
+@in_virtual_time
+async def test_prices_that_have_moved_too_far_are_shown_and_asked_for_again(house: House, now: str, runs: int) -> None:
+    done: list[str] = []
+    price = "100"
+
+    async def prices(args: object, scope: ToolScope) -> dict[str, str]:
+        return {"AAPL": price}
+
+    @tool("order", "Buys.", transactional=True, quote=prices)
+    async def order(text: str) -> str:
+        done.append(text)
+        return "bought"
+
+    async with house.open(ORDER, "Done.", tools=[order], consent=None) as gateway:
+        card = (await gateway.ask("buy 10 AAPL")).reply or ""
+        assert "100" in card
+        approval = await waiting(gateway)
+        price = now
+        said = await told(gateway, f"/approve {approval}")
+        assert len(done) == runs
+        if not runs:
+            assert now in said[-1], "the new price is on the new card"
+            await told(gateway, f"/approve {await waiting(gateway)}")
+            assert len(done) == 1

@@ -280,6 +280,7 @@ async def test_two_orders_never_run_side_by_side_whatever_they_claim(house: Hous
         approval = sensitive = False
         upstream = ""
         isolation: Isolation = "loop"
+        quote = None
 
         async def run(self, args: Mapping[str, Any], scope: ToolScope) -> Any:
             return await self.inner.run(args, scope)

@@ -21,6 +21,7 @@ from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking
 from finclaw.kernel.port import Clock, Provider
+from finclaw.tools.guard.told import reason_of
 
 ATTEMPTS: Final = 3
 FIRST_PAUSE: Final = 1.0
@@ -188,7 +189,7 @@ class Asking:
         self._turn.emit(
             ModelRetried(
                 model=_named(route.model),
-                error=f"{type(error).__name__}: {error}",
+                error=reason_of(error),
                 attempt=attempt,
                 wait_s=round(wait, 3),
                 credential=credential,
@@ -198,7 +199,7 @@ class Asking:
 
     def _tell_fallback(self, route: ModelRoute, error: ProviderError | BudgetExceeded) -> None:
         chosen, instead = _named(self._turn.model), _named(route.model)
-        said = f"{type(error).__name__}: {error}"
+        said = reason_of(error)
         self._turn.emit(ModelFellBack(model=chosen, instead=instead, error=said, **self._turn.ids))
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from finclaw.agent.asking import Asking, ModelRoute
 from finclaw.agent.books import usage_so_far
 from finclaw.agent.cooldown import Cooldowns
+from finclaw.agent.log import APPROVED
 from finclaw.agent.paid import Paid, from_metadata, to_metadata
 from finclaw.agent.room import Rooms
 from finclaw.agent.running import RunningTurn
@@ -164,7 +165,8 @@ def with_own_ids(message: Message, conversation: Sequence[Message]) -> Message:
     blocks: list[Block] = []
     for block in message.blocks:
         if isinstance(block, ToolCall):
-            if block.id in used or not _LEGAL_ID.fullmatch(block.id):
+            # Nor may it take the name of a call that a person approved, and run under it once more.
+            if block.id in used or block.id.startswith(APPROVED) or not _LEGAL_ID.fullmatch(block.id):
                 block = replace(block, id=f"call_{new_id()}")  # noqa: PLW2901
             used.add(block.id)
         blocks.append(block)

@@ -1,15 +1,16 @@
 """May this call run, now and with exactly these arguments? Policy judges; where a person must agree, they decide."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from finclaw.agent.books import user_of
 from finclaw.agent.log import APPROVED
-from finclaw.agent.reach import acts
+from finclaw.agent.reach import acts, may_act
 from finclaw.agent.running import RunningCall, RunningTurn
 from finclaw.agent.taint import sources_met
-from finclaw.errors import ToolAwaiting, ToolDenied
+from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
 from finclaw.kernel.approval import Approval, action_hash
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.tools.approval.approvals import Action, Approvals
@@ -19,6 +20,8 @@ from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.verdict import PolicyContext
 from finclaw.tools.registry import ToolRegistry
+
+QUOTE_SECONDS: Final = 10.0
 
 
 class Permission:
@@ -39,9 +42,10 @@ class Permission:
     async def __call__(self, ctx: RunningCall, tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> None:
         """Returns when it may. Raises ToolDenied, or ToolAwaiting when somebody has been asked."""
         turn = RunningTurn.of(ctx.turn)
-        # The log's own conversation: a layer may put another one into its context.
-        sources = sources_met(turn.log.conversation)
-        untrusted = bool(sources) and acts(tool, args, turn.log.conversation)
+        # The log's own conversation: a layer may put another one into its context. A long one is read only where it
+        # matters, for most tools can do nothing that a stranger might want.
+        met = sources_met(turn.log.conversation) if may_act(tool) else ()
+        untrusted = bool(met) and acts(tool, args, turn.log.conversation)
         asked = self._question(turn, tool, args, untrusted=untrusted)
         judgement = self._policy.judge(asked)
         announce(judgement, asked, ctx.call_id, ctx.emit, ctx.ids)
@@ -51,6 +55,7 @@ class Permission:
             case "deny":
                 raise ToolDenied(f"{tool.spec.name} may not run here: {judgement.reason}; it was not run")
             case "require-approval":
+                sources = met or sources_met(turn.log.conversation)
                 await self._agreed(ctx, turn, tool, args, scope, sources, untrusted=untrusted)
             case _:
                 assert_never(judgement.verdict)
@@ -63,7 +68,7 @@ class Permission:
             user=user,
             roles=turn.asked_in.sender.roles,
             channel=user.partition(":")[0],  # of a helper's turn that of the person for whom it runs
-            agent=turn.ids["agent"],
+            agent=turn.asked_in.agent,
             session=turn.log.claim.session,
             args=args,
             untrusted=untrusted,
@@ -88,9 +93,13 @@ class Permission:
             return
         if self._approvals is None:
             raise ToolDenied(f"{tool.spec.name} needs a person's approval and nobody can be asked; it was not run")
-        approvals, action = self._approvals(), self._action(ctx, turn, tool, args, sources)
-        if turn.approved is not None and _is_that(turn.approved, ctx, tool, args):
-            await approvals.take(turn.approved.id, action.turn_id, action.session)
+        quote = await _quote(tool, args, scope)
+        approvals, action = self._approvals(), self._action(ctx, turn, tool, args, sources, quote)
+        begun = ctx.call_id in turn.log.begun or ctx.call_id in turn.log.ended
+        approved = turn.approved
+        agreed = approved is not None and not begun and _is_that(approved, ctx, tool, args)
+        if approved is not None and agreed and not approvals.has_drifted(approved, quote):
+            await approvals.take(approved.id, action.turn_id, action.session)
             return
         if not untrusted and await approvals.standing(action) is not None:
             return
@@ -98,7 +107,12 @@ class Permission:
 
     @staticmethod
     def _action(
-        ctx: RunningCall, turn: RunningTurn, tool: Tool, args: Mapping[str, Any], sources: tuple[str, ...]
+        ctx: RunningCall,
+        turn: RunningTurn,
+        tool: Tool,
+        args: Mapping[str, Any],
+        sources: tuple[str, ...],
+        quote: Mapping[str, Any] | None,
     ) -> Action:
         claim = turn.log.claim
         return Action(
@@ -110,8 +124,19 @@ class Permission:
             turn_id=claim.turn_id,
             call_id=ctx.call_id,
             moves_money=tool.transactional,
+            quote=quote,
             sources=sources,
         )
+
+
+async def _quote(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> Mapping[str, Any] | None:
+    if tool.quote is None:
+        return None
+    try:
+        async with asyncio.timeout(QUOTE_SECONDS):
+            return await tool.quote(deepcopy(dict(args)), scope)
+    except TimeoutError as error:
+        raise ToolTimeout(f"{tool.spec.name} got no price within {QUOTE_SECONDS:g} s; nobody was asked") from error
 
 
 def _is_that(approved: Approval, ctx: RunningCall, tool: Tool, args: Mapping[str, Any]) -> bool:

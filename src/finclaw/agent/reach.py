@@ -12,6 +12,11 @@ _GOES_OUT: Final = "web"
 _ADDRESS: Final = ("url", "uri")
 
 
+def may_act(tool: Tool) -> bool:
+    """Whether some call of it could."""
+    return tool.transactional or tool.approval or tool.group in (SPEAKS_FOR_US, _GOES_OUT)
+
+
 def acts(tool: Tool, args: Mapping[str, Any], conversation: Conversation) -> bool:
     return tool.transactional or tool.group == SPEAKS_FOR_US or tool.approval or _tells(tool, args, conversation)
 

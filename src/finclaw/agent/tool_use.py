@@ -23,7 +23,9 @@ from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import ToolCall, ToolEnded, ToolFailure, ToolResult
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import StepContext, ToolCallContext
-from finclaw.tools.guard import guard, guard_off_loop
+from finclaw.tools.guard import GuardOptions, guard, guard_off_loop
+from finclaw.tools.guard.choice import GuardChoice
+from finclaw.tools.guard.told import reason_of
 from finclaw.tools.loop import LoopVerdict
 from finclaw.tools.origin import origin_of, shown
 from finclaw.tools.registry import ToolRegistry
@@ -33,12 +35,18 @@ ToolRing = Callable[[ToolCallContext], Coroutine[Any, Any, ToolResult]]
 
 class UseTool:
     def __init__(
-        self, ring: ToolRing, clock: Clock, tools: ToolRegistry | None = None, asides: Asides | None = None
+        self,
+        ring: ToolRing,
+        clock: Clock,
+        tools: ToolRegistry | None = None,
+        asides: Asides | None = None,
+        guards: GuardChoice | None = None,
     ) -> None:
         self._ring = ring
         self._clock = clock
         self._tools = tools
         self._asides = asides
+        self._guards = guards or GuardChoice()
 
     async def __call__(self, ctx: StepContext, call: ToolCall) -> ToolResult:
         """What the model gets for this call. Only cancellation, a loop without end and a layer's mistake get out."""
@@ -55,7 +63,7 @@ class UseTool:
                 turn.log.heard.setdefault(call.id, stopped(call))
             raise
         except Exception as error:
-            self._tell_failure(ctx, call, f"{type(error).__name__}: {error}")
+            self._tell_failure(ctx, call, reason_of(error))
             raise
         finally:
             ms = round((self._clock.monotonic() - started) * 1000, 3)
@@ -103,14 +111,14 @@ class UseTool:
 
         Of the facts only those stay that a tool has `given`: a layer may take one away, and never make one up.
         """
-        call = inner.call
-        guarded = await guard_off_loop(result.content, is_error=result.is_error)
+        call, options = inner.call, self._guards.of(inner.call.name)
+        guarded = await guard_off_loop(result.content, options, is_error=result.is_error)
         origin = self._origin(result, inner)
         if guarded.full is not None and self._asides is not None:
             session = RunningTurn.of(inner.turn).log.claim.session
             await self._asides.keep(session, Aside(call.name, call.id, guarded.full, origin))
         facts = tuple(fact for fact in result.facts if fact in given)
-        failure = safe_failure(result.error)
+        failure = safe_failure(result.error, options)
         return ToolResult(call.id, call.name, guarded.content, result.status, facts, failure, origin=origin)
 
     def _origin(self, result: ToolResult, inner: RunningCall) -> str:
@@ -149,12 +157,12 @@ class UseTool:
             ctx.emit(ToolLooped(call_id=call.id, tool=call.name, repeats=verdict.repeats, action=action, **ctx.ids))
 
 
-def safe_failure(failure: ToolFailure | None) -> ToolFailure | None:
+def safe_failure(failure: ToolFailure | None, options: GuardOptions) -> ToolFailure | None:
     """Its words were a tool's or a layer's too."""
     if failure is None:
         return None
-    suggestion = None if failure.suggestion is None else guard(failure.suggestion, is_error=True).content
-    return replace(failure, message=guard(failure.message, is_error=True).content, suggestion=suggestion)
+    suggestion = None if failure.suggestion is None else guard(failure.suggestion, options, is_error=True).content
+    return replace(failure, message=guard(failure.message, options, is_error=True).content, suggestion=suggestion)
 
 
 def _true_to_its_word(inner: RunningCall, result: ToolResult) -> ToolResult:

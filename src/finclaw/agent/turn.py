@@ -51,6 +51,8 @@ from finclaw.kernel.scope import (
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.groups import on_demand
+from finclaw.tools.guard.choice import GuardChoice
+from finclaw.tools.guard.told import reason_of
 from finclaw.tools.loop import LoopGuard
 from finclaw.tools.policy import Consent
 from finclaw.tools.policy.policy import Policy
@@ -82,6 +84,8 @@ class Abilities:
     """Where a person's word is asked for and kept; None: nobody can be asked, and what needs it does not run."""
     asides: Asides | None = None
     """Where the rest of long results is kept."""
+    guards: GuardChoice = field(default_factory=GuardChoice)
+    """What is done to a tool's results before the model reads them."""
     show: Sequence[str] = ()
     """Tools that need not be searched for though their group is shown on demand, by name or pattern."""
     credential: str = "default"
@@ -108,7 +112,7 @@ class Agent:
         permission = Permission(abilities.policy, abilities.tools, abilities.consent, abilities.approvals)
         runner = ToolRunner(abilities.tools, ArgumentCheck(), permission, answers)
         ring = compose("tool_call", layers.tool_call, runner.__call__, ToolResult)
-        use = UseTool(ring, clock, abilities.tools, abilities.asides)
+        use = UseTool(ring, clock, abilities.tools, abilities.asides, abilities.guards)
         self._approved = ApprovedActions(abilities.approvals, use.__call__, clock)
         step = Step(self._model_call, use.__call__, abilities.tools, clock, settings.parallel_tools)
         self._step = compose("step", layers.step, step.__call__, StepResult)
@@ -150,7 +154,7 @@ class Agent:
             raise
         except Exception as error:
             turn.state.move("failed")
-            emit(StreamFailed(error=f"{type(error).__name__}: {error}", **ids))
+            emit(StreamFailed(error=reason_of(error), **ids))
             raise
         finally:
             log.close_to_layers()

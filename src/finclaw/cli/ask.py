@@ -15,6 +15,7 @@ from finclaw.errors import ConfigError, FinclawError, StateBusy
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.log import start_logging
+from finclaw.tools.guard.told import without_secrets
 from finclaw.web.principal import CHANNEL as WEB
 from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.view import OutcomeView, outcome_view
@@ -102,7 +103,7 @@ def _is_unicode(text: str) -> bool:
 
 def _log(settings: Settings, *, verbose: bool) -> None:
     if verbose:
-        start_logging(settings.log.level, "plain")
+        start_logging(settings.log.level, "plain", without_secrets)
     else:  # the outcome says what went wrong; a log between question and answer helps nobody
         logging.getLogger("finclaw").addHandler(logging.NullHandler())
         logging.getLogger("finclaw").propagate = False

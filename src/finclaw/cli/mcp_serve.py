@@ -12,6 +12,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from finclaw import __version__
@@ -26,6 +27,8 @@ from finclaw.ours import registered
 from finclaw.pipeline.registrar import Registrar
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.guard import GuardOptions, guard_off_loop
+from finclaw.tools.guard.choice import GuardChoice
+from finclaw.tools.guard.told import without_secrets
 from finclaw.tools.limit import run_with_limit
 from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.policy import Policy
@@ -49,14 +52,16 @@ _LOOK_ONLY: Final[Mapping[str, frozenset[str]]] = {
 }
 """By the extension they come from: another's tool of the same name is not the one that is known to be harmless."""
 _MOST_AT_ONCE: Final = 8
-_GUARD: Final = GuardOptions(shown=50_000)
+_SHOWN: Final = 50_000
+"""Characters of a result: whoever calls has no `read_result`."""
 
 
 def run(args: Namespace) -> int:
     settings = settings_from(args, {"market": args.market})
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError("`finclaw mcp serve` needs the package `mcp`; run: pip install 'finclaw-gateway[mcp]'")
-    start_logging(settings.log.level, "plain")  # to standard error: the other one is the wire
+    # To standard error: the other one is the wire.
+    start_logging(settings.log.level, "plain", without_secrets)
     with redirect_stdout(sys.stderr):  # an extension that greets the world when it is loaded
         registrar = registered(settings)
     asyncio.run(_serve(registrar, Counter(settings, registrar, args.allow)))
@@ -87,6 +92,7 @@ class Counter:
         self._policy = Policy([*settings.tools.rules, *lifted])
         self._agent = settings.agent.name
         self._arguments = ArgumentCheck()
+        self._guards = GuardChoice(settings.tools.guard, settings.tools.guards)
         self._breakers = registrar.tools.breakers
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
 
@@ -115,7 +121,11 @@ class Counter:
         except Exception as error:  # a tool is a stranger: its bug is a result, not the end of the server
             log.exception("tool %s failed", name)
             content, is_error = f"{name} failed: {type(error).__name__}", True
-        return (await guard_off_loop(content, _GUARD, is_error=is_error)).content, is_error
+        return (await guard_off_loop(content, self._guard_of(name), is_error=is_error)).content, is_error
+
+    def _guard_of(self, name: str) -> GuardOptions:
+        options = self._guards.of(name)
+        return replace(options, shown=_SHOWN, stored=max(_SHOWN, options.stored))
 
     async def _run(self, name: str, args: Mapping[str, Any]) -> str:
         if name not in self._tools:

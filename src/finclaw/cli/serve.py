@@ -21,6 +21,7 @@ from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError, StateBusy
 from finclaw.kernel.log import start_logging
 from finclaw.kernel.secret import Secret
+from finclaw.tools.guard.told import without_secrets
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import CHANNEL as WEB
 from finclaw.web.server import listen, serve_web
@@ -98,7 +99,7 @@ def _start_logging(settings: Settings) -> None:
     form = settings.log.format
     if form == "auto":
         form = "plain" if sys.stderr.isatty() else "json"
-    start_logging(settings.log.level, form)
+    start_logging(settings.log.level, form, without_secrets)
 
 
 def _this_command() -> str:

@@ -1,4 +1,7 @@
-"""The one gate: everything a person will see passes here last, after every layer. First form: control tokens."""
+"""The one gate: everything a person will see passes here last, after every layer.
+
+Control tokens are taken out of what the model says, and secrets: a chat is read by more than one, and kept for long.
+"""
 
 from dataclasses import dataclass
 
@@ -7,6 +10,7 @@ from msgspec.structs import replace
 from finclaw.delivery.control import ControlToken, extract_control
 from finclaw.delivery.split import split_text
 from finclaw.kernel.envelope import Capabilities, Embed, Outbound
+from finclaw.tools.guard.told import without_secrets
 
 RESENT_MARK = "(re-sent) "
 """Before a part of which nobody knows whether it has arrived already. Room for it is kept in every part."""
@@ -22,7 +26,12 @@ class Visible:
 
 
 def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
-    """Only the model's words may carry control tokens; the gateway's own notices have none to give."""
+    """Only the model's words may carry control tokens; the gateway's own notices have none to give.
+
+    Nor are secrets hidden in those: whoever approves an action sees it to the letter.
+    """
+    if outbound.kind != "notice":
+        outbound = _without_secrets(outbound)
     text, tokens = (
         (outbound.text, frozenset[ControlToken]()) if outbound.kind == "notice" else extract_control(outbound.text)
     )
@@ -44,6 +53,14 @@ def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
         for place, part in enumerate(texts)
     )
     return Visible(parts, text.strip(), tokens)
+
+
+def _without_secrets(outbound: Outbound) -> Outbound:
+    embeds = tuple(
+        Embed(title=without_secrets(each.title), text=without_secrets(each.text), url=each.url)
+        for each in outbound.embeds
+    )
+    return replace(outbound, text=without_secrets(outbound.text), embeds=embeds)
 
 
 def _as_text(embed: Embed) -> str:

@@ -3,12 +3,12 @@
 import json
 import logging
 import traceback
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 _ids: ContextVar[Mapping[str, str]] = ContextVar("finclaw_log_ids", default=MappingProxyType({}))
 
@@ -36,8 +36,20 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
     return {**_ids.get(), **extra}
 
 
+Redact = Callable[[str], str]
+"""Takes out of a text what nobody may read. Logs cannot know what that is; who starts them does."""
+
+
+def as_it_is(text: str) -> str:
+    return text
+
+
 class JsonLines(logging.Formatter):
     """One JSON object a line, for machines."""
+
+    def __init__(self, redact: Redact = as_it_is) -> None:
+        super().__init__()
+        self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -50,23 +62,38 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
             line["trace"] = "".join(traceback.format_exception(*record.exc_info))
-        return json.dumps(line, ensure_ascii=False, default=repr)
+        return json.dumps(_redacted(line, self._redact), ensure_ascii=False, default=repr)
 
 
 class PlainLines(logging.Formatter):
     """The same for people at a terminal."""
 
+    def __init__(self, redact: Redact = as_it_is) -> None:
+        super().__init__()
+        self._redact = redact
+
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
         more = " ".join(f"{key}={value}" for key, value in fields(record).items())
         line = f"{when} {record.levelname.lower():7} {record.getMessage()}" + (f"  ({more})" if more else "")
-        return line + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
+        return self._redact(line + ("\n" + self.formatException(record.exc_info) if record.exc_info else ""))
 
 
-def start_logging(level: str = "info", form: Literal["json", "plain"] = "json") -> None:
+def _redacted(value: Any, redact: Redact) -> Any:
+    """Text by text: what JSON puts between them would keep a secret from being known for one."""
+    if isinstance(value, dict):
+        return {key: _redacted(each, redact) for key, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(each, redact) for each in cast("list[Any]", value)]
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    return redact(value if isinstance(value, str) else repr(value))
+
+
+def start_logging(level: str = "info", form: Literal["json", "plain"] = "json", redact: Redact = as_it_is) -> None:
     """Send our logs to standard error. Called once, by a program that owns the process; never by the library."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if form == "json" else PlainLines())
+    handler.setFormatter(JsonLines(redact) if form == "json" else PlainLines(redact))
     root = logging.getLogger("finclaw")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

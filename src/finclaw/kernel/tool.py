@@ -1,6 +1,6 @@
 """One thing the agent may do, what it is told when it does it, and what it gives back."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from threading import Event
 from typing import Any, Literal, Protocol
 
@@ -42,6 +42,10 @@ class ToolScope(Struct, frozen=True, kw_only=True):
     def stopped(self) -> bool:
         """For a tool that blocks, to look at now and then: nobody waits for it any more, and it should end."""
         return self.stop is not None and self.stop.is_set()
+
+
+Quote = Callable[[Mapping[str, Any], ToolScope], Awaitable[Mapping[str, Any]]]
+"""Prices as they are now, by name, for a person to see before they agree. May raise ToolError: then nobody is asked."""
 
 
 class Tool(Protocol):
@@ -86,5 +90,10 @@ class Tool(Protocol):
     @property
     def isolation(self) -> Isolation:
         return "loop"
+
+    @property
+    def quote(self) -> Quote | None:
+        """For what depends on prices: shown with the question, and looked at again before it runs."""
+        return None
 
     async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput: ...

@@ -8,6 +8,7 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.event import Emit, StageEnded
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import Ids, OutcomeKind, StageEntry, StageResult
+from finclaw.tools.guard.told import reason_of
 
 STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute", "deliver")
 
@@ -66,7 +67,7 @@ class Journal:
             case asyncio.CancelledError():
                 self._note(name, "abort", started, "cancelled")
             case _:
-                self._note(name, "abort", started, f"{type(error).__name__}: {error}")
+                self._note(name, "abort", started, reason_of(error))
 
     def skip(self, reason: str) -> None:
         """The running stage ends the road quietly; told before its end, so that the outcome it writes can say so."""

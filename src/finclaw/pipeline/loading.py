@@ -74,6 +74,7 @@ def _is_there(use: str, module: str) -> bool:
     if not all(part.isidentifier() for part in module.split(".")):
         return False
     try:
+        importlib.invalidate_caches()  # it may have been written a moment ago
         return importlib.util.find_spec(module) is not None
     except (Exception, SystemExit) as error:  # looking for a module runs the package it is in
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):

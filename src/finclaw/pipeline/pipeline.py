@@ -40,6 +40,7 @@ from finclaw.pipeline.notice import Notice, at_the_limit, notice
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.lane import Lanes
+from finclaw.tools.guard.told import reason_of
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +190,7 @@ class Pipeline:
         if isinstance(error, Halt):
             return walk.halted(error)
         which: Notice = "failed"
-        reason, about = f"{type(error).__name__}: {error}", ""
+        reason, about = reason_of(error), ""
         match error:
             case Superseded():
                 which, reason = "reset", str(error)
@@ -221,7 +222,7 @@ class Pipeline:
         except Exception as error:  # a message layer is a stranger too
             log.exception("a message layer failed")
             late = "a message layer did not come back" if walk.patience.expired else None
-            reason = late or f"{type(error).__name__}: {error}"
+            reason = late or reason_of(error)
             return walk.recorded or self._told(walk, "failed", reason)
         except asyncio.CancelledError:
             if asked_to_stop():

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.port import Isolation, ToolOutput, ToolScope
+from finclaw.kernel.tool import Quote
 from finclaw.tools.arguments import must_be_schema
 from finclaw.tools.docstring import told_by
 from finclaw.tools.output import as_output
@@ -37,6 +38,7 @@ class ToolOptions(TypedDict, total=False):
     sensitive: bool
     upstream: str
     isolation: Isolation
+    quote: Quote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class DefinedTool:
     sensitive: bool = False
     upstream: str = ""
     isolation: Isolation = "loop"
+    quote: Quote | None = None
     function: Function
     invoke: Invoke
     home: Home | None = None

@@ -22,6 +22,7 @@ _FIELDS: Final = (
     "sensitive",
     "upstream",
     "isolation",
+    "quote",
 )
 
 

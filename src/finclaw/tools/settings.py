@@ -1,8 +1,10 @@
 """The tools' piece of the configuration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from finclaw.errors import ConfigError
+from finclaw.tools.guard.choice import GuardChoice, GuardFor
+from finclaw.tools.guard.result import GuardOptions
 from finclaw.tools.policy.pattern import compiled
 from finclaw.tools.policy.rule import Rule
 
@@ -19,6 +21,10 @@ class ToolsSettings:
     tool NAME` shows what it comes to. A tool that moves money needs a person whatever stands here."""
     show: tuple[str, ...] = ()
     """Tools that the model always sees though their group is shown on demand only, by name or pattern."""
+    guard: GuardOptions = field(default_factory=GuardOptions)
+    """What is done to every result before the model reads it."""
+    guards: tuple[GuardFor, ...] = ()
+    """What is otherwise for some tools, such as `{tool: "market__history", shown: 30000}`; later ones win."""
 
     def __post_init__(self) -> None:
         try:
@@ -26,3 +32,7 @@ class ToolsSettings:
                 compiled(each)
         except ConfigError as error:
             raise ConfigError(f"show is wrong: {error}") from error
+        try:
+            GuardChoice(self.guard, self.guards)
+        except ConfigError as error:
+            raise ConfigError(f"guards is wrong: {error}") from error

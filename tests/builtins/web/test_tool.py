@@ -110,7 +110,7 @@ async def test_a_gateway_that_lists_it_has_it_and_its_rules(house: House) -> Non
         )
         settings = {"private": [f"127.0.0.1:{site.port}"]}
         async with extended(house, "finclaw.builtins.web.extension", *script, settings=settings) as gateway:
-            await gateway.ask("read our wiki")
+            await gateway.ask("read our wiki, and http://127.0.0.2/")
             first, second = gateway.results
             assert "the intranet's own words" in first.content
             assert "not on the open internet" in second.content

@@ -4,7 +4,7 @@ import traceback
 
 import pytest
 
-from finclaw.tools.guard import guard, safe_metadata, without_traceback
+from finclaw.tools.guard import guard, without_traceback
 
 
 def python_trace() -> str:
@@ -46,9 +46,3 @@ def test_other_traces_go_too(text: str, message: str | None):
 @pytest.mark.parametrize("text", ["plain words", "two\nlines", "", "look at 5 (five)", "File not found: a.txt", "\n"])
 def test_an_error_without_a_trace_is_left_alone(text: str):
     assert without_traceback(text) == text
-
-
-@pytest.mark.spec("RG-10", "RG-11")
-def test_metadata_loses_its_details_and_warns_of_an_impossible_name():
-    assert safe_metadata({"ms": 3, "details": "Traceback"}, "market__quote") == {"ms": 3}
-    assert "no name for a tool" in safe_metadata({}, "한글 name!")["warning"]

@@ -56,6 +56,42 @@ def test_finance_may_be_left_alone_and_keys_may_not():
     assert redact(text, finance=False).text == "4111111111111111 password=[secret]"
 
 
+@pytest.mark.spec("DX-31")
+@pytest.mark.parametrize("other", ["123-45-6789", "110-123-456789", "4111 1111 1111 1111", "900101-1234567"])
+@pytest.mark.parametrize("before", ["1234.5678.1234.5678 ", "187.44 12 ", "12345678 ", "1 2 3 - "])
+def test_a_figure_before_a_number_does_not_protect_it(before: str, other: str):
+    assert other not in redact(before + "\n" + other).text
+    assert other not in redact(before + "; " + other).text
+
+
+@pytest.mark.spec("DX-31")
+@pytest.mark.parametrize("letter", ["İ", "ı", "ſ", "\u212a"])
+def test_a_letter_that_only_lower_case_makes_plain_is_no_part_of_an_iban(letter: str):
+    text = f"GB82 WEST 1234 5698 765{letter} 32"
+    assert redact(text).text == text
+
+
+@pytest.mark.spec("DX-31")
+@pytest.mark.parametrize("filling", ["x" * 99, "words and more words " * 5, "1,234.5 "])
+def test_what_a_replacement_uncovers_is_hidden_in_a_long_text_too(filling: str):
+    key = "sk-" + "A1b2C3d4" * 1_000
+    text = f"{filling * 2_000} account: 12345678{key} {filling * 2_000}"
+    shown = redact(text).text
+    assert "A1b2C3d4" not in shown
+    assert shown == f"{filling * 2_000} account: [account …5678][api key] {filling * 2_000}"
+
+
+@pytest.mark.spec("DX-31")
+@pytest.mark.parametrize("before", ["", "words and more words " * 5_000])
+@pytest.mark.parametrize(("line", "secret"), [("4111111111111111 ", "41111"), ("password=hunter22\n", "hunter")])
+def test_a_text_of_nothing_but_secrets_is_hidden_to_its_end(before: str, line: str, secret: str):
+    shown = redact(before + line * 20_000)
+    assert secret not in shown.text
+    assert shown.text.startswith(before + redact(line).text)
+    assert "many secrets" in shown.kinds
+    assert redact(shown.text).text == shown.text
+
+
 @given(st.sampled_from(HIDDEN), st.sampled_from(INVISIBLE), st.data())
 def test_nothing_invisible_helps_a_secret_through(case: tuple[str, str], hidden: str, data: st.DataObject):
     text, secret = case

@@ -11,10 +11,17 @@ from finclaw.tools.guard import GuardOptions, guard, guard_off_loop
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.failure import without_traceback
 from finclaw.tools.guard.markup import without_markup
-from finclaw.tools.guard.redact import FINANCE, SECRETS, Search
+from finclaw.tools.guard.redact import FINANCE, SECRETS, Search, redact
 from finclaw.tools.guard.shapes import compile_shape
 from finclaw.tools.guard.value import as_text
 from finclaw.tools.guard.view import View
+
+BUSY = 3
+"""How much longer the same work may take on a machine that has other work to do: its caches are shared."""
+PATTERN = 0.050 * BUSY
+"""Seconds of one search or step on a hundred thousand hostile characters."""
+RESULT = 0.100 * BUSY
+"""Seconds of the whole guard on a megabyte."""
 
 HOSTILE = [
     "4", "4 ", "4111 ", "4111-", "4111111111111111 ", "900101-", "900101-1", "123-45-", "1.1111.", "4 - ", "1 2 34-",
@@ -27,6 +34,8 @@ HOSTILE = [
     "\x1b[", "\x1b]", "\x9b1;", "\x1b]8;;", "\u200b", "\u200d", "😀\u200d", "1\ufe0f", "\u115f", "ᄀ", "\U000e0041",
     "\\u", "\\u0041", "{\\", "１", "٤١١١", "\xa0", "– ", "가", "a", " ", "\n", "\t", '"', "'", "\\",
     "  File \"a\", line 1\n",    "    at ", "goroutine 1 [", "\\n", "İ",
+    "8505051234562 ", "900101-1234567 ", "4111 1111 1111 1111\n", "계좌:110123456789,", "DE89370400440532013000 ",
+    "password=hunter22 ", "a:b@://", "<b<b‹b", "<b =\"<", "1700000000000,", "ssn 123456789 ", "계좌 a1",
     "[card …1111]", "0000-", "000000-0000000 ", "110-123-456789 ", "-", " - ",
 ]  # fmt: skip
 
@@ -44,7 +53,7 @@ STEPS: dict[str, Callable[[str], object]] = {
     "markup": without_markup,
     "failure": without_traceback,
     "value": as_text,
-    "shape": matching("?+?+Z"),
+    **{f"shape {shape}": matching(shape) for shape in ("?+?+Z", "?+@+Z", "#+#+Z", "?" * 40 + "-" + "@" * 58)},
     **{search.__name__: searching(search) for search in SECRETS + FINANCE},
 }
 
@@ -64,9 +73,8 @@ def cpu(step: Callable[[str], object], text: str, enough: float) -> float:
 @pytest.mark.spec("DX-31", "DX-32")
 @pytest.mark.parametrize("seed", HOSTILE, ids=repr)
 def test_no_step_is_slow_on_a_hostile_text(seed: str):
-    """The slowest seen is a hundred thousand characters of nothing but cards, each of which is hidden."""
     text = (seed * (100_000 // len(seed) + 1))[:100_000] + '>"'
-    slow = {name: taken for name, step in STEPS.items() if (taken := cpu(step, text, 0.25)) > 0.25}
+    slow = {name: taken for name, step in STEPS.items() if (taken := cpu(step, text, PATTERN)) > PATTERN}
     assert not slow
 
 
@@ -100,10 +108,33 @@ ORDINARY = {
 }
 
 
-@pytest.mark.parametrize("kind", ORDINARY)
+NUMBERS = {
+    "times": "1731648000000,187.44,188.20,12345678,005930\n",
+    "telephones": "홍길동 010-1234-5678 서울\n",
+    "a table": "4012 4080 3990 4055 " * 50 + "\n",
+}
+NOTHING_BUT = {
+    "cards": "4111111111111111 ",
+    "cards in fours": "4111 1111 1111 1111\n",
+    "accounts": "110-123-456789 ",
+    "passwords": "password=hunter22 ",
+}
+
+
+@pytest.mark.spec("DX-31", "DX-32")
+@pytest.mark.parametrize("kind", ORDINARY | NUMBERS | NOTHING_BUT)
 def test_a_megabyte_is_guarded_in_a_moment(kind: str):
-    text = (ORDINARY[kind] * 20_000)[:1_000_000]
-    assert cpu(guard, text, 1.0) < 1.0  # seen: 0.05 to 0.2 s
+    line = (ORDINARY | NUMBERS | NOTHING_BUT)[kind]
+    assert cpu(guard, (line * (1_000_000 // len(line) + 1))[:1_000_000], RESULT) < RESULT
+
+
+@pytest.mark.spec("DX-31")
+@pytest.mark.parametrize("kind", ORDINARY)
+def test_one_secret_in_a_megabyte_costs_no_second_reading(kind: str):
+    half = (ORDINARY[kind] * 10_000)[:500_000]
+    text = half + "\n4111 1111 1111 1111\n" + half
+    assert redact(text).kinds == {"card"}
+    assert cpu(guard, text, RESULT) < RESULT
 
 
 def test_only_the_beginning_of_a_monster_is_read():

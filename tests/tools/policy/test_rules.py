@@ -115,6 +115,7 @@ class Own:
     sensitive = True
     upstream = "api.example.com"
     isolation: Isolation = "loop"
+    quote = None
 
     async def run(self, args: Any, scope: ToolScope) -> ToolOutput:
         return ToolOutput("")

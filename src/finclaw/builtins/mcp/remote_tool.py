@@ -6,6 +6,7 @@ from typing import Any
 
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.port import Isolation, ToolOutput, ToolScope
+from finclaw.kernel.tool import Quote
 
 Call = Callable[[str, dict[str, Any]], Awaitable[str]]
 """Run the tool of this name on its server. Raises ToolError."""
@@ -27,6 +28,7 @@ class RemoteTool:
     approval: bool = False
     sensitive: bool = False
     isolation: Isolation = "loop"
+    quote: Quote | None = None
 
     async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
         return ToolOutput(await self.call(self.remote_name, dict(args)))

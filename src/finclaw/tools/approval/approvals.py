@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 from msgspec import Struct
@@ -31,6 +32,7 @@ from finclaw.kernel.record import Accepted
 from finclaw.tools.approval import telling
 from finclaw.tools.approval.card import card
 from finclaw.tools.approval.consent import approvers_for, may_decide
+from finclaw.tools.approval.drift import has_drifted
 from finclaw.tools.approval.settings import ApprovalSettings
 
 MOST_WAITING: Final = 20
@@ -148,6 +150,10 @@ class Approvals:
             state = "gone" if now is None else now.state
             raise ToolDenied(f"approval {approval_id} is {state}; {asked.tool} was not run")
         return asked
+
+    def has_drifted(self, asked: Approval, quote: Mapping[str, Any] | None) -> bool:
+        """Whether the prices are no longer those on the card."""
+        return has_drifted(asked.quote, quote, Decimal(str(self._settings.drift_percent)))
 
     async def fail(self, approval_id: str, turn_id: str) -> None:
         """What was taken did not run, or nobody knows how it ended: the record says so."""

@@ -25,6 +25,9 @@ class ApprovalSettings:
     order_expire_s: Annotated[float, Meta(ge=10, le=86_400)] = 300
     """The same for what moves money, because prices move too."""
 
+    drift_percent: Annotated[float, Meta(ge=0, le=100)] = 0.5
+    """Prices that have moved further than this since the card was shown are shown and asked for again."""
+
     def __post_init__(self) -> None:
         for each in self.approvers:
             if not _APPROVER.fullmatch(each):

@@ -1,6 +1,6 @@
 """The last look at a tool's result before the model and the store get it."""
 
-from finclaw.tools.guard.failure import safe_metadata, without_traceback
+from finclaw.tools.guard.failure import without_traceback
 from finclaw.tools.guard.result import Guarded, GuardOptions, guard, guard_off_loop
 from finclaw.tools.guard.storable import NO_RESULT, TRUNCATED, guard_result
 
@@ -10,7 +10,6 @@ __all__ = [
     "Guarded",
     "GuardOptions",
     "without_traceback",
-    "safe_metadata",
     "guard_result",
     "NO_RESULT",
     "TRUNCATED",

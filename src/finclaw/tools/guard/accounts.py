@@ -1,16 +1,18 @@
 """Bank accounts: a number with the word for it, a Korean one by its hyphens, or an IBAN with the right check."""
 
 import re
+import string
 from collections.abc import Iterator
 from typing import Final
 
 from finclaw.tools.guard.context import UNIT, says_market
-from finclaw.tools.guard.span import Span, end_of
+from finclaw.tools.guard.span import Span, end_of, few
 from finclaw.tools.guard.view import View
 
 _BANK: Final = (
-    r"(?:[가-힣A-Za-z]{0,10}(?:은행|뱅크|bank|증권|농협|수협|신협|금고|우체국|카카오|토스|국민|신한|우리|하나|기업|KB|NH|IBK)"
-    r"[)\]]?[ :]{1,2})?"
+    # The whole word first, and only then how it ends: nothing is given back.
+    r"(?:[가-힣A-Za-z]{2,14}+(?:(?<=은행|뱅크|증권|농협|수협|신협|금고|토스|국민|신한|우리|하나|기업|KB|NH)"
+    r"|(?<=우체국|카카오|IBK)|(?<=bank))[)\]]?[ :]{1,2})?"
 )
 _AFTER_LABEL: Final = re.compile(
     r"(?:[ _-]?(?:number|num|nr|no|id|번호))?\.?(?:으?로 ?(?:입금|송금|이체))?"
@@ -19,6 +21,8 @@ _AFTER_LABEL: Final = re.compile(
     rf"(?!{UNIT})",
     re.IGNORECASE,
 )
+_FARTHEST: Final = 64
+"""The number stands no farther behind its label."""
 _LABELS: Final = ("account", "acct", "a/c", "계좌", "통장")
 _FORMS: Final = ((3, 3, 6), (3, 2, 6), (6, 2, 6), (4, 3, 6), (3, 4, 4, 2), (3, 6, 5), (4, 2, 7), (3, 6, 2, 3))
 """How Korean banks hyphenate."""
@@ -28,8 +32,8 @@ _BY_HYPHENS: Final = re.compile(
     + ")(?![0-9A-Za-z-])"
 )
 _DATE: Final = re.compile(r"(?:19|20)[0-9]{2}(?:-[01][0-9]-[0-3][0-9]|[01][0-9][0-3][0-9])")
-_IBAN: Final = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}+", re.IGNORECASE)
-_IBAN_SKETCH: Final = re.compile(rb"AA00")
+_IBAN: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}(?: ?[A-Za-z0-9]){11,30}+")
+_IBAN_SKETCH: Final = re.compile(rb"AA00(?<![0A]AA00)(?=(?:-?[0A]){11})")
 _IBAN_LENGTHS: Final = dict(
     AD=24, AE=23, AL=28, AT=20, AZ=28, BA=20, BE=16, BG=22, BH=22, BR=29, BY=28, CH=21, CR=22, CY=28, CZ=24, DE=22,
     DK=18, DO=28, EE=20, EG=29, ES=24, FI=18, FO=18, FR=27, GB=22, GE=22, GI=23, GL=18, GR=27, GT=28, HR=21, HU=28,
@@ -40,41 +44,41 @@ _IBAN_LENGTHS: Final = dict(
 
 
 def account_numbers(view: View) -> Iterator[Span]:
-    yield from _labelled(view)
-    yield from _by_hyphens(view)
-    yield from _ibans(view)
-
-
-def _labelled(view: View) -> Iterator[Span]:
     for label in _LABELS:
-        for place in view.places(label):
-            if (found := _AFTER_LABEL.match(view.text, place + len(label))) is not None:
-                number = found["number"]
-                digits = number.replace("-", "").replace(" ", "")
-                if 8 <= len(digits) <= 20 and not _DATE.fullmatch(number):
-                    yield Span(found.start("number"), found.end("number"), "account", digits[-4:])
+        yield from few(view.text, _labelled(view, label))
+    yield from few(view.text, _by_hyphens(view))
+    yield from few(view.text, _ibans(view))
+
+
+def _labelled(view: View, label: str) -> Iterator[Span]:
+    for place in view.places(label):
+        behind = place + len(label)
+        near = b"0" in view.sketch[behind : behind + _FARTHEST]
+        if near and (found := _AFTER_LABEL.match(view.text, behind)) is not None:
+            number = found["number"]
+            digits = number.replace("-", "").replace(" ", "")
+            if 8 <= len(digits) <= 20 and not _DATE.fullmatch(number):
+                yield Span(found.start("number"), found.end("number"), "account", digits[-4:])
 
 
 def _by_hyphens(view: View) -> Iterator[Span]:
-    for start, end in view.telling_islands:
-        if _may_be_hyphenated(view.sketch[start:end]):
-            for found in _BY_HYPHENS.finditer(view.text, start, end + 1):
-                if not says_market(view.text, found.start(), found.end()):
-                    yield Span(found.start(), found.end(), "account", found[0].replace("-", "")[-4:])
-
-
-def _may_be_hyphenated(sketch: bytes) -> bool:
-    return b"-" in sketch and (b"000000" in sketch or b"000-0000-0000-00" in sketch)
+    for start, end in view.islands["hyphenated"]:
+        for found in _BY_HYPHENS.finditer(view.text, start, end + 1):
+            if not says_market(view.text, found.start(), found.end()):
+                yield Span(found.start(), found.end(), "account", found[0].replace("-", "")[-4:])
 
 
 def _ibans(view: View) -> Iterator[Span]:
     for place in _IBAN_SKETCH.finditer(view.sketch):
-        if (found := _IBAN.match(view.text, place.start())) is not None:
-            length = _IBAN_LENGTHS.get(found[0][:2].upper(), 0)
+        length = _IBAN_LENGTHS.get(view.text[place.start() : place.start() + 2].upper(), 0)
+        if length and (found := _IBAN.match(view.text, place.start())) is not None:
             code = found[0].replace(" ", "").upper()[:length]
-            if length and len(code) == length and _passes_mod_97(code):
+            if len(code) == length and _passes_mod_97(code):
                 yield Span(found.start(), end_of(view.text, found.start(), length), "account", code[-4:])
 
 
+_IN_DIGITS: Final = {ord(letter): str(int(letter, 36)) for letter in string.ascii_uppercase}
+
+
 def _passes_mod_97(code: str) -> bool:
-    return int("".join(str(int(mark, 36)) for mark in code[4:] + code[:4])) % 97 == 1
+    return int((code[4:] + code[:4]).translate(_IN_DIGITS)) % 97 == 1

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from finclaw.tools.guard.context import says_card, says_market
-from finclaw.tools.guard.span import Span, end_of
-from finclaw.tools.guard.view import View
+from finclaw.tools.guard.span import Span, end_of, few
+from finclaw.tools.guard.view import Form, View
 
 _GAP: Final = r"(?:[ -]| - )?"
 _FOURS: Final = re.compile(
@@ -14,50 +14,57 @@ _FOURS: Final = re.compile(
     rf"(?<![0-9A-Za-z])(?<![0-9]{{4}}[ -])[0-9]{{4}}(?:{_GAP}[0-9]{{4}}){{3}}(?:{_GAP}[0-9]{{1,3}})?"
     r"(?![0-9A-Za-z])(?![ -][0-9]{4}(?![0-9]))"
 )
-_DOTTED: Final = re.compile(r"(?<![0-9.])[0-9]{4}(?:\.[0-9]{4}){3}(?![0-9.])")
+_DOTTED: Final = re.compile(r"(?<![0-9.])[2-69][0-9]{3}(?:\.[0-9]{4}){3}(?![0-9.])")
 _FOUR_SIX_FIVE: Final = re.compile(rf"(?<![0-9A-Za-z])3[0-9]{{3}}{_GAP}[0-9]{{6}}{_GAP}[0-9]{{4,5}}(?![0-9A-Za-z])")
-_ONES: Final = re.compile(r"(?<![0-9])(?<![0-9][ -])(?:[0-9][ -]){12,18}[0-9](?![0-9])(?![ -][0-9])")
-_TOGETHER: Final = re.compile(r"(?<![0-9])[0-9]{13,19}(?![0-9])")
+_ONES: Final = re.compile(r"(?<![0-9])(?<![0-9][ -])[2-69](?:[ -][0-9]){12,18}(?![0-9])(?![ -][0-9])")
+_TOGETHER: Final = re.compile(r"(?<![0-9])[2-69][0-9]{12,18}(?![0-9])")
 
-_GROUPED: Final = (
-    (_FOURS, (b"0000-0000", b"0000---0000", b"00000000")),
-    (_DOTTED, (b"0000.0000",)),
-    (_FOUR_SIX_FIVE, (b"0000-000000", b"0000---000000")),
-    (_ONES, (b"0-0-0-0-0-0-0-0-0-0-0-0",)),
-)
-"""Each form of a number, and what the sketch of one has in it."""
+_GROUPED: Final[dict[Form, re.Pattern[str]]] = {
+    "fours": _FOURS,
+    "dotted fours": _DOTTED,
+    "four, six, five": _FOUR_SIX_FIVE,
+    "ones": _ONES,
+}
 
 _UNLABELLED_LENGTHS: Final = (15, 16, 19)
 """13 and 14 digits are won amounts and timestamps, 17 and 18 are ids, unless a word says card."""
 
 
 def card_numbers(view: View) -> Iterator[Span]:
-    for start, end in view.telling_islands:
-        island = view.sketch[start:end]
-        if b"0000000000000" in island:
-            for found in _TOGETHER.finditer(view.text, start, end):
-                yield from _together(view.text, found)
-        if b"-" in island or b"." in island:
-            for form, marks in _GROUPED:
-                if any(mark in island for mark in marks):
-                    for found in form.finditer(view.text, start, end + 2):
-                        yield from _grouped(found)
+    yield from few(view.text, _all_together(view))
+    for form in _GROUPED:
+        yield from few(view.text, _all_grouped(view, form))
+
+
+def _all_together(view: View) -> Iterator[Span]:
+    for start, end in view.islands["thirteen"]:
+        for found in _TOGETHER.finditer(view.text, start, end):
+            yield from _together(view.text, found)
+
+
+def _all_grouped(view: View, form: Form) -> Iterator[Span]:
+    for start, end in view.islands[form]:
+        for found in _GROUPED[form].finditer(view.text, start, end + 2):
+            yield from _grouped(found)
 
 
 def _together(text: str, found: re.Match[str]) -> Iterator[Span]:
     digits, (start, end) = found[0], found.span()
     standing = _is_card(digits) and _stands_alone(text, start, end)
-    if standing and (says_card(text, start) or not _is_figure(text, start, end)):
+    if standing and (not _is_figure(text, start, end) or says_card(text, start)):
         yield Span(start, end, "card", digits[-4:])
 
 
 def _grouped(found: re.Match[str]) -> Iterator[Span]:
-    digits = "".join(filter(str.isdigit, found[0]))
+    digits = found[0].translate(_GAPS)
     for length in dict.fromkeys((len(digits), 16)):
         if length <= len(digits) < len(found[0]) and _is_card(digits[:length]):
             end = end_of(found[0], 0, length)
             yield Span(found.start(), found.start() + end, "card", digits[length - 4 : length])
             return
+
+
+_GAPS: Final = dict.fromkeys(map(ord, " -."))
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
@@ -90,9 +97,10 @@ def _in_card_range(digits: str) -> bool:
     return visa or master or other or (digits[0] == "9" and length == 16)
 
 
-_DOUBLED: Final = str.maketrans("0123456789", "0246813579")
+_PLAIN: Final = bytes.maketrans(b"0123456789", bytes(range(10)))
+_DOUBLED: Final = bytes.maketrans(b"0123456789", bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)))
 
 
 def passes_luhn(digits: str) -> bool:
-    plain, doubled = digits[-1::-2], digits[-2::-2].translate(_DOUBLED)
-    return sum(map(int, plain + doubled)) % 10 == 0
+    backwards = digits.encode()[::-1]
+    return (sum(backwards[::2].translate(_PLAIN)) + sum(backwards[1::2].translate(_DOUBLED))) % 10 == 0

@@ -4,14 +4,14 @@ import re
 from typing import Final
 
 _BEFORE: Final = 40
-_CARD: Final = re.compile(r"card|visa|master|amex|카드|신용|체크|\bpan\b", re.IGNORECASE)
-_RESIDENT: Final = re.compile(r"주민|외국인\s?등록|resident|\brrn\b", re.IGNORECASE)
-_SOCIAL: Final = re.compile(r"\bssn\b|social.?security|사회\s?보장", re.IGNORECASE)
+# Patterns of small letters on small letters: the engine then skips whatever begins none of the words.
+_CARD: Final = re.compile(r"card|visa|master|amex|카드|신용|체크|pan\b(?<!\wpan)")
+_RESIDENT: Final = re.compile(r"주민|외국인\s?등록|resident|rrn\b(?<!\wrrn)")
+_SOCIAL: Final = re.compile(r"ssn\b(?<!\wssn)|social.?security|사회\s?보장")
 _MARKET: Final = re.compile(
-    r"cap|amount|volume|value|price|revenue|asset|profit|income|debt|equity|turnover|sales|total|balance|time|date|\bts\b"
-    r"|stamp|order|trade|\bid\b|_id|Id\"|hash|serial|invoice|tracking|nonce|block|supply|shares|outstanding|[₩$€£¥]\s?$"
-    r"|총액|금액|대금|거래량|매출|자산|이익|부채|자본|잔고|시각|주문|체결|번호표|운송장|송장|합계|수량|발행|주식",
-    re.IGNORECASE,
+    r"cap|amount|volume|value|price|revenue|asset|profit|income|debt|equity|turnover|sales|total|balance|time|date|ts\b(?<!\wts)"
+    r"|stamp|order|trade|id\b(?<!\wid)|_id|id\"|hash|serial|invoice|tracking|nonce|block|supply|shares|outstanding|[₩$€£¥]\s?$"
+    r"|총액|금액|대금|거래량|매출|자산|이익|부채|자본|잔고|시각|주문|체결|번호표|운송장|송장|합계|수량|발행|주식"
 )
 UNIT: Final = (
     r"(?:[ \xa0]?(?:won|krw|usd|dollar|달러|yen|jpy|eur|shares|%|ms\b|ns\b)"
@@ -21,12 +21,13 @@ UNIT: Final = (
 """What makes a number an amount."""
 _UNIT: Final = re.compile(UNIT, re.IGNORECASE)
 _FIELD: Final = re.compile(r"[\n{};|]|,\s*\"")
+_WORD: Final = re.compile(r"[^\W\d]|[₩$€£¥]")
 
 
 def _words_before(text: str, start: int) -> str:
     """Back to the last label at most: what stands in another field or line says nothing about this one."""
     near = text[max(0, start - _BEFORE) : start]
-    return _FIELD.split(near)[-1]
+    return _FIELD.split(near)[-1].casefold() if _WORD.search(near) else ""
 
 
 def says_card(text: str, start: int) -> bool:

@@ -1,8 +1,7 @@
 """What a failed tool may say: the message, never the way through our files."""
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 _LINE: Final = re.compile(r"(\r?\n|\\n)")
 _HEADING: Final = re.compile(
@@ -16,7 +15,6 @@ _FRAME: Final = re.compile(
     r"|\s++at (?:.*[(:]|[\w.$<>]++$)"  # JavaScript, Java, C#
     r"|\s*+\.\.\. \d++ more|\s*+\S{1,300}\.(?:go|rs|c|cc|cpp|rb):\d"  # Java, Go, Rust, C, Ruby
 )
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def without_traceback(text: str) -> str:
@@ -31,11 +29,3 @@ def without_traceback(text: str) -> str:
         if not (frame or heading or shown_code):
             kept.append(line + end)
     return "".join(kept).strip("\n") if len(kept) * 2 < len(pieces) + 1 else text
-
-
-def safe_metadata(metadata: Mapping[str, Any], tool_name: str) -> dict[str, Any]:
-    """Everything but `details`, which may hold a stack trace; with a warning if the tool has an impossible name."""
-    safe = {key: value for key, value in metadata.items() if key != "details"}
-    if _NAME.fullmatch(tool_name) is None:
-        safe["warning"] = f"{tool_name[:64]!r} is no name for a tool: use 1 to 64 letters, digits, '_' or '-'"
-    return safe

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from finclaw.tools.guard.span import Kind, Span
+from finclaw.tools.guard.span import Kind, Span, few
 from finclaw.tools.guard.view import View
 
 _WORD: Final = r"(?<![A-Za-z0-9])"
@@ -65,8 +65,8 @@ def keys_and_tokens(view: View) -> Iterator[Span]:
     for form in _FORMS:
         if form.beginning in text:
             group = "value" if "value" in form.pattern.groupindex else 0
-            for found in form.pattern.finditer(text):
-                yield Span(found.start(group), found.end(group), form.kind)
+            matches = form.pattern.finditer(text)
+            yield from few(text, (Span(found.start(group), found.end(group), form.kind) for found in matches))
 
 
 def private_keys(view: View) -> Iterator[Span]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from finclaw.tools.guard.span import PLACEHOLDER, Span
+from finclaw.tools.guard.span import PLACEHOLDER, Span, few
 from finclaw.tools.guard.view import View
 
 _PASSWORD: Final = ("password", "passwd", "passphrase", "pwd", "비밀번호", "패스워드", "암호")
@@ -27,14 +27,18 @@ _EMPTY: Final = frozenset(
 
 def labelled_secrets(view: View) -> Iterator[Span]:
     for label in _PASSWORD + _SECRET:
-        position = 0
-        for place in view.places(label):
-            if place >= position and (found := _AFTER.match(view.text, place + len(label))) is not None:
-                group = found.lastgroup or "bare"
-                shown = PLACEHOLDER.match(view.text, found.start(group)) is not None
-                if not shown and _is_secret(label, found["sign"], group, found[group]):
-                    yield Span(found.start(group), found.end(group), "secret")
-                    position = found.end()  # a long value full of labels is read once
+        yield from few(view.text, _labelled(view, label))
+
+
+def _labelled(view: View, label: str) -> Iterator[Span]:
+    position = 0
+    for place in view.places(label):
+        if place >= position and (found := _AFTER.match(view.text, place + len(label))) is not None:
+            group = found.lastgroup or "bare"
+            shown = PLACEHOLDER.match(view.text, found.start(group)) is not None
+            if not shown and _is_secret(label, found["sign"], group, found[group]):
+                yield Span(found.start(group), found.end(group), "secret")
+                position = found.end()  # a long value full of labels is read once
 
 
 def _is_secret(label: str, sign: str, group: str, value: str) -> bool:

@@ -5,6 +5,8 @@ read `x<y>z` as a tag, glue the cells of a table into one number and turn `&` in
 """
 
 import re
+from collections.abc import Callable
+from functools import cache
 from html import unescape
 from typing import Final
 
@@ -35,17 +37,26 @@ _IN_ITS_PLACE: Final = {
 _UNSEEN: Final = frozenset(("script", "style", "template", "noscript", "iframe", "noembed", "noframes"))
 """Elements whose inside nobody sees on a page."""
 
-_PARSED: Final = re.compile(
-    r"<(?:(?P<slash>/?)(?P<name>[A-Za-z][A-Za-z0-9:._-]*+)"
+_LETTER: Final = "A-Za-zİıſ\u212a"
+"""As if case were ignored, which would take most of the time if it were."""
+_NAME: Final = rf"[{_LETTER}][{_LETTER}0-9:._-]*+"
+_TAG: Final = (
+    rf"(?:(?P<slash>/?)(?P<name>{_NAME})"
     # A quoted value may hold '<' if it is short: an unlimited one would be read again from every '<' in it.
     r"""(?P<rest>(?:[^<>=]++|=\s*+(?:"(?:[^"<]*+|[^"]{0,300}+)"|'(?:[^'<]*+|[^']{0,300}+)')?+)*+)(?P<end>>|(?=<)|\Z)"""
-    r"|(?P<comment>!--)|(?P<declared>(?:!\[CDATA\[|!doctype|\?xml)[^<>]*+>))",
-    re.IGNORECASE,
+    r"|(?P<comment>!--)|(?P<declared>(?i:!\[CDATA\[|!doctype|\?xml)[^<>]*+>))"
 )
+_UP_TO_END: Final = r"""(?:[^<>=]++|=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|(?!["'\s])))*+>"""
+_HIDES: Final = "|".join(f"[{name[0]}{name[0].upper()}](?i:{name[1:]})" for name in sorted(_UNSEEN))
+_PARSED: Final = re.compile("<" + _TAG)
+_SIMPLE: Final = re.compile(rf"(</?{_NAME}{_UP_TO_END})")
+"""A tag that is one wherever it stands: it ends where it seems to."""
+_HARD: Final = re.compile(rf"<(?!(?!{_HIDES})/?{_NAME}[^<>=]*+(?:<|\Z|{_UP_TO_END})){_TAG}")
+"""What may reach over others, and is looked at one by one. A tag without '=' that never ends is no tag."""
 _LOADS_OR_RUNS: Final = re.compile(
-    r"""[\s/"'](?:on[a-z]+|href|src|srcdoc|style|action|formaction|xlink:href)\s*=""", re.I
+    r"""[\s/"'](?=[oOhHsSaAfFxXſ])(?i:on[a-z]+|href|src|srcdoc|style|action|formaction|xlink:href)\s*="""
 )
-_ENTITY: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_ENTITY: Final = re.compile(r"(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)")
 
 
 def without_markup(text: str) -> str:
@@ -53,7 +64,7 @@ def without_markup(text: str) -> str:
     for _ in range(4):
         if "<" not in text and "&" not in text:
             return text
-        stripped = _ENTITY.sub(_character, _without_tags(text))
+        stripped = _with_each(_ENTITY, cache(_character), _without_tags(text))
         if stripped == text:
             return text
         text = stripped
@@ -62,25 +73,42 @@ def without_markup(text: str) -> str:
 
 
 def _without_tags(text: str) -> str:
-    kept, written, position, ends = list[str](), 0, 0, _Ends(text)
+    kept, position, searched, ends = list[str](), 0, 0, _Ends(text)
     in_json = text.lstrip()[:1] in ("{", "[")  # whose strings have no raw line ends
-    while (tag := _PARSED.search(text, position)) is not None:
-        position = tag.start() + 1
+
+    @cache
+    def left_of(simple: str) -> str:
+        tag = _PARSED.match(simple)
+        return _in_its_place(tag, in_json) if tag is not None and _is_tag(tag) else simple
+
+    while (tag := _HARD.search(text, searched)) is not None:
+        searched = tag.start() + 1
         if _is_tag(tag) and (end := ends.after(tag)) >= 0:
-            mark = _IN_ITS_PLACE.get((tag["name"] or "").lower(), "")
-            kept.append(text[written : tag.start()])
-            kept.append(" " if mark and in_json else mark)
-            written = position = end
-    return "".join([*kept, text[written:]])
+            kept.append(_with_each(_SIMPLE, left_of, text[position : tag.start()]))
+            kept.append(_in_its_place(tag, in_json))
+            position = searched = end
+    return "".join([*kept, _with_each(_SIMPLE, left_of, text[position:])])
+
+
+def _with_each(pattern: re.Pattern[str], change: Callable[[str], str], text: str) -> str:
+    """What the pattern finds, changed. On a page the same few tags come thousands of times: `change` remembers."""
+    pieces = pattern.split(text)
+    pieces[1::2] = map(change, pieces[1::2])
+    return "".join(pieces)
+
+
+def _in_its_place(tag: re.Match[str], in_json: bool) -> str:
+    mark = _IN_ITS_PLACE.get((tag["name"] or "").lower(), "")
+    return " " if mark and in_json else mark
 
 
 def _is_tag(tag: re.Match[str]) -> bool:
-    name, rest = tag["name"], tag["rest"]
+    name, rest, end = tag.group("name", "rest", "end")
     if name is None:
         return LEFT_OUT not in tag[0]
     if rest and LEFT_OUT in rest:
         return False
-    if name.lower() in _IN_ITS_PLACE and tag["end"]:
+    if name.lower() in _IN_ITS_PLACE and end:
         return len(name) > 1 or not _is_bare_words(rest)  # in 'a<b and c>d' there is no tag
     return bool(rest) and _LOADS_OR_RUNS.search(rest) is not None  # even if it never ends: a page may end it
 
@@ -122,9 +150,9 @@ class _Ends:
         return found.end()
 
 
-def _character(entity: re.Match[str]) -> str:
+def _character(entity: str) -> str:
     """The character an entity means, unless that is markup again or would break JSON."""
-    meant = unescape(entity[0])
-    if meant == entity[0] or any(mark in '<>&"\\;' or (mark.isspace() and mark != "\xa0") for mark in meant):
-        return entity[0]
+    meant = unescape(entity)
+    if meant == entity or any(mark in '<>&"\\;' or (mark.isspace() and mark != "\xa0") for mark in meant):
+        return entity
     return clean(meant)

@@ -14,8 +14,9 @@ from finclaw.tools.guard.cards import card_numbers
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.keys import keys_and_tokens, private_keys
 from finclaw.tools.guard.labels import labelled_secrets
+from finclaw.tools.guard.near import near
 from finclaw.tools.guard.residents import resident_numbers, social_security_numbers
-from finclaw.tools.guard.span import Kind, Span, replaced
+from finclaw.tools.guard.span import Kind, Span, few, replaced
 from finclaw.tools.guard.view import View
 
 Search = Callable[[View], Iterator[Span]]
@@ -24,6 +25,12 @@ FINANCE: Final[tuple[Search, ...]] = (card_numbers, resident_numbers, social_sec
 SECRETS: Final[tuple[Search, ...]] = (private_keys, keys_and_tokens, labelled_secrets)
 
 _PASSES: Final = 8
+_SAMPLE: Final = 20_000
+_DENSE: Final = _SAMPLE // 32
+_READ_IF_DENSE: Final = 120_000
+"""A text that begins with a secret in every line is read so far: more than is stored, unless more is asked for."""
+_EDGE: Final = 64
+"""Longer than any number: what the end of the reading may have cut in two goes with these last characters."""
 
 
 class Redacted(Struct, frozen=True):
@@ -37,17 +44,35 @@ def redact(text: str, *, finance: bool = True, patterns: Sequence[re.Pattern[str
 
 
 def redact_clean(text: str, finance: bool, patterns: Sequence[re.Pattern[str]]) -> Redacted:
-    kinds = frozenset[Kind]()
-    for _ in range(_PASSES):  # what was replaced no longer stands beside what is left, which may now be seen
-        changed, found = replaced(text, _spans(View(text), finance, patterns))
-        if changed == text:
+    def spans_in(text: str) -> Iterator[Span]:
+        return _spans(View(text), finance, patterns)
+
+    found = replaced(text, spans_in(text) if not _is_dense(text, spans_in) else _beginning(text, spans_in))
+    kinds = found.kinds
+    for _ in range(_PASSES - 1):  # what was replaced no longer stands beside what is left, which may now be seen
+        text, places = found.text, found.places
+        found = replaced(text, near(text, places, spans_in))
+        if found.text == text:
             break
-        text, kinds = changed, kinds | found
-    return Redacted(text, kinds)
+        kinds |= found.kinds
+    return Redacted(found.text, kinds)
+
+
+def _is_dense(text: str, spans_in: Callable[[str], Iterator[Span]]) -> bool:
+    return len(text) > _READ_IF_DENSE and sum(1 for _ in spans_in(text[:_SAMPLE])) > _DENSE
+
+
+def _beginning(text: str, spans_in: Callable[[str], Iterator[Span]]) -> Iterator[Span]:
+    """The spans of what is read of a dense text, and one for all the rest."""
+    edge = _READ_IF_DENSE - _EDGE
+    yield Span(edge, len(text), "many secrets")
+    for span in spans_in(text[:_READ_IF_DENSE]):
+        if span.start < edge:
+            yield span._replace(end=min(span.end, edge))
 
 
 def _spans(view: View, finance: bool, patterns: Sequence[re.Pattern[str]]) -> Iterator[Span]:
     for search in SECRETS + FINANCE if finance else SECRETS:
         yield from search(view)
     for pattern in patterns:
-        yield from (Span(*found.span(), "private") for found in pattern.finditer(view.text))
+        yield from few(view.text, (Span(*found.span(), "private") for found in pattern.finditer(view.text)))

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator
 from datetime import date
+from operator import mul
 from typing import Final
 
 from finclaw.tools.guard.context import says_market, says_resident, says_social
-from finclaw.tools.guard.span import Span
+from finclaw.tools.guard.span import Span, few
 from finclaw.tools.guard.view import View
 
-_RESIDENT: Final = re.compile(r"(?<![0-9A-Za-z])([0-9]{6})( ?- ?| )?([0-9]{7})(?![0-9A-Za-z])")
+_RESIDENT: Final = re.compile(r"(?<![0-9A-Za-z])([0-9]{2}[01][0-9][0-3][0-9])( ?- ?| )?([1-8][0-9]{6})(?![0-9A-Za-z])")
 _SOCIAL: Final = re.compile(r"(?<![0-9A-Za-z-])([0-9]{3})([ -]?)([0-9]{2})\2([0-9]{4})(?![0-9A-Za-z-])")
 _CENTURY: Final = {"1": 1900, "2": 1900, "5": 1900, "6": 1900, "3": 2000, "4": 2000, "7": 2000, "8": 2000}
 _OLDEST, _YOUNGEST = 1920, 2035
@@ -17,26 +18,28 @@ _TIMESTAMPS: Final = range(1_400_000_000_000, 2_100_000_000_000)
 """In milliseconds, from 2014 to 2036: thirteen digits too, and far more often in a tool's result."""
 
 
-_SKETCHES: Final = (b"0000000000000", *(b"000000" + gap + b"0000000" for gap in (b"-", b"--", b"---")))
-
-
 def resident_numbers(view: View) -> Iterator[Span]:
-    for start, end in view.telling_islands:
-        if any(sketch in view.sketch[start:end] for sketch in _SKETCHES):
-            for found in _RESIDENT.finditer(view.text, start, end + 1):
-                digits = found[1] + found[3]
-                if _birthday(digits) and _is_resident(view.text, found, digits):
-                    yield Span(found.start(), found.end(), "resident number")
+    return few(view.text, _residents(view))
+
+
+def _residents(view: View) -> Iterator[Span]:
+    for start, end in view.islands["resident"]:
+        for found in _RESIDENT.finditer(view.text, start, end + 1):
+            digits = found[1] + found[3]
+            if _birthday(digits) and _is_resident(view.text, found, digits):
+                yield Span(found.start(), found.end(), "resident number")
 
 
 def _is_resident(text: str, found: re.Match[str], digits: str) -> bool:
-    if says_resident(text, found.start()):
-        return True
     if "-" in (found[2] or ""):
-        return not _is_company(digits)
-    if found[2] is None and (int(digits) in _TIMESTAMPS or says_market(text, found.start(), found.end())):
-        return False
-    return _passes_check(digits)
+        unlike = _is_company(digits)
+    else:
+        unlike = not _passes_check(digits) or (found[2] is None and _is_figure(text, found, digits))
+    return not unlike or says_resident(text, found.start())
+
+
+def _is_figure(text: str, found: re.Match[str], digits: str) -> bool:
+    return int(digits) in _TIMESTAMPS or says_market(text, found.start(), found.end())
 
 
 def _birthday(digits: str) -> bool:
@@ -51,10 +54,11 @@ def _birthday(digits: str) -> bool:
     return _OLDEST <= born.year <= _YOUNGEST
 
 
+_WEIGHTS: Final = (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)
+
+
 def _passes_check(digits: str) -> bool:
-    total = sum(
-        int(digit) * weight for digit, weight in zip(digits, (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5), strict=False)
-    )
+    total = sum(map(mul, map(int, digits), _WEIGHTS))
     domestic = (11 - total % 11) % 10
     foreign = (13 - total % 11) % 10
     return int(digits[12]) == (foreign if digits[6] in "5678" else domestic)
@@ -68,12 +72,15 @@ def _is_company(digits: str) -> bool:
 
 
 def social_security_numbers(view: View) -> Iterator[Span]:
+    return few(view.text, _social(view))
+
+
+def _social(view: View) -> Iterator[Span]:
     """Unless hyphens show what it is, a word must say so: nine digits are a volume, too. Its last four open doors."""
     named = view.has("ssn") or view.has("social") or view.has("사회보장")
-    for start, end in view.islands if named else view.telling_islands:
-        if named or b"000-00-0000" in view.sketch[start:end]:
-            for found in _SOCIAL.finditer(view.text, start, end + 1):
-                area, gap, group, serial = found.groups()
-                valid = area not in ("000", "666") and area < "900" and group != "00" and serial != "0000"
-                if valid and (gap == "-" or says_social(view.text, found.start())):
-                    yield Span(found.start(), found.end(), "social security number")
+    for start, end in view.numbers if named else view.islands["social"]:
+        for found in _SOCIAL.finditer(view.text, start, end + 1):
+            area, gap, group, serial = found.groups()
+            valid = area not in ("000", "666") and area < "900" and group != "00" and serial != "0000"
+            if valid and (gap == "-" or says_social(view.text, found.start())):
+                yield Span(found.start(), found.end(), "social security number")

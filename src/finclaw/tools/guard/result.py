@@ -14,7 +14,7 @@ from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.cut import cut
 from finclaw.tools.guard.failure import without_traceback
 from finclaw.tools.guard.markup import without_markup
-from finclaw.tools.guard.redact import redact_clean
+from finclaw.tools.guard.redact import Redacted, redact_clean
 from finclaw.tools.guard.shapes import compile_shape
 from finclaw.tools.guard.value import as_text
 
@@ -69,14 +69,15 @@ def guard(value: Any, options: GuardOptions = DEFAULT, *, is_error: bool = False
     """What the model may see of a result. Guarding its content again changes nothing."""
     original = as_text(value)
     text = without_traceback(original) if is_error else original
-    whole, was_redacted = _safe(text[:MOST_READ], options)
+    safe = _safe(text[:MOST_READ], options)
+    whole, was_all_read = safe.text, len(text) <= MOST_READ and "many secrets" not in safe.kinds
     if len(text) > MOST_READ:
         whole = whole[:-_EDGE]
     return Guarded(
         content=(content := _settled(whole, options.shown, _READ_ON, options)),
         is_error=is_error,
-        was_truncated=(was_cut := content != whole or len(text) > MOST_READ),
-        was_redacted=was_redacted,
+        was_truncated=(was_cut := content != whole or not was_all_read),
+        was_redacted=bool(safe.kinds),
         original_size=len(original),
         guarded_size=len(content),
         full=_settled(whole, options.stored, "", options) if was_cut else None,
@@ -90,12 +91,11 @@ async def guard_off_loop(value: Any, options: GuardOptions = DEFAULT, *, is_erro
     return await asyncio.to_thread(guard, value, options, is_error=is_error)
 
 
-def _safe(text: str, options: GuardOptions) -> tuple[str, bool]:
+def _safe(text: str, options: GuardOptions) -> Redacted:
     text = clean(text)
     if not options.allow_html:
         text = without_markup(text)
-    redacted = redact_clean(text, options.redact_finance, [compile_shape(shape) for shape in options.patterns])
-    return redacted.text, bool(redacted.kinds)
+    return redact_clean(text, options.redact_finance, [compile_shape(shape) for shape in options.patterns])
 
 
 def _settled(text: str, limit: int, how_to_read_on: str, options: GuardOptions) -> str:
@@ -104,7 +104,7 @@ def _settled(text: str, limit: int, how_to_read_on: str, options: GuardOptions) 
         short = cut(text, limit, how_to_read_on)
         if short == text:
             return text
-        text, _ = _safe(short, options)
+        text = _safe(short, options).text
         if text == short:
             return text
     return text if len(text) <= limit else text[:limit]

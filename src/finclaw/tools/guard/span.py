@@ -1,7 +1,7 @@
 """What a search for secrets finds: a place in a text and what to write there instead."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple, get_args
 
 Kind = Literal[
@@ -14,7 +14,11 @@ Kind = Literal[
     "private key",
     "secret",
     "private",
+    "many secrets",
 ]
+
+MOST: Final = 8_000
+"""Of one kind in one text: more than fit into what is stored of a result. From there on the rest is hidden whole."""
 
 PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(get_args(Kind))})(?: …[0-9A-Z]{{4}})?\]")
 
@@ -30,17 +34,37 @@ class Span(NamedTuple):
         return f"[{self.kind} …{self.last_four}]" if self.last_four else f"[{self.kind}]"
 
 
-def replaced(text: str, spans: Iterable[Span]) -> tuple[str, frozenset[Kind]]:
+def few(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+    """These, which come in their order; if they are too many to look at, the text behind them goes with them."""
+    for count, span in enumerate(spans):
+        if count == MOST:
+            yield Span(span.start, len(text), "many secrets")
+            return
+        yield span
+
+
+class Replaced(NamedTuple):
+    text: str
+    kinds: frozenset[Kind]
+    places: list[int]
+    """Where in it the placeholders begin."""
+
+
+def replaced(text: str, spans: Iterable[Span]) -> Replaced:
     """Each span gives way to its placeholder; where two overlap, the first and longest names what both cover."""
-    parts, kinds, position = list[str](), set[Kind](), 0
+    parts, kinds, places, position, longer = list[str](), set[Kind](), list[int](), 0, 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if span.start < position:
+            longer -= max(0, span.end - position)
             position = max(position, span.end)
             continue
-        parts += [text[position : span.start], span.placeholder]
+        placeholder = span.placeholder
+        parts += [text[position : span.start], placeholder]
         kinds.add(span.kind)
+        places.append(span.start + longer)
+        longer += len(placeholder) - (span.end - span.start)
         position = span.end
-    return "".join([*parts, text[position:]]), frozenset(kinds)
+    return Replaced("".join([*parts, text[position:]]), frozenset(kinds), places)
 
 
 def end_of(text: str, start: int, length: int) -> int:

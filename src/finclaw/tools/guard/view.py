@@ -8,7 +8,7 @@ import string
 import unicodedata
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 _FOLDED: Final = {
     **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},  # fullwidth
@@ -33,7 +33,28 @@ _SKETCH: Final = bytes(
     else ord("x")
     for code in range(256)
 )  # fmt: skip
-_ISLAND: Final = re.compile(rb"0(?:-{0,3}+0){8,}+|0000\.0000\.0000\.0000")
+_ISLAND: Final = re.compile(rb"0(?<!00)(?:-{0,3}+0){8,}+|0000\.0000\.0000\.0000(?!0)")
+
+Form = Literal[
+    "thirteen", "fours", "dotted fours", "four, six, five", "ones", "resident", "social", "hyphenated"
+]  # fmt: skip
+_GAP: Final = rb"(?:-|---)?"
+_FORMS: Final[dict[Form, re.Pattern[bytes]]] = {
+    "thirteen": re.compile(rb"0{13}"),
+    "fours": re.compile(
+        rb"(?<!0)(?<!0000-)(?!0{16}(?!-))0000(?:%b0000){3}(?:%b0{1,3})?(?!0)(?!-0000(?!0))" % (_GAP, _GAP)
+    ),
+    "dotted fours": re.compile(rb"\."),
+    "four, six, five": re.compile(rb"(?<!0)0000(?:-|---)000000%b00000?(?!0)" % _GAP),
+    "ones": re.compile(rb"0(?:-0){12}"),
+    "resident": re.compile(rb"(?<!0)000000-{0,3}0000000(?!0)"),
+    "social": re.compile(rb"(?<!0)000-00-0000(?!0)"),
+    "hyphenated": re.compile(
+        rb"(?<!0)(?:000-(?:000-000000|00-000000|0000-0000-00|000000-00000|000000-00-000)"
+        rb"|0000-(?:000-000000|00-0000000)|000000-00-000000)(?!0)"
+    ),
+}
+"""What the sketch of an island has in it that may be a number of this form."""
 
 
 def folded(text: str) -> str:
@@ -54,14 +75,23 @@ class View:
         return self._lower.translate(_SKETCH)
 
     @cached_property
-    def islands(self) -> list[tuple[int, int]]:
+    def numbers(self) -> list[tuple[int, int]]:
         """Where nine digits or more stand together, with nothing but spaces and hyphens between them."""
         return [found.span() for found in _ISLAND.finditer(self.sketch)]
 
     @cached_property
-    def telling_islands(self) -> list[tuple[int, int]]:
-        """Those whose form may say what they are: thirteen digits or more, or hyphens. A volume does not."""
-        return [(start, end) for start, end in self.islands if end - start > 12 or b"-" in self.sketch[start:end]]
+    def islands(self) -> dict[Form, list[tuple[int, int]]]:
+        """Where the numbers of each form may be. A table has thousands of numbers, but few sketches of one."""
+        islands: dict[Form, list[tuple[int, int]]] = {form: [] for form in _FORMS}
+        known = dict[bytes, list[list[tuple[int, int]]]]()
+        for start, end in self.numbers:
+            sketch = self.sketch[start:end]
+            if (places := known.get(sketch)) is None:
+                places = [islands[form] for form, mark in _FORMS.items() if mark.search(sketch)]
+                known[sketch] = places
+            for place in places:
+                place.append((start, end))
+        return islands
 
     def places(self, word: str) -> Iterator[int]:
         """Where a lower-case word begins, however it is written there."""

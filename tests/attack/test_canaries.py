@@ -1,0 +1,280 @@
+"""Secrets with a name of their own, put in at every place where one could come in: none comes out anywhere.
+
+What a person writes about themselves is theirs: it is stored as they wrote it, and the model reads it, for else it
+could not be of help. Everything else that holds a secret is cleaned where it enters the conversation (tools), where a
+person would read it (replies, previews) and where it would be kept for machines (logs, events, outcomes).
+"""
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+import pytest
+from tests.attack.desk import Nothing
+from tests.walks.house import Gateway, House, in_virtual_time
+
+from finclaw.builtins.basics import BasicCommand
+from finclaw.cli.trace import trace_of
+from finclaw.errors import AuthFailed, BadRequest, ProviderError, SendFailed, ToolError, ToolUnavailable
+from finclaw.kernel.log import start_logging
+from finclaw.kernel.message import ToolResult
+from finclaw.kernel.port import Tool, ToolOutput, ToolScope
+from finclaw.kernel.scope import DeliveryContext, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
+from finclaw.testing import call, fails, reply
+from finclaw.tools.define import tool
+from finclaw.tools.guard.told import without_secrets
+
+pytestmark = pytest.mark.spec("DX-32")
+
+CANARIES: Final = {
+    "api key": "sk-canary7Q2w9Zx4Lm8Tn3Vb6",
+    "card": "4539 1488 0343 6467",
+    "resident": "900101-1234568",
+    "token": "ghp_CanaryCanaryCanary0123456789abcdef",
+    "bearer": "Bearer cAnArY0123456789abcdefXYZ",
+    "password": "password=cAnArY-horse-9",
+}
+SECRETS: Final = tuple(each.removeprefix("Bearer ").removeprefix("password=") for each in CANARIES.values())
+ALL: Final = " | ".join(f"{name}: {secret}" for name, secret in CANARIES.items())
+
+
+def hits(text: str) -> list[str]:
+    """Also as JSON writes it, and without the gaps."""
+    return [each for each in SECRETS if each in text or each.replace(" ", "") in text]
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    root = logging.getLogger("finclaw")
+    before = (root.handlers[:], root.level, root.propagate)
+    start_logging("debug", "json", without_secrets)
+    stream = io.StringIO()
+    handler = root.handlers[0]
+    assert isinstance(handler, logging.StreamHandler)
+    handler.setStream(stream)  # pyright: ignore[reportUnknownMemberType]
+    yield stream
+    root.handlers[:], root.level, root.propagate = before
+
+
+async def must_be_clean(gateway: Gateway, lines: io.StringIO, what: str) -> None:
+    turns = await gateway.app.turns(10)
+    stories = [await gateway.app.turn(turn.turn_id) for turn in turns]
+    page = await gateway.app.sessions(10)
+    kept = [await gateway.app.messages(session.key) for session in page.items]
+    places = {
+        "a reply": "\n".join(gateway.said),
+        "an event": "\n".join(map(repr, gateway.events)),
+        "a log line": lines.getvalue(),
+        "a transcript": msgspec.json.encode(kept).decode(),
+        "a trace": "\n".join(msgspec.json.encode(trace_of(story)).decode() for story in stories if story is not None),
+        "a record": msgspec.json.encode(stories).decode(),
+        "what the model reads": "\n".join(repr(request.messages) for request in gateway.provider.requests),
+    }
+    assert gateway.said, "nobody was told anything"
+    for place, text in places.items():
+        assert hits(text) == [], f"{what}: {hits(text)} in {place}"
+
+
+def test_the_canaries_would_be_seen() -> None:
+    assert len(hits(ALL)) == len(SECRETS)
+    assert hits(without_secrets(ALL)) == []
+
+
+# ── through a tool ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _gives() -> str:
+    return ALL
+
+
+def _says() -> str:
+    raise ToolError(f"the server said: {ALL}", suggestion=f"use {ALL}")
+
+
+def _is_down() -> str:
+    raise ToolUnavailable(f"no answer from https://user:{SECRETS[0]}@host/?key={SECRETS[0]} {ALL}")
+
+
+def _breaks() -> str:
+    try:
+        raise ValueError(ALL)
+    except ValueError as error:
+        raise RuntimeError(f"while using {ALL}") from error
+
+
+def _traces() -> str:
+    frame = f'  File "/x.py", line 1, in f\n    use({ALL!r})'
+    raise ToolError(f"Traceback (most recent call last):\n{frame}\nKeyError: {ALL}")
+
+
+def _nests() -> str:
+    return json.dumps({"data": [{"note": ALL, "deep": {"key": CANARIES["token"]}}]}, ensure_ascii=False)
+
+
+def _is_long() -> str:
+    return f"{ALL}\n" * 2_000
+
+
+def _is_a_page() -> str:
+    return f"<html><!-- {ALL} --><p title='{ALL}'>{'</b><b>'.join(ALL)}</p></html>"
+
+
+THROUGH_TOOLS: Final[dict[str, Callable[[], str]]] = {
+    "result": _gives,
+    "error": _says,
+    "unavailable": _is_down,
+    "exception": _breaks,
+    "traceback": _traces,
+    "json": _nests,
+    "long": _is_long,
+    "page": _is_a_page,
+}
+
+
+def leaking(how: str, *, transactional: bool = False) -> Tool:
+    @tool("leak__all", "Leaks.", group="web", transactional=transactional)
+    async def leak(args: Nothing, scope: ToolScope) -> ToolOutput:
+        return ToolOutput(THROUGH_TOOLS[how]())
+
+    return leak
+
+
+def repeats(request: Any) -> Any:
+    """A model that says whatever the last tool gave it."""
+    results = [result for message in request.messages for result in message.tool_results]
+    if not results:
+        return reply(call("leak__all"))
+    return f"It says. {results[-1].content} That is all.\nReally."
+
+
+@pytest.mark.parametrize("how", THROUGH_TOOLS)
+@in_virtual_time
+async def test_what_a_tool_gives_or_fails_with(house: House, lines: io.StringIO, how: str) -> None:
+    async with house.open(repeats, tools=[leaking(how)]) as gateway:
+        await gateway.ask("go")
+        await must_be_clean(gateway, lines, how)
+
+
+@pytest.mark.parametrize("how", THROUGH_TOOLS)
+@in_virtual_time
+async def test_what_an_approved_tool_gives_or_fails_with(house: House, lines: io.StringIO, how: str) -> None:
+    async with house.open(
+        reply(call("leak__all")), "Done.", tools=[leaking(how, transactional=True)], consent=None
+    ) as gateway:
+        await gateway.ask("go")
+        (asked,) = await gateway.app.approvals()
+        await gateway.ask(f"/approve {asked.id}")
+        await must_be_clean(gateway, lines, how)
+
+
+# ── through a layer ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def tool_layer(ctx: ToolCallContext) -> ToolResult:
+    raise RuntimeError(ALL)
+
+
+async def tool_words(ctx: ToolCallContext) -> ToolResult:
+    return ToolResult(ctx.call_id, ctx.tool_name, ALL, "error")
+
+
+async def step_layer(ctx: StepContext) -> StepResult:
+    raise RuntimeError(ALL)
+
+
+async def turn_layer(ctx: TurnContext) -> TurnResult:
+    logging.getLogger("finclaw.extension.test").warning("with %s", ALL, extra={"key": ALL})
+    raise RuntimeError(ALL)
+
+
+async def turn_words(ctx: TurnContext) -> TurnResult:
+    return TurnResult(status="completed", text=ALL)
+
+
+async def delivery_words(ctx: DeliveryContext) -> Any:
+    ctx.outbound = msgspec.structs.replace(ctx.outbound, text=ALL)
+    return await ctx.next()
+
+
+LAYERS: Final[dict[str, tuple[Any, Any]]] = {
+    "tool_call raises": ("tool_call", tool_layer),
+    "tool_call answers": ("tool_call", tool_words),
+    "step raises": ("step", step_layer),
+    "turn raises": ("turn", turn_layer),
+    "turn answers": ("turn", turn_words),
+    "delivery says": ("delivery", delivery_words),
+}
+
+
+@pytest.mark.parametrize("how", LAYERS)
+@in_virtual_time
+async def test_what_a_layer_fails_with_or_says(house: House, lines: io.StringIO, how: str) -> None:
+    async with house.open(repeats, tools=[leaking("result")], layers=[LAYERS[how]]) as gateway:
+        await gateway.ask("go")
+        await must_be_clean(gateway, lines, how)
+
+
+# ── through the model's server ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", [BadRequest, AuthFailed, ProviderError])
+@in_virtual_time
+async def test_what_a_provider_complains_about(house: House, lines: io.StringIO, kind: type[ProviderError]) -> None:
+    """They like to repeat the key that they did not like."""
+    async with house.open(*[fails(kind(f"401: incorrect key provided: {ALL}"))] * 9) as gateway:
+        outcome = await gateway.ask("go")
+        assert outcome.kind == "failed"
+        await must_be_clean(gateway, lines, kind.__name__)
+
+
+# ── through the person ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@in_virtual_time
+async def test_a_person_s_own_words_are_kept_and_not_repeated(house: House, lines: io.StringIO) -> None:
+    async with house.open(f"You wrote {ALL}. Is that right?\nTell me.") as gateway:
+        await gateway.ask(f"my data: {ALL}")
+        assert hits(gateway.seen[0].text), "the model reads what the person wrote"
+        seen = [event for event in gateway.events if event.name != "stream:text_delta"]
+        assert hits("\n".join(gateway.said)) == []
+        assert hits("\n".join(map(repr, seen))) == []
+        assert hits(lines.getvalue()) == []
+
+
+@in_virtual_time
+async def test_a_command_that_fails_tells_no_secret(house: House, lines: io.StringIO) -> None:
+    async with house.open("Hm.") as gateway:
+        for text in (f"/approve {SECRETS[0]}", f"/deny {ALL}", f"/reset {ALL}", f"/nonsense {ALL}"):
+            await gateway.ask(text)
+        assert hits("\n".join(gateway.said)) == []
+        assert hits(lines.getvalue()) == []
+
+
+@in_virtual_time
+async def test_what_a_platform_refuses_with(house: House, lines: io.StringIO) -> None:
+    async with house.open("Hello.") as gateway:
+        gateway.channel.fail_next(SendFailed(f"cannot send with {ALL}"), times=2)
+        await gateway.ask("go")
+        await must_be_clean(gateway, lines, "a send")
+
+
+@pytest.mark.parametrize("isolation", ["loop", "thread"])
+@in_virtual_time
+async def test_what_a_command_or_a_tool_in_a_thread_breaks_with(
+    house: House, lines: io.StringIO, isolation: Any
+) -> None:
+    @tool("leak__all", "Leaks.", group="web", isolation=isolation)
+    def leak(args: Nothing) -> str:
+        raise RuntimeError(ALL)
+
+    async def broken(args: Any, scope: Any) -> Any:
+        raise RuntimeError(ALL)
+
+    command = BasicCommand(name="leak", description="Leaks.", usage="/leak", answer=broken)
+    async with house.open(repeats, tools=[leak], commands=[command]) as gateway:
+        await gateway.ask("/leak")
+        await gateway.ask("go")
+        await must_be_clean(gateway, lines, isolation)
