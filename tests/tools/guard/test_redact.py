@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tools.guard.corpus import HIDDEN, LEFT_ALONE
 
-from finclaw.tools.guard.redact import redact
+from finclaw.tools.guard.glance import may_hold_secrets
+from finclaw.tools.guard.redact import FINANCE, SECRETS, redact
+from finclaw.tools.guard.view import View
 
 INVISIBLE = [
     *("\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u034f", "\u202e", "\u2066", "\u200f", "\ufe0f"),
@@ -137,3 +139,17 @@ def test_secrets_on_lines_of_their_own_do_not_protect_each_other(lines: list[str
     secrets = dict(HIDDEN)
     shown = redact("\n".join(lines)).text
     assert not any(secrets[line] in shown for line in lines if not line.startswith("-----"))
+
+
+@given(
+    st.lists(st.sampled_from([*(text for text, _ in HIDDEN), *LEFT_ALONE, " ", "\n", "계좌", "1", "sk-"]), max_size=4)
+)
+def test_a_glance_never_misses_what_a_search_would_find(pieces: list[str]):
+    view = View("".join(pieces))
+    if not may_hold_secrets(view):
+        assert not [span for search in SECRETS + FINANCE for span in search(view)]
+
+
+def test_most_lines_need_no_more_than_a_glance():
+    told = ["KOSPI 2,745.82 (+0.34%), as of 2026-11-13 15:30 KST.", "삼성전자 종가는 75,300원입니다.", "Hello!"]
+    assert not any(may_hold_secrets(View(text)) for text in told)

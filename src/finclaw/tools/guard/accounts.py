@@ -23,7 +23,7 @@ _AFTER_LABEL: Final = re.compile(
 )
 _FARTHEST: Final = 64
 """The number stands no farther behind its label."""
-_LABELS: Final = ("account", "acct", "a/c", "계좌", "통장")
+LABELS: Final = ("account", "acct", "a/c", "계좌", "통장")
 _FORMS: Final = ((3, 3, 6), (3, 2, 6), (6, 2, 6), (4, 3, 6), (3, 4, 4, 2), (3, 6, 5), (4, 2, 7), (3, 6, 2, 3))
 """How Korean banks hyphenate."""
 _BY_HYPHENS: Final = re.compile(
@@ -33,7 +33,7 @@ _BY_HYPHENS: Final = re.compile(
 )
 _DATE: Final = re.compile(r"(?:19|20)[0-9]{2}(?:-[01][0-9]-[0-3][0-9]|[01][0-9][0-3][0-9])")
 _IBAN: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}(?: ?[A-Za-z0-9]){11,30}+")
-_IBAN_SKETCH: Final = re.compile(rb"AA00(?<![0A]AA00)(?=(?:-?[0A]){11})")
+IBAN_SKETCH: Final = re.compile(rb"AA00(?<![0A]AA00)(?=(?:-?[0A]){11})")
 _IBAN_LENGTHS: Final = dict(
     AD=24, AE=23, AL=28, AT=20, AZ=28, BA=20, BE=16, BG=22, BH=22, BR=29, BY=28, CH=21, CR=22, CY=28, CZ=24, DE=22,
     DK=18, DO=28, EE=20, EG=29, ES=24, FI=18, FO=18, FR=27, GB=22, GE=22, GI=23, GL=18, GR=27, GT=28, HR=21, HU=28,
@@ -44,7 +44,7 @@ _IBAN_LENGTHS: Final = dict(
 
 
 def account_numbers(view: View) -> Iterator[Span]:
-    for label in _LABELS:
+    for label in LABELS:
         yield from few(view.text, _labelled(view, label))
     yield from few(view.text, _by_hyphens(view))
     yield from few(view.text, _ibans(view))
@@ -69,7 +69,7 @@ def _by_hyphens(view: View) -> Iterator[Span]:
 
 
 def _ibans(view: View) -> Iterator[Span]:
-    for place in _IBAN_SKETCH.finditer(view.sketch):
+    for place in IBAN_SKETCH.finditer(view.sketch):
         length = _IBAN_LENGTHS.get(view.text[place.start() : place.start() + 2].upper(), 0)
         if length and (found := _IBAN.match(view.text, place.start())) is not None:
             code = found[0].replace(" ", "").upper()[:length]

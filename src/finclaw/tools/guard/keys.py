@@ -55,6 +55,9 @@ _FORMS: Final = (
     _form("://", r"://[^\s/:@\"'<>]{0,64}+:(?P<value>[^\s/@\"'<>]{1,256}+)@", "secret"),
 )  # fmt: skip
 
+BEGINNINGS: Final = (*(form.beginning for form in _FORMS), "-----BEGIN ")
+"""Without any of these there is no key in a text, and no token."""
+
 _PEM_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_BODY: Final = re.compile(r"(?:[A-Za-z0-9+/=\s,:-]|\\[nr])*+")

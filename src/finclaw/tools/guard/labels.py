@@ -12,6 +12,7 @@ _SECRET: Final = (
     "secret", "api_key", "api-key", "api key", "apikey", "appkey", "app_key", "access_key", "access-key", "accesskey",
     "private_key", "privatekey", "token", "credential", "session_id", "sessionid", "인증키", "시크릿", "토큰", "접근키",
 )  # fmt: skip
+LABELS: Final = _PASSWORD + _SECRET
 _AFTER: Final = re.compile(
     r"""(?P<more>[_-]?(?:key|value|secret|token))?+\\?["']?[ \t]{0,3}+"""
     r"""(?P<sign>[:=]{1,2}|%3D|는|은|[ \t]is[ \t])[ \t]{0,3}+"""
@@ -26,7 +27,7 @@ _EMPTY: Final = frozenset(
 
 
 def labelled_secrets(view: View) -> Iterator[Span]:
-    for label in _PASSWORD + _SECRET:
+    for label in LABELS:
         yield from few(view.text, _labelled(view, label))
 
 

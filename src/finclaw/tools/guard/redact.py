@@ -12,6 +12,7 @@ from msgspec import Struct
 from finclaw.tools.guard.accounts import account_numbers
 from finclaw.tools.guard.cards import card_numbers
 from finclaw.tools.guard.clean import clean
+from finclaw.tools.guard.glance import may_hold_secrets
 from finclaw.tools.guard.keys import keys_and_tokens, private_keys
 from finclaw.tools.guard.labels import labelled_secrets
 from finclaw.tools.guard.near import near
@@ -44,8 +45,12 @@ def redact(text: str, *, finance: bool = True, patterns: Sequence[re.Pattern[str
 
 
 def redact_clean(text: str, finance: bool, patterns: Sequence[re.Pattern[str]]) -> Redacted:
+    view = View(text)
+    if not patterns and not may_hold_secrets(view):
+        return Redacted(text)
+
     def spans_in(text: str) -> Iterator[Span]:
-        return _spans(View(text), finance, patterns)
+        return _spans(view if text is view.source else View(text), finance, patterns)
 
     found = replaced(text, spans_in(text) if not _is_dense(text, spans_in) else _beginning(text, spans_in))
     kinds = found.kinds

@@ -71,13 +71,17 @@ def _is_company(digits: str) -> bool:
     return kind_of_company and int(digits[12]) == -total % 10 and not _passes_check(digits)
 
 
+SOCIAL: Final = ("ssn", "social", "사회보장")
+"""With one of these in the text, nine digits need no hyphens."""
+
+
 def social_security_numbers(view: View) -> Iterator[Span]:
     return few(view.text, _social(view))
 
 
 def _social(view: View) -> Iterator[Span]:
     """Unless hyphens show what it is, a word must say so: nine digits are a volume, too. Its last four open doors."""
-    named = view.has("ssn") or view.has("social") or view.has("사회보장")
+    named = any(map(view.has, SOCIAL))
     for start, end in view.numbers if named else view.islands["social"]:
         for found in _SOCIAL.finditer(view.text, start, end + 1):
             area, gap, group, serial = found.groups()

@@ -66,13 +66,14 @@ def folded(text: str) -> str:
 
 class View:
     def __init__(self, text: str) -> None:
+        self.source: Final = text
         self.text: Final = folded(text)
-        self._lower: Final = self.text.encode("ascii", "replace").lower()
+        self.lower: Final = self.text.encode("ascii", "replace").lower()
 
     @cached_property
     def sketch(self) -> bytes:
         """'0' for a digit, 'A' for a letter, '-' for a space or hyphen, '.' for itself, 'x' for the rest."""
-        return self._lower.translate(_SKETCH)
+        return self.lower.translate(_SKETCH)
 
     @cached_property
     def numbers(self) -> list[tuple[int, int]]:
@@ -104,4 +105,4 @@ class View:
         return self._find(word, 0) >= 0
 
     def _find(self, word: str, start: int) -> int:
-        return self._lower.find(word.encode(), start) if word.isascii() else self.text.find(word, start)
+        return self.lower.find(word.encode(), start) if word.isascii() else self.text.find(word, start)
