@@ -66,7 +66,6 @@ def folded(text: str) -> str:
 
 class View:
     def __init__(self, text: str) -> None:
-        self.source: Final = text
         self.text: Final = folded(text)
         self.lower: Final = self.text.encode("ascii", "replace").lower()
 
