@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.broker import BROKER
 from tests.cli.terminal import finclaw
 
 NINE = [
@@ -19,25 +20,6 @@ NINE = [
     "finance-safety",
     "default-policy",
 ]
-BROKER = """
-from msgspec import Struct
-from finclaw.kernel.port import ToolOutput
-from finclaw.tools.define import tool
-
-name = "broker"
-
-def register(api):
-    @tool("order__place", "Buys.", group="finance", transactional=True)
-    async def place(args: Struct, scope) -> ToolOutput:
-        return ToolOutput("bought")
-
-    @tool("garden__water", "Waters.")
-    async def water(args: Struct, scope) -> ToolOutput:
-        return ToolOutput("wet")
-
-    api.tools.register(place)
-    api.tools.register(water)
-"""
 RULES = """
 tools:
   rules:

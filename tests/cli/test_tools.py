@@ -5,27 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.broker import BROKER
 from tests.cli.terminal import finclaw
 
-OWN = """
-from msgspec import Struct
-from finclaw.kernel.port import ToolOutput
-from finclaw.tools.define import tool
-
-name = "broker"
-
-def register(api):
-    @tool("order__place", "Buys.", group="finance", transactional=True)
-    async def place(args: Struct, scope) -> ToolOutput:
-        return ToolOutput("bought")
-
-    @tool("garden__water", "Waters.")
-    async def water(args: Struct, scope) -> ToolOutput:
-        return ToolOutput("wet")
-
-    api.tools.register(place)
-    api.tools.register(water)
-"""
 RULES = """
 tools:
   rules:
@@ -36,7 +18,7 @@ tools:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    (tmp_path / "broker.py").write_text(OWN)
+    (tmp_path / "broker.py").write_text(BROKER)
     (tmp_path / "broker.py").chmod(0o600)
     (tmp_path / "finclaw.yaml").write_text(f"agent: {{extensions: [./broker.py]}}\n{RULES}")
     return tmp_path

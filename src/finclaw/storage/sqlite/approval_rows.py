@@ -1,5 +1,6 @@
 """The store's port for approvals: hops to the writer, as in `store.py`."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
@@ -17,12 +18,13 @@ T = TypeVar("T")
 Told = tuple[list[Approval], list[Accepted]]
 
 
-class ApprovalRows:
+class ApprovalRows(ABC):
     """The part of a store that keeps approvals. Whoever has it brings the commit."""
 
     _clock: Clock
     _ids: Ids
 
+    @abstractmethod
     async def _commit(
         self,
         run: Callable[[apsw.Connection], T],
@@ -30,8 +32,7 @@ class ApprovalRows:
         *,
         lazy: bool = False,
         repeatable: bool = True,
-    ) -> T:
-        raise NotImplementedError
+    ) -> T: ...
 
     async def ask(self, approval: Approval) -> Approval:
         return await self._commit(lambda db: approvals.ask(db, approval))

@@ -1,6 +1,6 @@
 """May this tool run? Nine stages judge every call; `policy.py` asks them, `stages.py` says what each of them does."""
 
-from finclaw.tools.policy.consent import Consent, judge, nobody
+from finclaw.tools.policy.consent import Consent, nobody
 from finclaw.tools.policy.verdict import Verdict
 
-__all__ = ["Consent", "Verdict", "judge", "nobody"]
+__all__ = ["Consent", "Verdict", "nobody"]
