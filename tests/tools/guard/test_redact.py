@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tools.guard.corpus import HIDDEN, LEFT_ALONE
 
+from finclaw.tools.guard.accounts import LABELS as ACCOUNT_LABELS
+from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.glance import may_hold_secrets
+from finclaw.tools.guard.keys import FORMS, Form
+from finclaw.tools.guard.labels import LABELS as SECRET_LABELS
 from finclaw.tools.guard.redact import FINANCE, SECRETS, redact
+from finclaw.tools.guard.residents import SOCIAL
+from finclaw.tools.guard.span import MOST
 from finclaw.tools.guard.view import View
 
 INVISIBLE = [
@@ -141,15 +147,72 @@ def test_secrets_on_lines_of_their_own_do_not_protect_each_other(lines: list[str
     assert not any(secrets[line] in shown for line in lines if not line.startswith("-----"))
 
 
+def spans(text: str) -> list[object]:
+    return [span for search in SECRETS + FINANCE for span in search(View(text))]
+
+
 @given(
-    st.lists(st.sampled_from([*(text for text, _ in HIDDEN), *LEFT_ALONE, " ", "\n", "계좌", "1", "sk-"]), max_size=4)
+    st.lists(
+        st.sampled_from(
+            [*(text for text, _ in HIDDEN), *LEFT_ALONE, *INVISIBLE, " ", "\n", "계좌", "1", "sk-", "–", "１", "가"]
+        ),
+        max_size=4,
+    )
 )
-def test_a_glance_never_misses_what_a_search_would_find(pieces: list[str]):
-    view = View("".join(pieces))
-    if not may_hold_secrets(view):
-        assert not [span for search in SECRETS + FINANCE for span in search(view)]
+def test_a_glance_never_misses_what_a_search_would_find_or_cleaning_take_away(pieces: list[str]):
+    text = "".join(pieces)
+    if not may_hold_secrets(text):
+        assert clean(text) == text
+        assert not spans(text)
 
 
-def test_most_lines_need_no_more_than_a_glance():
-    told = ["KOSPI 2,745.82 (+0.34%), as of 2026-11-13 15:30 KST.", "삼성전자 종가는 75,300원입니다.", "Hello!"]
-    assert not any(may_hold_secrets(View(text)) for text in told)
+@pytest.mark.parametrize(("text", "secret"), HIDDEN)
+def test_no_secret_escapes_a_glance(text: str, secret: str):
+    assert may_hold_secrets(text)
+    assert may_hold_secrets(f"한국어로 {text}, —")
+
+
+@pytest.mark.parametrize("label", [*SECRET_LABELS, *ACCOUNT_LABELS, *SOCIAL])
+def test_no_label_escapes_a_glance(label: str):
+    assert may_hold_secrets(f"my {label.upper()}: 123456789")
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.beginning)
+def test_every_kind_of_key_is_in_the_corpus(form: Form):
+    """And with it before a glance."""
+    assert any(form.pattern.search(text) for text, _ in HIDDEN)
+
+
+TOLD = [
+    "KOSPI 2,745.82 (+0.34%), as of 2026-11-13 15:30 KST.",
+    "삼성전자(005930) 종가는 75,300원입니다. 거래량은 12,345,678주, 시가총액은 449조 5천억원입니다.",
+    "Hello!",
+    "| Ticker | Price |\n|---|---:|\n| AAPL | 187.44 |\n\nRisk-adjusted, the 52-week range is 164.08-199.62.",
+    "‘금리 동결’ 전망이 우세합니다 — 연준은 12월 17~18일 회의에서 4.25%를 유지할 것으로 보입니다… 📈",
+    "See https://finance.example.com/item/main?code=005930 for more.",
+]
+
+
+@pytest.mark.parametrize("text", TOLD)
+def test_most_lines_need_no_more_than_a_glance(text: str):
+    assert not may_hold_secrets(text)
+
+
+@pytest.mark.spec("DX-31")
+@pytest.mark.parametrize("before", ["KR7005930003 ", "2024-01-05  ", "123456789 - "])
+def test_digits_before_a_card_written_with_dots_do_not_protect_it(before: str):
+    assert redact(before + "4111.1111.1111.1111").text == before + "[card …1111]"
+
+
+@pytest.mark.spec("DX-31")
+@pytest.mark.parametrize("other", ["110-123-456789", "900101-1234567", "4111 1111 1111 1111", "123-45-6789"])
+def test_what_stands_among_too_many_secrets_is_hidden_to_the_last(other: str):
+    """One kind makes the rest be hidden whole: another kind before that place is hidden by itself."""
+    prose = "words and more words " * 2_000
+    shown = redact(
+        prose + f"{other}; " + "4111111111111111; " * MOST + f"{other}; " + f"4111111111111111; {other}"
+    ).text
+    assert other not in shown
+    assert "4111111111111111" not in shown
+    assert shown.endswith("[many secrets]")
+    assert redact(shown).text == shown

@@ -9,17 +9,18 @@ from finclaw.tools.guard.context import UNIT, says_market
 from finclaw.tools.guard.span import Span, end_of, few
 from finclaw.tools.guard.view import View
 
+_LETTER: Final = "가-힣A-Za-zİıſ\u212a"
+"""As if case were ignored, which would take most of the time if it were."""
 _BANK: Final = (
     # The whole word first, and only then how it ends: nothing is given back.
-    r"(?:[가-힣A-Za-z]{2,14}+(?:(?<=은행|뱅크|증권|농협|수협|신협|금고|토스|국민|신한|우리|하나|기업|KB|NH)"
-    r"|(?<=우체국|카카오|IBK)|(?<=bank))[)\]]?[ :]{1,2})?"
+    rf"(?:[{_LETTER}]{{2,14}}+(?:(?<=은행|뱅크|증권|농협|수협|신협|금고|토스|국민|신한|우리|하나|기업|(?i:KB)|(?i:NH))"
+    r"|(?<=우체국|카카오|(?i:IBK))|(?<=(?i:bank)))[)\]]?[ :]{1,2})?"
 )
 _AFTER_LABEL: Final = re.compile(
-    r"(?:[ _-]?(?:number|num|nr|no|id|번호))?\.?(?:으?로 ?(?:입금|송금|이체))?"
-    r"""\\?["']?[ \t]{0,3}(?:[:=#]|is|->|은|는|이|가|로|으로)?[ \t]{0,3}\\?["'(\[]?#?""" + _BANK + "(?P<number>"
+    r"(?:[ _-]?(?:(?i:number|num|nr|no|id)|번호))?\.?(?:으?로 ?(?:입금|송금|이체))?"
+    r"""\\?["']?[ \t]{0,3}(?:[:=#]|(?i:is)|->|은|는|이|가|로|으로)?[ \t]{0,3}\\?["'(\[]?#?""" + _BANK + "(?P<number>"
     r"[0-9]{1,14}(?:-[0-9]{1,14}){1,5}|[0-9]{8,20}|[0-9]{2,6}(?: [0-9]{2,7}){1,4})(?![0-9-])(?![.,][0-9])"
-    rf"(?!{UNIT})",
-    re.IGNORECASE,
+    rf"(?!(?i:{UNIT}))"
 )
 _FARTHEST: Final = 64
 """The number stands no farther behind its label."""
@@ -32,7 +33,6 @@ _BY_HYPHENS: Final = re.compile(
     + ")(?![0-9A-Za-z-])"
 )
 _DATE: Final = re.compile(r"(?:19|20)[0-9]{2}(?:-[01][0-9]-[0-3][0-9]|[01][0-9][0-3][0-9])")
-_IBAN: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}(?: ?[A-Za-z0-9]){11,30}+")
 IBAN_SKETCH: Final = re.compile(rb"AA00(?<![0A]AA00)(?=(?:-?[0A]){11})")
 _IBAN_LENGTHS: Final = dict(
     AD=24, AE=23, AL=28, AT=20, AZ=28, BA=20, BE=16, BG=22, BH=22, BR=29, BY=28, CH=21, CR=22, CY=28, CZ=24, DE=22,
@@ -45,7 +45,8 @@ _IBAN_LENGTHS: Final = dict(
 
 def account_numbers(view: View) -> Iterator[Span]:
     for label in LABELS:
-        yield from few(view.text, _labelled(view, label))
+        if view.may_have(label):
+            yield from few(view.text, _labelled(view, label))
     yield from few(view.text, _by_hyphens(view))
     yield from few(view.text, _ibans(view))
 
@@ -53,8 +54,10 @@ def account_numbers(view: View) -> Iterator[Span]:
 def _labelled(view: View, label: str) -> Iterator[Span]:
     for place in view.places(label):
         behind = place + len(label)
-        near = b"0" in view.sketch[behind : behind + _FARTHEST]
-        if near and (found := _AFTER_LABEL.match(view.text, behind)) is not None:
+        if (
+            view.sketch.find(b"0", behind, behind + _FARTHEST) >= 0
+            and (found := _AFTER_LABEL.match(view.text, behind)) is not None
+        ):
             number = found["number"]
             digits = number.replace("-", "").replace(" ", "")
             if 8 <= len(digits) <= 20 and not _DATE.fullmatch(number):
@@ -62,23 +65,23 @@ def _labelled(view: View, label: str) -> Iterator[Span]:
 
 
 def _by_hyphens(view: View) -> Iterator[Span]:
-    for start, end in view.islands["hyphenated"]:
-        for found in _BY_HYPHENS.finditer(view.text, start, end + 1):
-            if not says_market(view.text, found.start(), found.end()):
-                yield Span(found.start(), found.end(), "account", found[0].replace("-", "")[-4:])
+    for found in view.matches("hyphenated", _BY_HYPHENS):
+        if not says_market(view.text, *found.span()):
+            yield Span(found.start(), found.end(), "account", found[0].replace("-", "")[-4:])
 
 
 def _ibans(view: View) -> Iterator[Span]:
     for place in IBAN_SKETCH.finditer(view.sketch):
-        length = _IBAN_LENGTHS.get(view.text[place.start() : place.start() + 2].upper(), 0)
-        if length and (found := _IBAN.match(view.text, place.start())) is not None:
-            code = found[0].replace(" ", "").upper()[:length]
-            if len(code) == length and _passes_mod_97(code):
-                yield Span(found.start(), end_of(view.text, found.start(), length), "account", code[-4:])
+        start = place.start()
+        length = _IBAN_LENGTHS.get(view.text[start : start + 2].upper(), 0)
+        code = view.text[start : start + 2 * length].partition("  ")[0].replace(" ", "")[:length]
+        is_code = 0 < length == len(code) and code.isascii() and code.isalnum()
+        if is_code and _passes_mod_97(code.upper()):
+            yield Span(start, end_of(view.text, start, length), "account", code[-4:].upper())
 
 
-_IN_DIGITS: Final = {ord(letter): str(int(letter, 36)) for letter in string.ascii_uppercase}
+_IN_DIGITS: Final = {letter: str(int(letter, 36)) for letter in string.digits + string.ascii_uppercase}
 
 
 def _passes_mod_97(code: str) -> bool:
-    return int((code[4:] + code[:4]).translate(_IN_DIGITS)) % 97 == 1
+    return int("".join(map(_IN_DIGITS.__getitem__, code[4:] + code[:4]))) % 97 == 1

@@ -37,31 +37,32 @@ def card_numbers(view: View) -> Iterator[Span]:
 
 
 def _all_together(view: View) -> Iterator[Span]:
-    for start, end in view.islands["thirteen"]:
-        for found in _TOGETHER.finditer(view.text, start, end):
-            yield from _together(view.text, found)
+    for found in view.matches("together", _TOGETHER):
+        if (card := _together(view.text, found)) is not None:
+            yield card
 
 
 def _all_grouped(view: View, form: Form) -> Iterator[Span]:
-    for start, end in view.islands[form]:
-        for found in _GROUPED[form].finditer(view.text, start, end + 2):
-            yield from _grouped(found)
+    for found in view.matches(form, _GROUPED[form]):
+        if (card := _grouped(found)) is not None:
+            yield card
 
 
-def _together(text: str, found: re.Match[str]) -> Iterator[Span]:
+def _together(text: str, found: re.Match[str]) -> Span | None:
     digits, (start, end) = found[0], found.span()
     standing = _is_card(digits) and _stands_alone(text, start, end)
     if standing and (not _is_figure(text, start, end) or says_card(text, start)):
-        yield Span(start, end, "card", digits[-4:])
+        return Span(start, end, "card", digits[-4:])
+    return None
 
 
-def _grouped(found: re.Match[str]) -> Iterator[Span]:
+def _grouped(found: re.Match[str]) -> Span | None:
     digits = found[0].translate(_GAPS)
     for length in dict.fromkeys((len(digits), 16)):
         if length <= len(digits) < len(found[0]) and _is_card(digits[:length]):
             end = end_of(found[0], 0, length)
-            yield Span(found.start(), found.start() + end, "card", digits[length - 4 : length])
-            return
+            return Span(found.start(), found.start() + end, "card", digits[length - 4 : length])
+    return None
 
 
 _GAPS: Final = dict.fromkeys(map(ord, " -."))

@@ -8,6 +8,7 @@ import unicodedata
 from typing import Final
 
 from finclaw.kernel.text import whole_characters
+from finclaw.tools.guard.plane import Seldom
 
 _TERMINAL: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # colours and cursor moves, whole: half a sequence would split a number
@@ -19,52 +20,58 @@ _INVISIBLE: Final = (
     r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_HIDDEN: Final = re.compile(f"[{_CONTROL}{_INVISIBLE}]")
+HIDDEN: Final = _CONTROL + _INVISIBLE
+_HIDDEN: Final = re.compile(f"[{HIDDEN}]")
 
 _PICTURE: Final = r"\u00a9\u00ae\u203c-\u3299\ufe0f\U0001f000-\U0001faff"
 _JOINING: Final = r"\u0600-\u06ef\u06fa-\u08ff\u0900-\u0965\u0970-\u0dff\u1000-\u103f\u1780-\u17df\ufb50-\ufdff"
 _JAMO: Final = r"\u1100-\u115e\u1161-\u11ff\ua960-\ua97f\ud7b0-\ud7ff"
-_FLAGS: Final = ("gbeng", "gbsct", "gbwls")
-
-_NEEDED_OR_HIDDEN: Final = re.compile(
-    "(?P<needed>"
-    + "|".join(
-        [
-            rf"(?<=[{_PICTURE}])\u200d(?=[{_PICTURE}])",  # a family, a profession
-            rf"(?<=[{_JOINING}])(?<!\d)[\u200c\u200d](?=[{_JOINING}])(?!\d)",  # Persian and Indic spelling
-            r"(?<=[\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]",  # drawn as a picture or as text
-            r"(?<=[0-9#*])\ufe0f(?=\u20e3)",  # a key with a digit on it
-            r"(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\ufe00-\ufe02\U000e0100-\U000e01ef]",  # Han
-            r"(?<=[\u1820-\u18aa])[\u180b-\u180f]",  # Mongolian
-            rf"(?<=[{_JAMO}])[\u115f\u1160]|[\u115f\u1160](?=[{_JAMO}])",  # old Korean, written in parts
-            *("(?<=\U0001f3f4)" + "".join(chr(0xE0000 + ord(c)) for c in flag) + "\U000e007f" for flag in _FLAGS),
-        ]
-    )
-    + rf")|[{_CONTROL}{_INVISIBLE}]++"
+PARTS: Final = r"\u1100-\u11ff"
+_FLAGS: Final = tuple(
+    "".join(chr(0xE0000 + ord(letter)) for letter in name) + "\U000e007f" for name in ("gbeng", "gbsct", "gbwls")
 )
+
+_NEEDED: Final = (
+    rf"(?<=[{_PICTURE}])\u200d(?=[{_PICTURE}])",  # a family, a profession
+    r"(?<=[\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]",  # drawn as a picture or as text
+    rf"(?<=[{_JOINING}])(?<!\d)[\u200c\u200d](?=[{_JOINING}])(?!\d)",  # Persian and Indic spelling
+    r"(?<=[0-9#*])\ufe0f(?=\u20e3)",  # a key with a digit on it
+    r"(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\ufe00-\ufe02\U000e0100-\U000e01ef]",  # Han
+    r"(?<=[\u1820-\u18aa])[\u180b-\u180f]",  # Mongolian
+    rf"(?<=[{_JAMO}])[\u115f\u1160]|[\u115f\u1160](?=[{_JAMO}])",  # old Korean, written in parts
+    *(f"(?<=\U0001f3f4{flag[:at]}){flag[at]}(?={flag[at + 1 :]})" for flag in _FLAGS for at in range(len(flag))),
+)
+_UNNEEDED: Final = re.compile(f"[{HIDDEN}](?<!{'|'.join(_NEEDED)})[{HIDDEN}]*+")
 """A hidden run is taken whole, unless its first character is needed where it stands."""
 
-_PART: Final = re.compile("[\u1100-\u11ff]")
+_PART: Final = re.compile(f"[{PARTS}]")
 _HANGUL_IN_PARTS: Final = re.compile(r"[\uac00-\ud7a3]?[\u1100-\u1112\u1161-\u1175\u11a8-\u11c2]++")
+_ODD: Final = Seldom(HIDDEN + PARTS)
+_VISIBLE: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 
 
 def clean(text: str) -> str:
     """Whole, visible characters, tabs and line ends. Cleaning it again changes nothing."""
     text = whole_characters(text)
+    if _is_clean(text):
+        return text
     if "\x1b" in text or "\x9b" in text or "\x9d" in text:
         text = _TERMINAL.sub("", text)
-    if _HIDDEN.search(text):
-        text = _only_needed(text)
+    text = _only_needed(text)
     if not text.isascii() and _PART.search(text):
         # Only Korean is put together: a general NFC would also swap Hanja and signs for other ones.
         text = _HANGUL_IN_PARTS.sub(lambda parts: unicodedata.normalize("NFC", parts[0]), text)
     return text
 
 
+def _is_clean(text: str) -> bool:
+    return not text.encode().translate(None, _VISIBLE) if text.isascii() else _ODD.search(text) is None
+
+
 def _only_needed(text: str) -> str:
     """Taking one away changes what stands beside the next, so it is looked at until nothing more goes."""
     for _ in range(4):
-        kept = _NEEDED_OR_HIDDEN.sub(lambda found: found["needed"] or "", text)
+        kept = _UNNEEDED.sub("", text)
         if kept == text:
             return text
         text = kept

@@ -24,23 +24,30 @@ _FIELD: Final = re.compile(r"[\n{};|]|,\s*\"")
 _WORD: Final = re.compile(r"[^\W\d]|[₩$€£¥]")
 
 
-def _words_before(text: str, start: int) -> str:
-    """Back to the last label at most: what stands in another field or line says nothing about this one."""
-    near = text[max(0, start - _BEFORE) : start]
-    return _FIELD.split(near)[-1].casefold() if _WORD.search(near) else ""
+_NO_UNIT: Final = frozenset(",;:\n\t\"'|)]}")
+"""What most often stands behind a number that has none."""
 
 
 def says_card(text: str, start: int) -> bool:
-    return _CARD.search(_words_before(text, start)) is not None
+    return _says(_CARD, text, start)
 
 
 def says_resident(text: str, start: int) -> bool:
-    return _RESIDENT.search(_words_before(text, start)) is not None
+    return _says(_RESIDENT, text, start)
 
 
 def says_social(text: str, start: int) -> bool:
-    return _SOCIAL.search(_words_before(text, start)) is not None
+    return _says(_SOCIAL, text, start)
 
 
 def says_market(text: str, start: int, end: int) -> bool:
-    return _UNIT.match(text, end) is not None or _MARKET.search(_words_before(text, start)) is not None
+    has_unit = text[end : end + 1] not in _NO_UNIT and _UNIT.match(text, end) is not None
+    return has_unit or _says(_MARKET, text, start)
+
+
+def _says(word: re.Pattern[str], text: str, start: int) -> bool:
+    """Back to the last label at most: what stands in another field or line says nothing about this one."""
+    near = text[max(0, start - _BEFORE) : start]
+    if _WORD.search(near) is None or word.search(near.casefold()) is None:
+        return False
+    return word.search(_FIELD.split(near)[-1].casefold()) is not None

@@ -22,8 +22,8 @@ def without_traceback(text: str) -> str:
     kept, in_frame = list[str](), False
     pieces = _LINE.split(text)
     for line, end in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
-        frame = _FRAME.match(line) is not None
-        heading = _HEADING.match(line) is not None
+        frame = line != "" and _FRAME.match(line) is not None
+        heading = line != "" and _HEADING.match(line) is not None
         shown_code = in_frame and line[:2] in ("  ", "| ") and not frame
         in_frame = frame or shown_code
         if not (frame or heading or shown_code):

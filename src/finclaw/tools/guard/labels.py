@@ -13,43 +13,92 @@ _SECRET: Final = (
     "private_key", "privatekey", "token", "credential", "session_id", "sessionid", "인증키", "시크릿", "토큰", "접근키",
 )  # fmt: skip
 LABELS: Final = _PASSWORD + _SECRET
+_STEMS: Final = {
+    "pass": ("password", "passwd", "passphrase"), "pwd": ("pwd",), "secret": ("secret",), "token": ("token",),
+    "key": tuple(label for label in _SECRET if "key" in label), "credential": ("credential",),
+    "session": ("session_id", "sessionid"), **{label: (label,) for label in LABELS if not label.isascii()},
+}  # fmt: skip
+"""Labels by what they have in common: where that is not, none of them is looked for."""
 _AFTER: Final = re.compile(
-    r"""(?P<more>[_-]?(?:key|value|secret|token))?+\\?["']?[ \t]{0,3}+"""
-    r"""(?P<sign>[:=]{1,2}|%3D|는|은|[ \t]is[ \t])[ \t]{0,3}+"""
-    r"""(?:\\?"(?P<double>[^"\\\n]{1,2000}+)|\\?'(?P<single>[^'\\\n]{1,2000}+)|(?P<bare>[^\s"'&,;<>{}()\\]{1,2000}+))""",
-    re.IGNORECASE,
+    r"""(?:[_-]?(?i:key|value|secret|token))?+\\?["']?[ \t]{0,3}+"""
+    r"""(?P<sign>[:=]{1,2}|%3[Dd]|는|은|[ \t](?i:is)[ \t])[ \t]{0,3}+"""
+    r"""(?:\\?(?P<double>")(?=[^"\\\n])|\\?(?P<single>')(?=[^'\\\n])|(?P<bare>)(?=[^\s"'&,;<>{}()\\]))"""
 )
+"""Up to where the value begins."""
+_LONGEST: Final = 2_000
+_QUOTED: Final = {
+    "double": re.compile(rf"""[^"\\\n]{{1,{_LONGEST}}}+"""),
+    "single": re.compile(rf"""[^'\\\n]{{1,{_LONGEST}}}+"""),
+}
+_BARE: Final = re.compile(r"""[^\s"'&,;<>{}()\\]++""")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
 """Of a coin's contract: public, and what a question about it needs."""
-_EMPTY: Final = frozenset(
-    ("null", "none", "true", "false", "undefined", "required", "optional", "string", "***", "****")
-)
+_EMPTY: Final = frozenset(("", "null", "none", "true", "false", "undefined", "required", "optional", "string"))
+_LONGEST_EMPTY: Final = max(map(len, _EMPTY))
 
 
 def labelled_secrets(view: View) -> Iterator[Span]:
-    for label in LABELS:
-        yield from few(view.text, _labelled(view, label))
+    for stem, labels in _STEMS.items():
+        if view.may_have(stem):
+            for label in labels:
+                yield from few(view.text, _labelled(view, label))
 
 
 def _labelled(view: View, label: str) -> Iterator[Span]:
-    position = 0
+    text, position, values = view.text, 0, _Values(view.text)
+    is_password, shortest = label in _PASSWORD, 4 if label in _PASSWORD else 8
     for place in view.places(label):
-        if place >= position and (found := _AFTER.match(view.text, place + len(label))) is not None:
-            group = found.lastgroup or "bare"
-            shown = PLACEHOLDER.match(view.text, found.start(group)) is not None
-            if not shown and _is_secret(label, found["sign"], group, found[group]):
-                yield Span(found.start(group), found.end(group), "secret")
-                position = found.end()  # a long value full of labels is read once
+        if place < position or (found := _AFTER.match(text, place + len(label))) is None:
+            continue
+        start, group = found.end(), found.lastgroup or "bare"
+        if text[start] == "[" and PLACEHOLDER.match(text, start) is not None:
+            continue
+        end = values.end(group, start)
+        if end - start < shortest:
+            continue
+        if is_password and found["sign"] not in ":==" and values.are_letters(start, end):
+            continue
+        if _is_secret(label, group, text[start:end]):
+            yield Span(start, end, "secret")
+            position = end
 
 
-def _is_secret(label: str, sign: str, group: str, value: str) -> bool:
+class _Values:
+    """Where the values in a text end. A long one that is full of labels is read once, and not again for each."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._bare_until = self._letters_until = 0
+
+    def end(self, group: str, start: int) -> int:
+        if group != "bare":
+            return _end(_QUOTED[group], self._text, start)
+        if start >= self._bare_until:
+            self._bare_until = _end(_BARE, self._text, start)
+        return min(self._bare_until, start + _LONGEST)
+
+    def are_letters(self, start: int, end: int) -> bool:
+        unread = max(start, self._letters_until)
+        if unread < end and not self._text[unread:end].isalpha():
+            return False
+        self._letters_until = max(end, self._letters_until)
+        return True
+
+
+def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    found = pattern.match(text, start)
+    return found.end() if found is not None else start
+
+
+def _is_secret(label: str, group: str, value: str) -> bool:
     """After 'password' any word is one; after 'token' only what no sentence, coin or count would say."""
-    if value.lower().strip("*") in ("", *_EMPTY):
-        return False
-    if label in ("token", "토큰") and _ADDRESS.fullmatch(value):
+    bare = value.strip("*")
+    if len(bare) <= _LONGEST_EMPTY and bare.lower() in _EMPTY:
         return False
     if label in _PASSWORD:
-        return len(value) >= 4 and (sign in ":==" or not value.isalpha())
+        return True
+    if label in ("token", "토큰") and _ADDRESS.fullmatch(value):
+        return False
     spoken = group == "bare" or " " in value
     mixed = any(map(str.isdigit, value)) and not value.replace(".", "").replace(",", "").isdigit()
-    return len(value) >= 8 and (mixed or (len(value) >= 20 and not value.isdigit()) or not (spoken or value.isdigit()))
+    return mixed or (len(value) >= 20 and not value.isdigit()) or not (spoken or value.isdigit())

@@ -51,8 +51,13 @@ _HIDES: Final = "|".join(f"[{name[0]}{name[0].upper()}](?i:{name[1:]})" for name
 _PARSED: Final = re.compile("<" + _TAG)
 _SIMPLE: Final = re.compile(rf"(</?{_NAME}{_UP_TO_END})")
 """A tag that is one wherever it stands: it ends where it seems to."""
+_ANGLED: Final = re.compile("(<[^<>]*+>)")
+_NO_TAG: Final = re.compile(rf"<(?!/?[{_LETTER}]|[!?])")
+_HIDING: Final = re.compile(f"<(?:{_HIDES})")
 _HARD: Final = re.compile(rf"<(?!(?!{_HIDES})/?{_NAME}[^<>=]*+(?:<|\Z|{_UP_TO_END})){_TAG}")
 """What may reach over others, and is looked at one by one. A tag without '=' that never ends is no tag."""
+_HARD_AND_CLOSED: Final = re.compile(_HARD.pattern.replace(r"(?P<end>>|(?=<)|\Z)", "(?P<end>>)"))
+"""The same where nothing more is loaded or run: no open tag is one then."""
 _LOADS_OR_RUNS: Final = re.compile(
     r"""[\s/"'](?=[oOhHsSaAfFxXſ])(?i:on[a-z]+|href|src|srcdoc|style|action|formaction|xlink:href)\s*="""
 )
@@ -73,7 +78,7 @@ def without_markup(text: str) -> str:
 
 
 def _without_tags(text: str) -> str:
-    kept, position, searched, ends = list[str](), 0, 0, _Ends(text)
+    position = searched = 0
     in_json = text.lstrip()[:1] in ("{", "[")  # whose strings have no raw line ends
 
     @cache
@@ -81,13 +86,33 @@ def _without_tags(text: str) -> str:
         tag = _PARSED.match(simple)
         return _in_its_place(tag, in_json) if tag is not None and _is_tag(tag) else simple
 
-    while (tag := _HARD.search(text, searched)) is not None:
+    words, text = _without_simple_tags(text, left_of)
+    kept, ends, harms = [words], _Ends(text), _Harms(text)
+    while (tag := (_HARD if harms.after(searched) else _HARD_AND_CLOSED).search(text, searched)) is not None:
         searched = tag.start() + 1
+        if tag["end"] == "" and not harms.between(*tag.span()):
+            continue
         if _is_tag(tag) and (end := ends.after(tag)) >= 0:
             kept.append(_with_each(_SIMPLE, left_of, text[position : tag.start()]))
             kept.append(_in_its_place(tag, in_json))
             position = searched = end
     return "".join([*kept, _with_each(_SIMPLE, left_of, text[position:])])
+
+
+def _without_simple_tags(text: str, left_of: Callable[[str], str]) -> tuple[str, str]:
+    """The words of a page whose tags all end where they seem to, and what is behind the last; of any other, nothing."""
+    if _HIDING.search(text) is not None:
+        return "", text
+    pieces = _ANGLED.split(text)
+    rest = pieces.pop()
+    if text.count("<") != len(pieces) // 2 + rest.count("<") or not all(map(_is_simple_or_none, set(pieces[1::2]))):
+        return "", text
+    pieces[1::2] = map(left_of, pieces[1::2])
+    return "".join(pieces), rest
+
+
+def _is_simple_or_none(angled: str) -> bool:
+    return _SIMPLE.fullmatch(angled) is not None or _NO_TAG.match(angled) is not None
 
 
 def _with_each(pattern: re.Pattern[str], change: Callable[[str], str], text: str) -> str:
@@ -115,6 +140,24 @@ def _is_tag(tag: re.Match[str]) -> bool:
 
 def _is_bare_words(rest: str) -> bool:
     return rest[:1].isspace() and not rest.isspace() and not any(mark in rest for mark in "=\"'/")
+
+
+class _Harms:
+    """Where in a text something is loaded or run. It is read once, whatever number of open tags it has."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._next = -1
+
+    def after(self, start: int) -> bool:
+        """Whether there is one from here on; the starts come in their order."""
+        if self._next < start:
+            found = _LOADS_OR_RUNS.search(self._text, start)
+            self._next = found.start() if found is not None else len(self._text)
+        return self._next < len(self._text)
+
+    def between(self, start: int, end: int) -> bool:
+        return self.after(start) and self._next < end
 
 
 class _Ends:

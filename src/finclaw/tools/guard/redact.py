@@ -18,7 +18,7 @@ from finclaw.tools.guard.labels import labelled_secrets
 from finclaw.tools.guard.near import near
 from finclaw.tools.guard.residents import resident_numbers, social_security_numbers
 from finclaw.tools.guard.span import Kind, Span, few, replaced
-from finclaw.tools.guard.view import View
+from finclaw.tools.guard.view import Known, View
 
 Search = Callable[[View], Iterator[Span]]
 
@@ -43,42 +43,54 @@ class Redacted(Struct, frozen=True):
 
 def redact(text: str, *, finance: bool = True, patterns: Sequence[re.Pattern[str]] = ()) -> Redacted:
     """The text without secrets and, with them, without hidden characters. Doing it again changes nothing."""
-    return redact_clean(clean(text), finance, patterns)
+    if _is_plain(text, patterns):
+        return Redacted(text)
+    return _searched(clean(text), finance, patterns)
 
 
 def redact_clean(text: str, finance: bool, patterns: Sequence[re.Pattern[str]]) -> Redacted:
-    if len(text) <= _SHORT and not patterns and not may_hold_secrets(View(text)):
-        return Redacted(text)
+    return Redacted(text) if _is_plain(text, patterns) else _searched(text, finance, patterns)
 
-    def spans_in(text: str) -> Iterator[Span]:
-        return _spans(View(text), finance, patterns)
 
-    found = replaced(text, spans_in(text) if not _is_dense(text, spans_in) else _beginning(text, spans_in))
+def _is_plain(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
+    return len(text) <= _SHORT and not patterns and not may_hold_secrets(text)
+
+
+def _searched(text: str, finance: bool, patterns: Sequence[re.Pattern[str]]) -> Redacted:
+    def spans_in(view: View) -> Iterator[Span]:
+        return _spans(view, finance, patterns)
+
+    is_dense = len(text) > _READ_IF_DENSE and _count(spans_in(View(text[:_SAMPLE]))) > _DENSE
+    view = View(text[:_READ_IF_DENSE] if is_dense else text)
+    found = replaced(text, _beginning(text, spans_in(view)) if is_dense else spans_in(view))
     kinds = found.kinds
     for _ in range(_PASSES - 1):  # what was replaced no longer stands beside what is left, which may now be seen
-        text, places = found.text, found.places
-        found = replaced(text, near(text, places, spans_in))
+        text, known = found.text, Known(found.places, view.absent)
+        found = replaced(text, near(text, known, spans_in))
         if found.text == text:
             break
         kinds |= found.kinds
     return Redacted(found.text, kinds)
 
 
-def _is_dense(text: str, spans_in: Callable[[str], Iterator[Span]]) -> bool:
-    return len(text) > _READ_IF_DENSE and sum(1 for _ in spans_in(text[:_SAMPLE])) > _DENSE
+def _count(spans: Iterator[Span]) -> int:
+    return sum(1 for _ in spans)
 
 
-def _beginning(text: str, spans_in: Callable[[str], Iterator[Span]]) -> Iterator[Span]:
+def _beginning(text: str, spans: Iterator[Span]) -> Iterator[Span]:
     """The spans of what is read of a dense text, and one for all the rest."""
     edge = _READ_IF_DENSE - _EDGE
     yield Span(edge, len(text), "many secrets")
-    for span in spans_in(text[:_READ_IF_DENSE]):
+    for span in spans:
         if span.start < edge:
             yield span._replace(end=min(span.end, edge))
 
 
 def _spans(view: View, finance: bool, patterns: Sequence[re.Pattern[str]]) -> Iterator[Span]:
     for search in SECRETS + FINANCE if finance else SECRETS:
-        yield from search(view)
+        for span in search(view):
+            if span.kind == "many secrets":
+                view.hidden_from = min(view.hidden_from, span.start)
+            yield span
     for pattern in patterns:
         yield from few(view.text, (Span(*found.span(), "private") for found in pattern.finditer(view.text)))

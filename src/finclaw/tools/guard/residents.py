@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from datetime import date
 from operator import mul
 from typing import Final
 
@@ -11,9 +10,13 @@ from finclaw.tools.guard.span import Span, few
 from finclaw.tools.guard.view import View
 
 _RESIDENT: Final = re.compile(r"(?<![0-9A-Za-z])([0-9]{2}[01][0-9][0-3][0-9])( ?- ?| )?([1-8][0-9]{6})(?![0-9A-Za-z])")
-_SOCIAL: Final = re.compile(r"(?<![0-9A-Za-z-])([0-9]{3})([ -]?)([0-9]{2})\2([0-9]{4})(?![0-9A-Za-z-])")
+_SOCIAL: Final = re.compile(r"([0-9](?<![0-9A-Za-z-][0-9])[0-9]{2})([ -]?)([0-9]{2})\2([0-9]{4})(?![0-9A-Za-z-])")
 _CENTURY: Final = {"1": 1900, "2": 1900, "5": 1900, "6": 1900, "3": 2000, "4": 2000, "7": 2000, "8": 2000}
 _OLDEST, _YOUNGEST = 1920, 2035
+_LENGTHS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_DAYS: Final = frozenset(
+    f"{month:02}{day:02}" for month, length in enumerate(_LENGTHS, 1) for day in range(1, length + 1)
+)
 _TIMESTAMPS: Final = range(1_400_000_000_000, 2_100_000_000_000)
 """In milliseconds, from 2014 to 2036: thirteen digits too, and far more often in a tool's result."""
 
@@ -23,11 +26,10 @@ def resident_numbers(view: View) -> Iterator[Span]:
 
 
 def _residents(view: View) -> Iterator[Span]:
-    for start, end in view.islands["resident"]:
-        for found in _RESIDENT.finditer(view.text, start, end + 1):
-            digits = found[1] + found[3]
-            if _birthday(digits) and _is_resident(view.text, found, digits):
-                yield Span(found.start(), found.end(), "resident number")
+    for found in view.matches("resident", _RESIDENT):
+        digits = found[1] + found[3]
+        if _birthday(digits) and _is_resident(view.text, found, digits):
+            yield Span(found.start(), found.end(), "resident number")
 
 
 def _is_resident(text: str, found: re.Match[str], digits: str) -> bool:
@@ -47,18 +49,16 @@ def _birthday(digits: str) -> bool:
     century = _CENTURY.get(digits[6])
     if century is None:
         return False
-    try:
-        born = date(century + int(digits[:2]), int(digits[2:4]), int(digits[4:6]))
-    except ValueError:
-        return False
-    return _OLDEST <= born.year <= _YOUNGEST
+    year, day = century + int(digits[:2]), digits[2:6]
+    return _OLDEST <= year <= _YOUNGEST and (day in _DAYS or (day == "0229" and year % 4 == 0))
 
 
 _WEIGHTS: Final = (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)
+_ZEROS: Final = ord("0") * sum(_WEIGHTS)
 
 
 def _passes_check(digits: str) -> bool:
-    total = sum(map(mul, map(int, digits), _WEIGHTS))
+    total = sum(map(mul, digits.encode(), _WEIGHTS)) - _ZEROS
     domestic = (11 - total % 11) % 10
     foreign = (13 - total % 11) % 10
     return int(digits[12]) == (foreign if digits[6] in "5678" else domestic)
@@ -82,9 +82,8 @@ def social_security_numbers(view: View) -> Iterator[Span]:
 def _social(view: View) -> Iterator[Span]:
     """Unless hyphens show what it is, a word must say so: nine digits are a volume, too. Its last four open doors."""
     named = any(map(view.has, SOCIAL))
-    for start, end in view.numbers if named else view.islands["social"]:
-        for found in _SOCIAL.finditer(view.text, start, end + 1):
-            area, gap, group, serial = found.groups()
-            valid = area not in ("000", "666") and area < "900" and group != "00" and serial != "0000"
-            if valid and (gap == "-" or says_social(view.text, found.start())):
-                yield Span(found.start(), found.end(), "social security number")
+    for found in _SOCIAL.finditer(view.text) if named else view.matches("social", _SOCIAL):
+        area, gap, group, serial = found.groups()
+        valid = area not in ("000", "666") and area < "900" and group != "00" and serial != "0000"
+        if valid and (gap == "-" or says_social(view.text, found.start())):
+            yield Span(found.start(), found.end(), "social security number")

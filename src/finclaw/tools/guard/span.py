@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple, get_args
 
 Kind = Literal[
@@ -43,6 +44,10 @@ def few(text: str, spans: Iterable[Span]) -> Iterator[Span]:
         yield span
 
 
+_START: Final = itemgetter(0)
+_END: Final = itemgetter(1)
+
+
 class Replaced(NamedTuple):
     text: str
     kinds: frozenset[Kind]
@@ -53,7 +58,7 @@ class Replaced(NamedTuple):
 def replaced(text: str, spans: Iterable[Span]) -> Replaced:
     """Each span gives way to its placeholder; where two overlap, the first and longest names what both cover."""
     parts, kinds, places, position, longer = list[str](), set[Kind](), list[int](), 0, 0
-    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+    for span in sorted(sorted(spans, key=_END, reverse=True), key=_START):
         if span.start < position:
             longer -= max(0, span.end - position)
             position = max(position, span.end)
