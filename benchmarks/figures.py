@@ -1,11 +1,11 @@
-"""From the rounds of a run to the figures: medians of ours and of the reference, their ratio, and the goals."""
+"""From the rounds of a run to the figures: medians of ours and of a reference, their ratio, and the goals."""
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from benchmarks.peers import OURS, REFERENCE
+from benchmarks.peers import AGENTS, OURS, OURS_OPENAI, REFERENCE, REFERENCE_OPENAI
 
 Rounds = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
 """Peer, then kind of measure (speed, memory, cold), then one result a round."""
@@ -42,7 +42,7 @@ class Plan:
     meaning: str
 
 
-PLANS = (
+EVERYWHERE = (
     Plan("cpu_plain", "ms", "speed", "plain_8.cpu_ms", Goal(0.45), "CPU of a plain turn, 8 in flight"),
     Plan("cpu_plain_alone", "ms", "speed", "plain_1.cpu_ms", Goal(0.6), "CPU of a plain turn, alone"),
     Plan("cpu_tool", "ms", "speed", "tool_8.cpu_ms", Goal(0.5), "CPU of a turn with one tool call, 8 in flight"),
@@ -71,8 +71,14 @@ PLANS = (
     Plan("kb_written_alone", "kB", "speed", "plain_1.written_kb", Goal(100, "value"), "written to disk a turn, alone"),
     Plan("kb_written_at_10", "kB", "speed", "history_10.written_kb", None, "the same after 10 messages"),
     Plan("kb_written_at_5000", "kB", "speed", "history_5000.written_kb", None, "the same after 5,000 messages"),
-    Plan("cold_cpu", "ms", "cold", "cpu_ms", Goal(600, "value"), "CPU from nothing to the first answer"),
-    Plan("rss", "MB", "cold", "rss_mb", Goal(60, "value"), "memory after it"),
+    Plan(
+        "kb_sent_at_5000",
+        "kB",
+        "speed",
+        "history_5000.sent_kb",
+        Goal(0.9, at_least=True),
+        "sent to the model after 5,000 messages: all of them",
+    ),
     Plan("kb_idle_session", "kB", "memory", "kb_idle_session", Goal(4, "value"), "memory a conversation, idle"),
     Plan("kb_in_flight", "kB", "memory", "kb_in_flight", Goal(40, "value"), "memory a turn waiting for its model"),
     Plan("files_a_session", "", "memory", "files_a_session", Goal(0.01, "value"), "open files a conversation"),
@@ -85,11 +91,44 @@ PLANS = (
         "turns a second, 64 in flight (the reference keeps nothing)",
     ),
 )
+COLD = (
+    Plan("cold_cpu", "ms", "cold", "cpu_ms", Goal(600, "value"), "CPU from nothing to the first answer"),
+    Plan("rss", "MB", "cold", "rss_mb", Goal(60, "value"), "memory after it"),
+)
+BESIDE_AGENTS = (
+    Plan("agents_cpu_plain", "ms", "speed", "plain_8.cpu_ms", Goal(0.1), "CPU of a plain turn, 8 in flight"),
+    Plan("agents_cpu_tool", "ms", "speed", "tool_8.cpu_ms", None, "CPU of a turn with one tool call, 8 in flight"),
+    Plan("agents_cpu_at_10", "ms", "speed", "history_10.cpu_ms", None, "CPU of a plain turn after 10 messages"),
+    Plan("agents_cpu_at_5000", "ms", "speed", "history_5000.cpu_ms", Goal(0.01), "the same after 5,000 messages"),
+)
 
 
-def value_of(plan: Plan, rounds: Rounds, peer: str) -> float | None:
-    results = rounds.get(peer, {}).get(plan.kind, ())
-    values = [value for result in results if (value := read_value(result, plan.path)) is not None]
+@dataclass(frozen=True)
+class Block:
+    """One of ours beside one of theirs."""
+
+    title: str
+    ours: str
+    reference: str
+    plans: Sequence[Plan]
+
+
+BLOCKS = (
+    Block("Over the Anthropic protocol", OURS, REFERENCE, EVERYWHERE + COLD),
+    Block(
+        "Over the OpenAI protocol",
+        OURS_OPENAI,
+        REFERENCE_OPENAI,
+        [replace(plan, figure=f"openai_{plan.figure}") for plan in EVERYWHERE],
+    ),
+    Block("Beside openai-agents", OURS_OPENAI, AGENTS, BESIDE_AGENTS),
+)
+PLANS = [plan for block in BLOCKS for plan in block.plans]
+
+
+def median(rounds: Rounds, peer: str, kind: str, path: str) -> float | None:
+    results = rounds.get(peer, {}).get(kind, ())
+    values = [value for result in results if (value := read_value(result, path)) is not None]
     return statistics.median(values) if values else None
 
 
@@ -107,21 +146,21 @@ def read_value(result: Mapping[str, Any], path: str) -> float | None:
 
 
 def figures(rounds: Rounds) -> list[dict[str, Any]]:
-    """What `latest.json` holds."""
-    rows: list[dict[str, Any]] = []
-    for plan in PLANS:
-        ours, reference = value_of(plan, rounds, OURS), value_of(plan, rounds, REFERENCE)
-        ratio = ours / reference if ours is not None and reference else None
-        rows.append(
-            {
-                "figure": plan.figure,
-                "ours": _round(ours),
-                "reference": _round(reference),
-                "ratio": _round(ratio),
-                "unit": plan.unit,
-            }
-        )
-    return rows
+    """What `latest.json` holds: a row for each of `PLANS`."""
+    return [_row(block, plan, rounds) for block in BLOCKS for plan in block.plans]
+
+
+def _row(block: Block, plan: Plan, rounds: Rounds) -> dict[str, Any]:
+    ours = median(rounds, block.ours, plan.kind, plan.path)
+    reference = median(rounds, block.reference, plan.kind, plan.path)
+    ratio = ours / reference if ours is not None and reference else None
+    return {
+        "figure": plan.figure,
+        "ours": _round(ours),
+        "reference": _round(reference),
+        "ratio": _round(ratio),
+        "unit": plan.unit,
+    }
 
 
 def _round(value: float | None) -> float | None:
@@ -139,3 +178,9 @@ def shown(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def times(ratio: float | None) -> str:
+    if ratio is None:
+        return "–"
+    return f"{ratio:.2f}×" if ratio >= 0.1 else f"{ratio:.3g}×"

@@ -59,8 +59,12 @@ class Mock:
         self.url = url
 
     def pace(self, *, chunk_us: int = 0, first_ms: int = 0, gap_ms: int = 0) -> None:
-        """Time before every chunk, before the first byte, and once after the first text."""
+        """Time before every chunk, before the first byte, and once after the first text. Ends a hold."""
         self._get(f"/pace/c{chunk_us}-f{first_ms}-g{gap_ms}")
+
+    def hold(self) -> None:
+        """No answer begins until the next `pace`."""
+        self._get("/pace/h1")
 
     def reset(self) -> None:
         self._get("/reset")

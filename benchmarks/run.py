@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,11 @@ from typing import Any
 from benchmarks import mock
 from benchmarks.disk import syncs_per_second
 from benchmarks.envs import Environment, environment
-from benchmarks.figures import PLANS, figures, shown, verdict
-from benchmarks.peers import OURS, PEERS, QUICK, REFERENCE
+from benchmarks.figures import BLOCKS, Block, figures, shown, times, verdict
+from benchmarks.peers import JUDGED, OURS, PEERS
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "benchmarks" / "out"
-SLOW = 4
-"""From this weight on one round is enough: its differences are not a matter of percent."""
 LONGEST = {"speed": 900, "memory": 300, "cold": 60}
 """Seconds after which a measure is given up and reported as such."""
 
@@ -49,7 +47,10 @@ class Run:
         """One measure in one process; a peer that fails is noted and asked no more."""
         if peer in self.missing:
             return
+        print(f"bench:   {peer}, {what} … ", end="", file=sys.stderr, flush=True)
+        began = time.monotonic()
         result = _ask_cold() if (peer, what) == (OURS, "cold") else self._child(peer, what)
+        print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
         if "failed" in result:
             self.missing[peer] = f"{what}: {result['failed']}"
             print(f"bench: {peer} is missing from here on: {self.missing[peer]}", file=sys.stderr)
@@ -88,7 +89,7 @@ def _ask_cold() -> dict[str, Any]:
 
 def rounds(run: Run, peers: Sequence[str], count: int) -> None:
     for number in range(count):
-        now = [peer for peer in peers if number == 0 or PEERS[peer].weight < SLOW]
+        now = [peer for peer in peers if number == 0 or peer in JUDGED]
         order = now if number % 2 == 0 else now[::-1]
         print(f"bench: round {number + 1} of {count} …", file=sys.stderr)
         for what in ("speed", "cold"):
@@ -121,31 +122,32 @@ def write(run: Run, *, syncs: tuple[float, float], load: tuple[float, float], se
     }
     whole = {"about": about, "missing": run.missing, "rounds": run.results}
     (OUT / "rounds.json").write_text(json.dumps(whole, indent=1) + "\n")
-    show(rows)
+    told = {row["figure"]: row for row in rows}
+    for block in BLOCKS:
+        show(block, told)
     for peer, why in run.missing.items():
         print(f"missing: {peer}: {why}")
-    before, after = about["syncs_per_s"]
     print(f"{about['machine']}; {about['loop']} for all; load {load[0]:.1f} to {load[1]:.1f}")
-    print(f"the disk syncs 4 kB {before:,} times a second before the run, {after:,} after it")
+    print(f"the disk syncs 4 kB {syncs[0]:,.0f} times a second before the run, {syncs[1]:,.0f} after it")
 
 
-def show(rows: Sequence[dict[str, Any]]) -> None:
-    head = f"{'figure':32}{'ours':>10}{REFERENCE:>16}{'ratio':>8}  {'unit':5}{'goal':10}met"
+def show(block: Block, rows: Mapping[str, Mapping[str, Any]]) -> None:
+    head = f"{block.title:40}{'ours':>10}{block.reference:>16}{'ratio':>9}  {'unit':5}{'goal':10}met"
     print(head, "-" * len(head), sep="\n")
-    for plan, row in zip(PLANS, rows, strict=True):
-        ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}×"
-        goal = str(plan.goal or "")
+    for plan in block.plans:
+        row, goal = rows[plan.figure], str(plan.goal or "")
         print(
-            f"{plan.figure:32}{shown(row['ours']):>10}{shown(row['reference']):>16}{ratio:>8}  "
+            f"{plan.figure:40}{shown(row['ours']):>10}{shown(row['reference']):>16}{times(row['ratio']):>9}  "
             f"{plan.unit:5}{goal:10}{verdict(plan, row)}"
         )
+    print()
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("size", nargs="?", choices=("quick", "full"), default="full")
     parser.add_argument("--uvloop", action="store_true", help="for all of them (default: for none)")
-    parser.add_argument("--peers", help="comma-separated; default: all, or the three of `quick`")
+    parser.add_argument("--peers", help="comma-separated; default: all, or for `quick` those a goal speaks of")
     parser.add_argument("--rounds", type=int)
     return parser.parse_args()
 
@@ -153,7 +155,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     args = arguments()
     quick = args.size == "quick"
-    peers = tuple(args.peers.split(",")) if args.peers else QUICK if quick else tuple(PEERS)
+    peers = tuple(args.peers.split(",")) if args.peers else JUDGED if quick else tuple(PEERS)
     OUT.mkdir(parents=True, exist_ok=True)
     for left in OUT.glob("data-*"):
         shutil.rmtree(left, ignore_errors=True)
@@ -163,7 +165,7 @@ def main() -> None:
         run = Run(url, quick, args.uvloop, environments)
         run.missing.update({peer: made.missing for peer, made in environments.items() if made.missing})
         before = syncs_per_second(OUT)
-        rounds(run, peers, args.rounds or 3)
+        rounds(run, peers, args.rounds or (1 if quick else 3))
         after = syncs_per_second(OUT)
     write(run, syncs=(before, after), load=(load, os.getloadavg()[0]), seconds=time.monotonic() - started)
 

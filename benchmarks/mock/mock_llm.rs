@@ -13,11 +13,12 @@
 // the model's name: "...-cNNN" chunk delay in us, "...-fNNN" first-byte delay in ms, "...-gNNN" a gap in ms after
 // the first text (what follows it comes unpaced), "...-burst" one write.
 // The port is the first argument; 0 takes a free one. The first line on standard output says which.
+// GET /pace/...-h1 holds every answer before its first byte until the next /pace.
 // GET /stats -> counters (reset with GET /reset); GET /last -> the last request body.
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ struct Shared {
     chunk_us: AtomicU64,
     first_ms: AtomicU64,
     gap_ms: AtomicU64,
+    hold: Mutex<bool>,
+    released: Condvar,
     oa_text: Vec<Vec<u8>>,
     oa_tool: Vec<Vec<u8>>,
     an_text: Vec<Vec<u8>>,
@@ -285,6 +288,8 @@ fn handle(mut s: TcpStream, sh: Arc<Shared>) -> std::io::Result<()> {
                 sh.chunk_us.store(part('c'), Relaxed);
                 sh.first_ms.store(part('f'), Relaxed);
                 sh.gap_ms.store(part('g'), Relaxed);
+                *sh.hold.lock().unwrap() = part('h') > 0;
+                sh.released.notify_all();
                 respond_json(&mut s, "200 OK", b"{}")?;
             } else if path == "/last" {
                 let l = sh.last.lock().unwrap().clone();
@@ -323,6 +328,7 @@ fn handle(mut s: TcpStream, sh: Arc<Shared>) -> std::io::Result<()> {
             last.windows(5).rposition(|w| w == b"TOOL=").map(|p| last[p + 5..].iter().take_while(|c| c.is_ascii_alphanumeric() || **c == b'_' || **c == b'-').map(|c| *c as char).collect())
         } else { None };
         if fms > 0 { thread::sleep(Duration::from_millis(fms)); }
+        drop(sh.released.wait_while(sh.hold.lock().unwrap(), |held| *held).unwrap());
         let r = if stream {
             let made;
             let evs = if let Some(n) = &named {
@@ -410,7 +416,7 @@ fn main() {
     let sh = Arc::new(Shared {
         reqs: AtomicU64::new(0), bytes_in: AtomicU64::new(0), inflight: AtomicUsize::new(0), max_inflight: AtomicUsize::new(0),
         conns: AtomicU64::new(0), last: Mutex::new(Vec::new()), chunk_us: AtomicU64::new(0),
-        first_ms: AtomicU64::new(0), gap_ms: AtomicU64::new(0),
+        first_ms: AtomicU64::new(0), gap_ms: AtomicU64::new(0), hold: Mutex::new(false), released: Condvar::new(),
         oa_text, oa_tool, an_text, an_tool, oa_figures, an_figures, text,
         tool_args: std::env::var("MOCK_TOOL_ARGS").unwrap_or("{}".into()),
     });

@@ -1,5 +1,6 @@
 """FinClaw: the whole gateway as it is built for a real start, its state on the disk, every commit synced."""
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
@@ -8,15 +9,16 @@ from msgspec import Struct
 from benchmarks.peers.peer import ANSWER, DESCRIPTION, MODEL, QUESTION, QUOTE, First, Peer, data_directory, mock_url
 from finclaw import Inbound, Settings, ToolOutput, ToolScope, build, tool
 from finclaw.agent.settings import AgentSettings
+from finclaw.cli.garbage import look_seldom, pass_over_what_is_there
 from finclaw.kernel.event import Event, TextStreamed
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Message, Source, Text
+from finclaw.kernel.port import Provider
 from finclaw.kernel.secret import Secret
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.openai import OpenAIProvider
 from finclaw.routing.session_key import session_key
-
-AGENT = AgentSettings(model=f"anthropic/{MODEL}")
 
 
 class Arguments(Struct, frozen=True):
@@ -38,16 +40,22 @@ class QuoteExtension:
 
 
 class Finclaw(Peer):
-    async def setup(self) -> None:
+    def __init__(self, connect: Callable[[], Provider]) -> None:
+        self.connect = connect
         self.waiting: dict[str, First] = {}
+
+    async def setup(self) -> None:
+        look_seldom()
+        provider = self.connect()
+        self.agent = AgentSettings(model=f"{provider.name}/{MODEL}")
         pools = PoolSettings(main=4_096)  # more at once than anybody wants, for the measure of memory
-        self.settings = Settings(state=data_directory() / "state", agent=AGENT, pipeline=PipelineSettings(pools=pools))
+        settings = Settings(state=data_directory() / "state", agent=self.agent, pipeline=PipelineSettings(pools=pools))
         self.house = AsyncExitStack()
-        provider = AnthropicProvider(mock_url(), Secret("x"))
         self.app = await self.house.enter_async_context(
-            build(self.settings, provider=provider, extensions=[QuoteExtension()])
+            build(settings, provider=provider, extensions=[QuoteExtension()])
         )
         self.app.events.observe(self.observe)
+        pass_over_what_is_there()
 
     def observe(self, event: Event) -> None:
         if isinstance(event, TextStreamed) and (first := self.waiting.pop(event.session, None)) is not None:
@@ -55,7 +63,7 @@ class Finclaw(Peer):
 
     async def turn(self, conversation: str, text: str, first: First) -> str:
         inbound = Inbound(text=text, conversation=conversation)
-        self.waiting[session_key(AGENT.name, inbound)] = first
+        self.waiting[session_key(self.agent.name, inbound)] = first
         outcome = await self.app.handle(inbound)
         if outcome.kind != "answered":
             raise RuntimeError(f"{outcome.kind}: {outcome.reason}")
@@ -73,8 +81,16 @@ class Finclaw(Peer):
         await self.house.aclose()
 
     async def seed(self, conversation: str, messages: int) -> None:
-        key = session_key(AGENT.name, Inbound(text="", conversation=conversation))
+        key = session_key(self.agent.name, Inbound(text="", conversation=conversation))
         await self.app.restore(key, [_message(each) for each in range(messages)])
+
+
+def over_anthropic() -> Finclaw:
+    return Finclaw(lambda: AnthropicProvider(mock_url(), Secret("x")))
+
+
+def over_openai() -> Finclaw:
+    return Finclaw(lambda: OpenAIProvider(mock_url() + "/v1", Secret("x")))
 
 
 def _message(number: int) -> Message:

@@ -4,9 +4,9 @@ import xml.etree.ElementTree as xml
 from typing import Any
 
 import pytest
-from benchmarks.figures import PLANS, Goal, figures, read_value, shown, verdict
+from benchmarks.figures import BLOCKS, PLANS, Goal, figures, read_value, shown, times, verdict
 from benchmarks.page import page, plot
-from benchmarks.peers import OURS, PEERS, QUICK, REFERENCE
+from benchmarks.peers import AGENTS, JUDGED, OURS, OURS_OPENAI, PEERS, REFERENCE, REFERENCE_OPENAI
 
 PROMISED = {
     "cpu_plain",
@@ -25,6 +25,16 @@ PROMISED = {
     "kb_idle_session",
     "kb_in_flight",
     "durable_turns_per_s",
+    "openai_cpu_plain",
+    "openai_cpu_plain_alone",
+    "openai_cpu_tool",
+    "openai_cpu_first_token",
+    "openai_cpu_64_paced",
+    "openai_us_per_history_message",
+    "openai_us_per_history_message_evicted",
+    "openai_kb_sent_at_5000",
+    "agents_cpu_plain",
+    "agents_cpu_at_5000",
 }
 
 
@@ -33,6 +43,7 @@ def rounds(scale: float) -> dict[str, list[dict[str, Any]]]:
     speed: dict[str, Any] = {
         f"{kind}_{at_once}": turn for kind in ("plain", "tool", "first", "paced") for at_once in (1, 8, 64)
     }
+    turn["sent_kb"] = 1500.0
     speed |= {f"{kind}_10": turn for kind in ("history", "evicted")}
     speed |= {f"{kind}_5000": {**turn, "cpu_ms": 2 * scale + 4.99} for kind in ("history", "evicted")}
     return {
@@ -42,7 +53,13 @@ def rounds(scale: float) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-RUN = {OURS: rounds(1), REFERENCE: rounds(4)}
+RUN = {
+    OURS: rounds(1),
+    REFERENCE: rounds(4),
+    OURS_OPENAI: rounds(2),
+    REFERENCE_OPENAI: rounds(16),
+    AGENTS: rounds(40),
+}
 
 
 def test_every_promised_figure_is_there_with_its_five_fields() -> None:
@@ -57,6 +74,23 @@ def test_a_figure_is_ours_beside_the_reference() -> None:
     assert by_name["us_per_history_message"]["ours"] == pytest.approx(1.0)
 
 
+def test_each_block_sets_one_of_ours_beside_its_own_reference() -> None:
+    by_name = {row["figure"]: row for row in figures(RUN)}
+    assert by_name["openai_cpu_plain"]["ratio"] == 0.125
+    assert by_name["agents_cpu_plain"]["ratio"] == 0.05
+    assert by_name["agents_cpu_at_5000"]["ratio"] == pytest.approx((4 + 4.99) / (80 + 4.99), rel=1e-3)
+
+
+def test_every_figure_has_a_name_of_its_own() -> None:
+    assert len({plan.figure for plan in PLANS}) == len(PLANS)
+
+
+def test_the_same_is_wanted_over_both_protocols() -> None:
+    ours, openai, _ = BLOCKS
+    wanted = {plan.figure: plan.goal for plan in ours.plans}
+    assert all(plan.goal == wanted[plan.figure.removeprefix("openai_")] for plan in openai.plans)
+
+
 def test_the_middle_of_the_rounds_counts() -> None:
     speed = [{"plain_8": {"cpu_ms": value}} for value in (9.0, 1.0, 2.0)]
     assert next(row["ours"] for row in figures({OURS: {"speed": speed}}) if row["figure"] == "cpu_plain") == 2.0
@@ -69,7 +103,14 @@ def test_what_was_not_measured_is_said_and_not_made_up() -> None:
     assert judged["cpu_plain"] == "missing"
     assert judged["rss"] == "yes"
     assert read_value({}, "plain_8.cpu_ms") is None
-    assert shown(None) == "–"
+    assert shown(None) == times(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "told"), [(1.953, "1.95×"), (0.1, "0.10×"), (0.0098, "0.0098×"), (0.0102, "0.0102×")]
+)
+def test_a_hundredth_can_be_told_from_more(ratio: float, told: str) -> None:
+    assert times(ratio) == told
 
 
 @pytest.mark.parametrize(
@@ -91,13 +132,24 @@ def test_the_page_tells_the_machine_the_disk_and_who_is_missing() -> None:
     about = {
         "machine": "2 cores of something",
         "loop": "asyncio",
+        "quick": True,
         "at": "2026-11-15",
         "load": [0.5, 1.5],
         "syncs_per_s": [9000, 9100],
     }
     text = page({"about": about, "rounds": RUN, "missing": {"nanobot": "no such package"}}, figures(RUN))
-    for told in ("2 cores of something", "9,000", "9,100", "nanobot as shipped", "no such package", "0.25×"):
+    for told in (
+        "2 cores of something",
+        "9,000",
+        "9,100",
+        "nanobot as shipped",
+        "no such package",
+        "0.25×",
+        "a quick run",
+    ):
         assert told in text
+    assert all(f"## {block.title}\n" in text and f"| {block.reference} |" in text for block in BLOCKS)
+    assert all(f"| `{plan.figure}` |" in text for plan in PLANS)
 
 
 def test_the_plot_is_a_picture_with_a_bar_for_each() -> None:
@@ -105,5 +157,5 @@ def test_the_plot_is_a_picture_with_a_bar_for_each() -> None:
     assert len(picture.findall("{http://www.w3.org/2000/svg}rect")) == len(RUN)
 
 
-def test_quick_has_us_and_the_reference() -> None:
-    assert {OURS, REFERENCE} <= set(QUICK) <= set(PEERS)
+def test_everybody_a_goal_speaks_of_is_measured_in_every_round() -> None:
+    assert {peer for block in BLOCKS for peer in (block.ours, block.reference)} <= set(JUDGED) <= set(PEERS)
