@@ -23,15 +23,15 @@ from finclaw.kernel.event import Observer
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import compose
-from finclaw.kernel.people import People
 from finclaw.kernel.port import Channel, Clock, Provider, Store
 from finclaw.kernel.record import Accepted, InboundRecord
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
 from finclaw.ours import House, our_own
 from finclaw.pipeline.accept import storable
 from finclaw.pipeline.ack import Ack
+from finclaw.pipeline.chats import Chats
 from finclaw.pipeline.command import Commands
-from finclaw.pipeline.consents import Consents, capabilities_of
+from finclaw.pipeline.consents import Consents
 from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
@@ -55,6 +55,7 @@ from finclaw.sessions.pool import Pools
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.state_lock import StateLock
+from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.approval.watch import ApprovalWatch
 from finclaw.tools.guard.choice import GuardChoice
@@ -157,9 +158,9 @@ class App(Consents, Records):
         pools = settings.pipeline.pools
         self._pools = Pools({"main": pools.main, "cron": pools.cron, "subagent": pools.subagent})
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
-        people, able = People(settings.people), capabilities_of(channels)
-        prefix = settings.pipeline.command_prefix
-        self.consents = Approvals(store, people, settings.approvals, clock, self._submit, able, prefix)
+        people, chats = settings.everybody(), Chats(agent.name, store, channels)
+        prefix, told = settings.pipeline.command_prefix, Announcer(emit, agent.name)
+        self.consents = Approvals(store, people, settings.approvals, clock, self._submit, chats, told, prefix)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people),
             commands=Commands(prefix, registrar.commands),

@@ -8,8 +8,8 @@ from finclaw.agent.asking import ModelRoute
 from finclaw.agent.compaction.prompt import BEGIN
 from finclaw.agent.tokens import Estimator
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError
-from finclaw.kernel.chunk import Model, ModelRequest
-from finclaw.kernel.event import ContextCompacted
+from finclaw.kernel.chunk import Model, ModelRequest, Vocabulary
+from finclaw.kernel.event import ContextCompacted, ModelFellBack
 from finclaw.testing import Reply, ScriptedProvider, fails, reply
 
 TALK = talked(120)
@@ -77,3 +77,90 @@ def test_a_fallback_of_a_smaller_window_gets_what_fits_into_it(error: type[Provi
     assert (result.text, result.messages[-1].metadata["instead_of"]) == ("done", "scripted/one")
     assert [len(request.messages) > 60 for request in picky.asked][-1] is False
     assert len(picky.asked) <= 3
+
+
+# ── a chain of windows ──────────────────────────────────────────────────────────────────────────────────────
+
+LARGE = Model("scripted", "one", window=200_000, max_output=1_000)
+DOWN = fails(Overloaded("x"))
+
+
+def chain(bench: Bench, *models: Model) -> list[Picky]:
+    """Each with a mind of its own, which refuses nothing: whoever gets too much takes it and forgets."""
+    minds = [Picky(10_000) for _ in models]
+    bench.fallbacks = [
+        ModelRoute(ScriptedProvider(mind, clock=bench.clock), model) for mind, model in zip(minds, models, strict=True)
+    ]
+    return minds
+
+
+def tokens_of(request: ModelRequest) -> int:
+    return sum(map(Estimator(request.model.vocabulary).tokens_of, request.messages))
+
+
+@pytest.mark.spec("DX-47", "RT-06")
+@pytest.mark.parametrize("vocabulary", ["o200k", "claude"])
+def test_a_smaller_fallback_is_never_asked_for_more_than_it_takes(vocabulary: Vocabulary) -> None:
+    bench = Bench(model=LARGE, base=talked(600))
+    small = Model("other", "two", window=8_000, max_output=1_000, vocabulary=vocabulary)
+    (mind,) = chain(bench, small)
+    result = bench.run(DOWN, DOWN, DOWN)
+    assert (result.text, result.messages[-1].metadata["instead_of"]) == ("done", "scripted/one")
+    (request,) = mind.asked
+    assert tokens_of(request) + request.max_tokens <= small.window
+    assert request.messages[-1].text == "go"
+    assert compacted(bench) == 1
+    assert_whole(request.messages)
+
+
+def test_a_fallback_that_is_not_needed_shortens_nothing() -> None:
+    bench = Bench(model=LARGE, base=talked(600))
+    (mind,) = chain(bench, Model("other", "two", window=8_000, max_output=1_000))
+    assert bench.run("here").text == "here"
+    assert (mind.asked, compacted(bench)) == ([], 0)
+    assert bench.provider is not None
+    assert len(bench.provider.requests[0].messages) == 601
+
+
+def test_the_summary_for_a_small_fallback_is_asked_in_pieces_that_it_can_read() -> None:
+    bench = Bench(model=LARGE, base=talked(600))
+    asked: list[ModelRequest] = []
+
+    def small(request: ModelRequest) -> Reply:
+        asked.append(request)
+        return reply("They spoke about order 4711." if BEGIN in request.messages[-1].text else "done")
+
+    model = Model("other", "two", window=8_000, max_output=1_000)
+    bench.fallbacks = [ModelRoute(ScriptedProvider(small, clock=bench.clock), model)]
+    assert bench.run(DOWN, DOWN, DOWN).text == "done"
+    assert len(asked) > 1
+    assert all(tokens_of(each) + each.max_tokens <= model.window for each in asked)
+
+
+@pytest.mark.spec("RT-06")
+def test_one_too_small_for_what_must_be_sent_is_passed_over_for_the_next() -> None:
+    bench = Bench(model=LARGE, base=talked(4))
+    tiny, wide = Model("other", "tiny", window=4, max_output=1), Model("other", "wide", window=32_000)
+    none, mind = chain(bench, tiny, wide)
+    assert bench.run(DOWN, DOWN, DOWN).text == "done"
+    assert (len(none.asked), len(mind.asked)) == (0, 1)
+    assert len(mind.asked[0].messages) == 5, "nothing was forgotten for one that was not asked"
+    assert [event.instead for event in bench.events if isinstance(event, ModelFellBack)] == ["other/wide"]
+
+
+@pytest.mark.spec("RT-06")
+def test_a_larger_fallback_takes_what_the_chosen_one_cannot() -> None:
+    bench = Bench(model=Model("scripted", "tiny", window=4, max_output=1), base=talked(4))
+    (mind,) = chain(bench, LARGE)
+    assert bench.run("never").text == "done"
+    assert len(mind.asked) == 1
+    assert bench.provider is not None
+    assert not bench.provider.requests
+
+
+def test_where_only_too_small_ones_are_left_the_first_failure_is_told() -> None:
+    bench = Bench(model=LARGE, base=talked(4))
+    (mind,) = chain(bench, Model("other", "tiny", window=4, max_output=1))
+    with pytest.raises(Overloaded):
+        bench.run(DOWN, DOWN, DOWN)
+    assert not mind.asked

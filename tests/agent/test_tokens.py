@@ -17,6 +17,7 @@ translated catalogs of messages in ten languages, and made-up tables, JSON, dige
 """
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,7 @@ from hypothesis import strategies as st
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
-from finclaw.agent.token_count import count_tokens
+from finclaw.agent.token_count import WEIGHTS, Weights, count_tokens
 from finclaw.agent.tokens import A_CALL, A_MESSAGE, AN_IMAGE, Estimator
 from finclaw.kernel.chunk import ToolSpec, Vocabulary
 from finclaw.kernel.message import Block, Image, Message, Source, Text, Thinking, ToolCall, ToolResult
@@ -108,6 +109,79 @@ def test_any_text_has_a_number(text: str) -> None:
 def test_two_texts_are_about_the_sum_of_both(one: str, other: str) -> None:
     together = count_tokens(f"{one}\n{other}")
     assert together == pytest.approx(count_tokens(one) + count_tokens(other), abs=2)
+
+
+# ── beside a slow count of the same ─────────────────────────────────────────────────────────────────────────
+
+CLASSES = {
+    "a": "[a-z]",
+    "A": "[A-Z]",
+    "0": "[0-9]",
+    " ": "[ \t]",
+    "\n": "[\r\n]",
+    "x": "[\x80-\u07ff]",
+    "t": "[\u0800-\u1fff]",
+    "s": "[\u2000-\u2fff\ue000-\uffff]",
+    "j": "[\u3000-\u3fff]",
+    "c": "[\u4000-\u9fff]",
+    "k": "[\ua000-\udfff]",
+    "e": "[\U00010000-\U0010ffff]",
+}
+SIGNS = st.sampled_from(list("bcAB019 \t\n\r.,-€é가나ㅋ漢あ🙂ไ\ud83d"))
+RUNS = st.tuples(SIGNS, st.sampled_from([1, 1, 1, 2, 3, 8, 17, 22]))
+
+
+def plainly(text: str, weights: Weights) -> float:
+    """The rules one by one, as somebody would write them down."""
+    kinds = (next((name for name, each in CLASSES.items() if re.match(each, sign)), ".") for sign in text)
+    classes = "\n" + "".join(kinds)
+
+    def runs(pattern: str) -> list[int]:
+        return [len(each) for each in re.findall(pattern, classes)]
+
+    words, after_space = len(re.findall("(?<![aAx])[aAx]", classes)), len(re.findall("(?<= )[aA]", classes))
+    signs = re.sub("[.]{8}", "", classes)
+    kana = len(re.findall("[\u3100-\u317f]", text))
+    return (
+        weights.word_after_space * after_space
+        + weights.other_word * (words - after_space)
+        + weights.small_letter * classes.count("a")
+        + weights.seven_small_letters * sum(each // 7 for each in runs("a+"))
+        + weights.three_sevens * sum(each // 21 for each in runs("a+"))
+        + weights.capital * classes.count("A")
+        + weights.hump * classes.count("aA")
+        + weights.sixteen_capitals * sum(each // 16 for each in runs("A+"))
+        + weights.gap * len(runs(" {2,}"))
+        + weights.sixteen_blanks * sum(each // 16 for each in (*runs(" +"), *runs("\n+")))
+        + weights.three_digits * sum(each // 3 for each in runs("0+"))
+        + weights.two_digits * sum(each % 3 == 2 for each in runs("0+"))
+        + weights.one_digit * sum(each % 3 == 1 for each in runs("0+"))
+        + weights.letter_beside_digit * (classes.count("a0") + classes.count("0a"))
+        + weights.eight_signs * sum(each // 8 for each in runs("[.]+"))
+        + weights.run_of_signs * len(re.findall("[.]+", signs))
+        + weights.two_signs * sum(len(each) // 2 for each in re.findall("[.]+", signs))
+        + weights.ideograph * classes.count("c")
+        + weights.kana * (classes.count("j") - kana)
+        + weights.single_hangul * kana
+        + weights.other_letter * classes.count("x")
+        + weights.other_script * classes.count("t")
+        + weights.symbol * classes.count("s")
+        + weights.emoji * classes.count("e")
+        + weights.syllable * classes.count("k")
+        + weights.korean_word * len(runs("k+"))
+        + weights.four_syllables * sum(each // 4 for each in runs("k+"))
+    )
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+@given(st.lists(RUNS, max_size=30).map(lambda runs: "".join(sign * times for sign, times in runs)) | st.text())
+def test_the_fast_count_is_that_of_the_rules(vocabulary: Vocabulary, text: str) -> None:
+    assert count_tokens(text, vocabulary) == pytest.approx(plainly(text, WEIGHTS[vocabulary]))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda each: each.name)
+def test_and_so_it_is_for_real_texts(sample: Sample) -> None:
+    assert count_tokens(sample.text, "claude") == pytest.approx(plainly(sample.text, WEIGHTS["claude"]))
 
 
 def test_nothing_is_nothing() -> None:

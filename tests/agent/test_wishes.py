@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 from tests.agent.bench import Bench
 
 from finclaw.agent.asking import ModelRoute
@@ -41,6 +42,13 @@ def test_a_wish_wins_over_the_settings_and_what_it_leaves_open_they_say() -> Non
     assert (request.temperature, request.thinking, request.max_tokens) == (0.0, "high", 50 + THOUGHTS["high"])
     (request,) = asked(Bench(settings=settings, model=THINKER, wishes=Wishes(thinking="off")))
     assert (request.temperature, request.thinking, request.max_tokens) == (0.5, "off", 100)
+
+
+@pytest.mark.spec("DX-16b")
+def test_one_that_cannot_stop_thinking_has_room_for_it_beside_its_answer() -> None:
+    ceaseless = replace(THINKER, features=Features(thinking=True, thinking_off="never"))
+    (request,) = asked(Bench(model=ceaseless, wishes=Wishes(thinking="off", max_tokens=100)))
+    assert (request.thinking, request.max_tokens) == ("off", 100 + THOUGHTS["low"])
 
 
 def test_thoughts_get_no_room_that_the_model_does_not_have() -> None:

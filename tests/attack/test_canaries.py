@@ -8,18 +8,17 @@ person would read it (replies, previews) and where it would be kept for machines
 import io
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 import pytest
+from tests.attack.canary import ALL, CANARIES, SECRETS, hits, must_be_clean
 from tests.attack.desk import Nothing
-from tests.walks.house import Gateway, House, in_virtual_time
+from tests.walks.house import House, in_virtual_time
 
 from finclaw.builtins.basics import BasicCommand
-from finclaw.cli.trace import trace_of
 from finclaw.errors import AuthFailed, BadRequest, ProviderError, SendFailed, ToolError, ToolUnavailable
-from finclaw.kernel.log import start_logging
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import DeliveryContext, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
@@ -28,54 +27,6 @@ from finclaw.tools.define import tool
 from finclaw.tools.guard.told import without_secrets
 
 pytestmark = pytest.mark.spec("DX-32")
-
-CANARIES: Final = {
-    "api key": "sk-canary7Q2w9Zx4Lm8Tn3Vb6",
-    "card": "4539 1488 0343 6467",
-    "resident": "900101-1234568",
-    "token": "ghp_CanaryCanaryCanary0123456789abcdef",
-    "bearer": "Bearer cAnArY0123456789abcdefXYZ",
-    "password": "password=cAnArY-horse-9",
-}
-SECRETS: Final = tuple(each.removeprefix("Bearer ").removeprefix("password=") for each in CANARIES.values())
-ALL: Final = " | ".join(f"{name}: {secret}" for name, secret in CANARIES.items())
-
-
-def hits(text: str) -> list[str]:
-    """Also as JSON writes it, and without the gaps."""
-    return [each for each in SECRETS if each in text or each.replace(" ", "") in text]
-
-
-@pytest.fixture
-def lines() -> Iterator[io.StringIO]:
-    root = logging.getLogger("finclaw")
-    before = (root.handlers[:], root.level, root.propagate)
-    start_logging("debug", "json", without_secrets)
-    stream = io.StringIO()
-    handler = root.handlers[0]
-    assert isinstance(handler, logging.StreamHandler)
-    handler.setStream(stream)  # pyright: ignore[reportUnknownMemberType]
-    yield stream
-    root.handlers[:], root.level, root.propagate = before
-
-
-async def must_be_clean(gateway: Gateway, lines: io.StringIO, what: str) -> None:
-    turns = await gateway.app.turns(10)
-    stories = [await gateway.app.turn(turn.turn_id) for turn in turns]
-    page = await gateway.app.sessions(10)
-    kept = [await gateway.app.messages(session.key) for session in page.items]
-    places = {
-        "a reply": "\n".join(gateway.said),
-        "an event": "\n".join(map(repr, gateway.events)),
-        "a log line": lines.getvalue(),
-        "a transcript": msgspec.json.encode(kept).decode(),
-        "a trace": "\n".join(msgspec.json.encode(trace_of(story)).decode() for story in stories if story is not None),
-        "a record": msgspec.json.encode(stories).decode(),
-        "what the model reads": "\n".join(repr(request.messages) for request in gateway.provider.requests),
-    }
-    assert gateway.said, "nobody was told anything"
-    for place, text in places.items():
-        assert hits(text) == [], f"{what}: {hits(text)} in {place}"
 
 
 def test_the_canaries_would_be_seen() -> None:

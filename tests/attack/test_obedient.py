@@ -10,7 +10,7 @@ Rows of the attack table (research on reliability and security, §8) that touch 
     approval text is not the action                     test_late.py, tools/approval
     excessive orders                                    each order is asked for: test_obedient, walks/test_consent.py
     cross-user leak                                     test_one_person_s_strangers_are_not_another_s
-    secrets in logs, errors, transcripts, events        test_canaries.py (arguments of a denied call: not there yet)
+    secrets in logs, errors, transcripts, events        test_canaries.py and its neighbours _calls, _told, _settings
     data carried out in an address                      test_an_address_made_by_the_model..., every place (web__fetch)
     MCP description poisoning                           test_a_poisoned_description..., builtins/mcp/test_pins.py
     memory poisoning                                    test_nothing_is_remembered_that_a_stranger_asked_for

@@ -228,7 +228,7 @@ def _units(db: apsw.Connection, ids: Ids) -> Iterator[UnitRow]:
 
 def _transcripts(db: apsw.Connection) -> dict[str, tuple[Message, ...]]:
     bodies: defaultdict[str, list[str]] = defaultdict(list)
-    rows = db.execute("SELECT key, body FROM message JOIN session ON session.id = message.id >> 32 ORDER BY message.id")
+    rows = db.execute("SELECT key, body FROM message JOIN session ON session.id = message.session ORDER BY message.id")
     for key, body in rows:
         bodies[str(key)].append(str(body))
     return {key: read_messages(texts) for key, texts in bodies.items()}

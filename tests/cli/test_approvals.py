@@ -96,7 +96,33 @@ def test_decide(run: Run, kept: list[Approval]) -> None:
     assert json.loads(run("approve", wide.id, "--scope", "always", "--json").out)["scope"] == "always"
 
 
-@pytest.mark.parametrize(("args", "words"), [(("approve",), "needs an id"), (("list", "ap-x"), "takes no id")])
+def test_a_yes_that_stands_is_listed_and_taken_back(run: Run, kept: list[Approval]) -> None:
+    wide = kept[1]
+    assert run("grants").out == "no yes stands: everything that needs a person is asked for\n"
+    assert run("approve", wide.id, "--scope", "always").code == 0
+    first, second = run("grants").out.splitlines()
+    assert first == f'{wide.id}  broker__order  quantity = 10; symbol = "AAPL"'
+    assert second.startswith("    for memory:local:ada, everywhere, until ")
+    assert "given by web:owner:owner on " in second
+    (shown,) = json.loads(run("grants", "--json").out)["items"]
+    assert (shown["id"], shown["args"]) == (wide.id, {"symbol": "AAPL", "quantity": 10})
+    assert json.loads(run("revoke", wide.id.upper(), "--json").out) == shown
+    assert json.loads(run("grants", "--json").out) == {"items": []}
+    for id in (wide.id, kept[0].id, "ap-x"):
+        refused = run("revoke", id)
+        assert (refused.code, refused.out) == (1, "")
+        assert "no standing yes of this id" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("approve",), "needs an id"),
+        (("list", "ap-x"), "takes no id"),
+        (("grants", "ap-x"), "takes no id"),
+        (("revoke",), "`finclaw approvals grants` lists them"),
+    ],
+)
 def test_what_is_wrongly_typed_is_one_line(tmp_path: Path, args: tuple[str, ...], words: str) -> None:
     ended = typed("approvals", *args, "--state", tmp_path)
     assert (ended.code, ended.out) == (2, "")
@@ -107,4 +133,6 @@ def test_where_nothing_was_ever_stored_nothing_waits(tmp_path: Path) -> None:
     assert typed("approvals", "--state", tmp_path / "none").out == "nothing waits for a decision\n"
     assert typed("approvals", "approve", "ap-x", "--state", tmp_path / "none").code == 1
     assert typed("approvals", "show", "ap-x", "--state", tmp_path / "none").code == 1
+    assert typed("approvals", "grants", "--state", tmp_path / "none").out.startswith("no yes stands")
+    assert typed("approvals", "revoke", "ap-x", "--state", tmp_path / "none").code == 1
     assert not (tmp_path / "none").exists()

@@ -29,6 +29,23 @@ tools:
     - {pattern: order__place, verdict: deny, scope: tool, when: [{path: amount, op: gt, value: 1000}]}
     - {pattern: "*", verdict: allow, priority: 1000000}
 """
+POST = """
+from finclaw.tools.define import tool
+
+@tool("letter__send", "Sends a letter.", group="communication")
+def letter(text: str) -> str:
+    return "sent"
+
+@tool("seal__stamp", "Stamps.", group="finance", approval=True)
+def stamp(text: str) -> str:
+    return "stamped"
+
+name = "post"
+
+def register(api):
+    api.tools.register(letter)
+    api.tools.register(stamp)
+"""
 House = Callable[[str], Path]
 
 
@@ -102,6 +119,7 @@ def test_rules_about_arguments_without_arguments_are_told_of(house: House) -> No
     ("words", "said"),
     [
         (["tool", "market__qoute"], "there is no tool 'market__qoute'; did you mean market__quote"),
+        (["tool", "quote"], "there is no tool 'quote'; did you mean market__quote"),
         (["tool", "zzz"], "there is no tool 'zzz'; there are alert__add,"),
         (["tol", "market__quote"], "did you mean tool?"),
         (["tool"], "the following arguments are required: NAME"),
@@ -114,6 +132,37 @@ def test_what_is_wrongly_typed_is_one_line(house: House, words: list[str], said:
     ended = finclaw("explain", *words, "--state", house(""))
     assert (ended.code, ended.out) == (2, "")
     assert said in ended.line()
+
+
+@pytest.mark.spec("G-07", "Y-12")
+@pytest.mark.parametrize(
+    ("tool", "plain", "after"),
+    [
+        ("letter__send", "allow", ("require-approval", "group-policy")),
+        ("web__fetch", "allow", ("require-approval", "group-policy")),
+        ("market__quote", "allow", ("allow", "global-allow")),
+        ("order__place", "require-approval", ("require-approval", "finance-safety")),
+        ("seal__stamp", "allow", ("require-approval", "tool-policy")),
+    ],
+)
+def test_the_verdict_after_strangers_words_stands_beside_the_plain_one(
+    house: House, tool: str, plain: str, after: tuple[str, str]
+) -> None:
+    """No allow of the operator's lifts it."""
+    state = house('tools: {rules: [{pattern: "*", verdict: allow, priority: 1000000}]}\n')
+    (state / "post.py").write_text(POST)
+    (state / "post.py").chmod(0o600)
+    settings = (state / "finclaw.yaml").read_text().replace("./broker.py", "./broker.py, ./post.py, web")
+    (state / "finclaw.yaml").write_text(settings)
+    told = explained(state, tool, "--args", "{}", "--strangers")
+    assert told["verdict"] == plain
+    assert (told["after_strangers"]["verdict"], told["after_strangers"]["deciding_stage"]) == after
+    assert "after_strangers" not in explained(state, tool, "--args", "{}")
+    said = finclaw("explain", "tool", tool, "--args", "{}", "--strangers", "--state", state).out
+    first, _, second = said.partition("after strangers' words were read:\n")
+    assert first.splitlines()[-1].startswith(plain)
+    assert any(line.startswith(f"{after[0]}, by {after[1]}: ") for line in second.splitlines())
+    assert ("as before" in second) is (tool == "web__fetch")
 
 
 @pytest.mark.spec("Y-13")

@@ -52,6 +52,7 @@ def test_list(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "user": "web:local:ada",
         "text": "증권사는 키움",
         "saved_at": "2026-11-15T00:00:00Z",
+        "sources": [],
     }
 
 

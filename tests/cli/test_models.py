@@ -48,7 +48,7 @@ def test_what_the_settings_say_is_in_it(tmp_path: Path) -> None:
     assert (own["chosen"], own["window"], own["price"], own["aliases"]) == (True, 32_768, None, ["fast"])
     assert own["from"] == "your settings"
     changed = models["openai/gpt-5"]
-    assert changed["price"] == {"input": "2", "output": "9", "cache_read": "0.2", "cache_write": "2.50"}
+    assert changed["price"] == {"input": "2", "output": "9", "cache_read": "0.2", "cache_write": "2"}
     assert changed["from"].endswith("with your settings")
     assert not changed["chosen"]
     words = finclaw("models", "list", "--state", tmp_path).out.splitlines()
@@ -155,3 +155,41 @@ def test_the_model_that_the_settings_name_answers_and_its_price_counts(
     assert Decimal(outcome["cost"]) == Decimal("0.003")
     ((where, headers, body),) = asked
     assert (where, headers[header[0]], body["model"], body[limit]) == (path, header[1], "m-1", 512)
+
+
+# ── one of them ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("model", "off"),
+    [
+        ("anthropic/claude-haiku-4-5", "it thinks only when it is asked to"),
+        ("sonnet", "it is told not to think before it answers; between tool calls"),
+        ("openai/gpt-5.6-luna", "it is told not to think"),
+        ("opus", "cannot be switched off; it is asked for little"),
+        ("openai/gpt-6-astra", "cannot be switched off"),
+    ],
+)
+def test_what_becomes_of_thinking_off_is_told(tmp_path: Path, model: str, off: str) -> None:
+    ended = finclaw("models", "show", model, "--state", tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    (line,) = [line for line in ended.out.splitlines() if line.startswith("  off ")]
+    assert off in line
+
+
+def test_the_chosen_one_is_shown_unless_another_is_named(tmp_path: Path) -> None:
+    (tmp_path / "finclaw.yaml").write_text(SETTINGS)
+    words = finclaw("models", "show", "--state", tmp_path).out
+    assert words.splitlines()[0] == "box/qwen3, the chosen one"
+    assert "not known, so that it cannot be used under a budget" in words
+    assert "  off " not in words, "nobody said that it can think"
+    told = json.loads(finclaw("models", "show", "gpt-5", "--json", "--state", tmp_path).out or "{}")
+    assert told == {}, "`gpt-5` is no alias"
+    told = json.loads(finclaw("models", "show", "openai/gpt-5", "--json", "--state", tmp_path).out)
+    assert (told["model"], told["features"]["thinking_off"], told["chosen"]) == ("openai/gpt-5", "never", False)
+
+
+def test_one_that_nobody_knows_is_said(tmp_path: Path) -> None:
+    ended = finclaw("models", "show", "sonet", "--state", tmp_path)
+    assert ended.code != 0
+    assert "did you mean sonnet?" in ended.err

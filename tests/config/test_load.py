@@ -254,6 +254,7 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "own": st.sampled_from(["direct", "never"]),
         "expire_s": st.floats(10, 86_400),
         "order_expire_s": st.integers(10, 86_400),
+        "standing_days": st.integers(1, 3_650),
         "drift_percent": st.integers(0, 100),
     },
     "pipeline": {

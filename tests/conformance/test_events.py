@@ -116,8 +116,10 @@ ELSEWHERE = {
     *("session:lock:stale", "session:repair"),
     "tool:policy:deny",
     *("tool:execute:timeout", "tool:circuit:change"),
+    "approval:change",
 }
-"""They need a process that died, a torn file, rules about tools or tools that hang: tests of those show them."""
+"""They need a process that died, a torn file, rules about tools, tools that hang or somebody who decides: tests of
+those show them."""
 
 OF_MODELS = {
     *("model:fallback", "budget:warning", "budget:exceeded"),

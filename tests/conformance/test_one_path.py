@@ -445,7 +445,8 @@ def test_no_shell_ships(tmp_path: Path) -> None:
 @tool("shell__run", "Runs a command.", group="system", isolation="process")
 def shell(command: str) -> str:
     told = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
-    return f"{told.stdout.strip()} {os.getppid()}"
+    warden = Path(f"/proc/{os.getppid()}/status").read_text()
+    return f"{told.stdout.strip()} {warden.partition('PPid:')[2].split()[0]}"
 
 
 @pytest.mark.spec("X-11")

@@ -333,7 +333,8 @@ async def test_a_turn_that_ends_with_a_tool_says_nothing_of_its_output(house: Ho
     """An empty last answer is not filled up with the last message there is."""
     async with house.open(LOOK, reply(""), tools=[Desk().tool("look")]) as gateway:
         outcome = await gateway.ask("go")
-        assert (outcome.kind, outcome.reply, gateway.said) == ("skipped", None, [])
+        assert outcome.reply == "Sorry, I came to no answer this time. Please ask again, perhaps in other words."
+        assert gateway.said == [outcome.reply]
 
 
 # ── nouns ───────────────────────────────────────────────────────────────────────────────────────────────────

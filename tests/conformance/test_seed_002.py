@@ -311,7 +311,7 @@ def test_row_7_cached_tokens_cost_what_they_cost() -> None:
     stated = Catalog().find("anthropic/claude-sonnet-4-6")
     assert stated.price == Price(Decimal(3), Decimal(15), Decimal("0.30"), Decimal("3.75"))
     declared = ModelSettings(window=200_000, input_price=Decimal(3), output_price=Decimal(15))
-    derived = Catalog({"ollama/mine": declared}).find("ollama/mine")
+    derived = Catalog({"anthropic/mine": declared}).find("anthropic/mine")
     usage = Usage(1_000, 500, cache_read=100_000, cache_write=10_000)
     cost = Decimal("0.003") + Decimal("0.0075") + Decimal("0.03") + Decimal("0.0375")
     assert (stated.cost(usage), derived.cost(usage)) == (cost, cost)

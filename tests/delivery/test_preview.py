@@ -52,3 +52,16 @@ def test_what_was_shown_is_always_the_beginning_of_what_will_be_seen(text: str, 
     shown = show(*(text[start:end] for start, end in pairwise(edges)))
     seen, _ = extract_control(text)
     assert seen.strip().startswith(shown)
+
+
+@given(text=_WORDS, cuts=st.lists(st.integers(0, 60), max_size=6))
+def test_the_quick_way_shows_what_the_long_way_shows(text: str, cuts: list[int]) -> None:
+    """Where a fence may follow, every segment is looked at by itself; a backquote at the end makes it so."""
+    text = text.replace("`", "").replace("<<", "")
+    places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
+    quick, slow = Preview(), Preview()
+    for start, end in pairwise(places):
+        quick.feed(text[start:end])
+        slow.feed(text[start:end])
+    assert quick.feed("One. Two!\n three?) ") == slow.feed("One. Two!\n three?) `")
+    assert Preview().feed(text) == Preview().feed(text + "`")

@@ -1,16 +1,21 @@
 """Every settings example of the approvals guide is a file that loads, and its card is one that we write."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from msgspec.structs import replace
 from tests.ports.approval_nouns import wish
 
+from finclaw.builtins.grant_words import standing
 from finclaw.config.load import load_settings
+from finclaw.kernel.approval import Standing
+from finclaw.kernel.approval_event import ApprovalChange
 from finclaw.kernel.people import People
 from finclaw.tools.approval.card import card
+from finclaw.tools.approval.settings import ApprovalSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "approvals.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -26,6 +31,28 @@ def test_the_example_loads(tmp_path: Path, text: str) -> None:
 
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) == 2
+
+
+def test_what_stands_is_shown_as_we_write_it() -> None:
+    (shown,) = re.findall(r"^```chat\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL)
+    granted_at = datetime(2026, 1, 2, tzinfo=UTC)
+    grant = Standing(
+        id="ap-7k2m9x4p0c8vtr5n1hq6wz3d2e",
+        tool="garden__water",
+        args={"plant": "tomato"},
+        requester="telegram:bot1:12345",
+        session=None,
+        granted_by="telegram:bot1:12345",
+        granted_at=granted_at,
+        expires_at=granted_at + timedelta(days=ApprovalSettings().standing_days),
+    )
+    assert standing([grant], "en", "/") == shown
+
+
+def test_every_change_is_in_the_table() -> None:
+    table = PAGE.partition("| `change` | when |")[2].partition("\n\n")[0]
+    firsts = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", " ".join(firsts))) == sorted(get_args(ApprovalChange))
 
 
 def test_the_card_is_as_we_write_it() -> None:

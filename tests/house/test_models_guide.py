@@ -25,4 +25,4 @@ def test_the_example_loads_and_its_models_can_be_asked(tmp_path: Path, text: str
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7

@@ -66,6 +66,7 @@ def test_an_event_cannot_be_changed() -> None:
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 NAMES = [
+    "approval:change",
     "budget:exceeded",
     "budget:warning",
     "context:compact",

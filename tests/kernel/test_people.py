@@ -1,8 +1,11 @@
 """Who is who: roles come from the settings, by identity, and from nowhere else."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from finclaw.errors import ConfigError
+from finclaw.kernel.approval import identity, parts_of
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.people import People, Person
 
@@ -54,3 +57,17 @@ def test_a_role_is_a_plain_word(role: str) -> None:
 def test_nobody_is_two_people() -> None:
     with pytest.raises(ConfigError, match="twice"):
         People([MINA, Person(name="Other", known_as=MINA.known_as)])
+
+
+def test_everybody_in_a_list_is_one_person_however_many_doors_they_use() -> None:
+    mina = Person(name="Mina", known_as=("a:1:mina", "b:2:m"), roles=("approver", "owner"))
+    people = People([mina, Person(name="Jun", known_as=("a:1:jun",), roles=("approver",))])
+    assert people.behind(("role:approver", "a:1:mina", "role:owner", "c:3:eve", "role:nobody")) == [
+        *(("a:1:jun",), ("a:1:mina", "b:2:m")),
+        *(("web:owner:owner", "api:local:local"), ("c:3:eve",)),
+    ]
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.text(min_size=1))
+def test_an_identity_reads_back_as_what_it_was_made_of(channel: str, account: str, sender: str) -> None:
+    assert parts_of(identity(channel, account, sender)) == (channel, account, sender)

@@ -56,7 +56,8 @@ def refusals() -> Iterator[Fault]:
     yield Fault("500 byte by byte", always(Play([b" "] * 60, status=500, pause=1.0)))
     yield Fault("500 of a megabyte", always(Play([b"x" * 1_000_000], status=500)))
     yield Fault("an error as a success", lambda wire, _: Play([wire.complaint("overloaded_error")]))
-    yield Fault("a page for good", always(Play([b"<html>Welcome</html>"])), "failed", FOR_GOOD)
+    yield Fault("a page", always(Play([b"<html>Welcome</html>"])), "failed")
+    yield Fault("JSON in one piece", always(Play([b'{"choices": [], "type": "message"}'])), "failed")
     yield Fault("an empty success", always(Play()))
 
 

@@ -110,9 +110,13 @@ async def line_to(
         await line.close()
 
 
+def fresh_connection() -> Connection:
+    return Connection(memoryview(bytearray(65_536)))
+
+
 @asynccontextmanager
 async def connected(port: int) -> AsyncGenerator[Connection]:
-    _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
+    _, connection = await asyncio.get_running_loop().create_connection(fresh_connection, "127.0.0.1", port)
     try:
         yield connection
     finally:

@@ -11,6 +11,7 @@ from aiohttp import web
 from tests.providers.anthropic_streams import HELLO, begin, block, call, delta, end, event, given, say, stop, why
 from tests.providers.model_server import ASKED, as_one, chunks, provider, refuses, streams
 
+from finclaw.agent.remedy import remedy_for
 from finclaw.agent.stream import collect
 from finclaw.errors import (
     AuthFailed,
@@ -320,6 +321,27 @@ async def test_an_error_inside_the_stream(kind: str, error: type[ProviderError])
         with pytest.raises(error):
             await anext(stream)
     assert got == HELLO_CHUNKS[:2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "error"),
+    [
+        ("application/json", json.dumps({"type": "error", "error": {"type": "overloaded_error"}}), Overloaded),
+        ("application/json", json.dumps({"type": "error", "error": {"type": "news"}}), ServerFailed),
+        ("text/event-stream", json.dumps({"message": "no"}), ServerFailed),
+        ("application/json", json.dumps({"type": "message", "content": [{"type": "text", "text": "x"}]}), BadRequest),
+        ("application/json", json.dumps({"choices": [{"message": {"content": "x"}}]}), BadRequest),
+        ("text/html; charset=utf-8", "\n<html>Welcome to my gateway</html>" * 5_000, BadRequest),
+        ("application/json", '{"data": ' + "[" * 60_000, BadRequest),
+        ("application/json", "[]", BadRequest),
+    ],
+)
+async def test_a_success_that_is_no_stream(kind: str, body: str, error: type[ProviderError]) -> None:
+    with pytest.raises(error) as told:
+        await chunks(streams([body.encode()], kind=kind))
+    assert type(told.value) is error
+    assert ("`base_url`" in str(told.value)) == (error is BadRequest)
+    assert remedy_for(told.value).again == (error is not BadRequest)
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["ended", "cut"])

@@ -23,7 +23,9 @@ from finclaw.providers.catalog import Catalog
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUOTE = ToolSpec("market__quote", "A price.", {"type": "object"})
 HAIKU = Model("anthropic", "haiku", max_output=64_000, features=Features(thinking=True, images=True))
-OPUS = Model("anthropic", "opus", max_output=64_000, features=Features(thinking=True, temperature=False))
+OPUS = Model(
+    "anthropic", "opus", max_output=64_000, features=Features(thinking=True, adaptive_thinking=True, temperature=False)
+)
 PLAIN = Model("anthropic", "plain")
 
 
@@ -84,6 +86,40 @@ def test_newer_models_find_out_themselves_and_are_told_how_hard_to_try() -> None
 )
 def test_the_catalog_knows_which_are_newer(name: str, kind: str) -> None:
     assert body(request(thinking="low", model=Catalog().find(f"anthropic/{name}")))["thinking"]["type"] == kind
+
+
+@pytest.mark.spec("M-42", "DX-16b")
+@pytest.mark.parametrize(
+    ("name", "thinking", "effort"),
+    [
+        ("claude-sonnet-4-6", None, None),
+        ("claude-opus-4-8", None, None),
+        ("claude-opus-5", {"type": "disabled"}, None),
+        ("claude-haiku-5-5", {"type": "disabled"}, None),
+        ("claude-sonnet-5-5", {"type": "between_tools"}, None),
+        ("claude-opus-5-5", {"type": "adaptive"}, "low"),
+        ("claude-fable-5", {"type": "adaptive"}, "low"),
+    ],
+)
+def test_off_is_said_to_those_who_think_unless_they_are_told_not_to(
+    name: str, thinking: dict[str, str] | None, effort: str | None
+) -> None:
+    sent = body(request(thinking="off", model=Catalog().find(f"anthropic/{name}"), tools=(QUOTE,)))
+    assert sent.get("thinking") == thinking
+    assert sent.get("output_config", {}).get("effort") == effort
+
+
+def test_a_temperature_goes_with_thinking_that_is_off() -> None:
+    model = replace(HAIKU, features=Features(thinking=True, thinking_off="disabled"))
+    assert body(request(model=model, temperature=0.5))["temperature"] == 0.5
+    assert "temperature" not in body(request(model=model, temperature=0.5, thinking="low"))
+
+
+def test_a_budget_is_a_matter_of_its_own_whatever_is_said_of_the_temperature() -> None:
+    cold = replace(HAIKU, features=Features(thinking=True, temperature=False))
+    assert body(request(model=cold, thinking="low"))["thinking"]["type"] == "enabled"
+    warm = replace(HAIKU, features=Features(thinking=True, adaptive_thinking=True))
+    assert body(request(model=warm, thinking="low"))["thinking"]["type"] == "adaptive"
 
 
 def test_the_same_writer_for_one_request_and_another() -> None:

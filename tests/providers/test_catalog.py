@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 
+import msgspec
 import pytest
 
 from finclaw.errors import ConfigError
@@ -13,7 +15,7 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Provider
 from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
-from finclaw.providers.catalog import FILE, Catalog, listed, price_of
+from finclaw.providers.catalog import FILE, Catalog, listed
 from finclaw.providers.offline import OfflineProvider
 from finclaw.providers.openai import OpenAIProvider
 from finclaw.providers.opening import open_provider
@@ -58,6 +60,9 @@ def test_a_model_has_its_limits_and_features_from_the_file() -> None:
     assert model.features == Features(
         tools=True, images=True, thinking=False, caching=True, temperature=True, max_completion_tokens=True
     )
+    opus = Catalog().find("anthropic/claude-opus-5-5").features
+    assert (opus.adaptive_thinking, opus.thinks_without_tools, opus.thinking_off) == (True, False, "never")
+    assert Catalog().find("openai/gpt-6-luna").features.thinks_without_tools
     assert Catalog().find("anthropic/claude-opus-5-5").vocabulary == "claude"
     assert not Catalog().find("anthropic/claude-opus-5-5").features.temperature
 
@@ -89,14 +94,36 @@ def test_the_price_of_a_call_counts_each_kind_of_token() -> None:
     assert model.cost(Usage(input=1_000_000)) == 3
 
 
+CACHED = Usage(cache_read=1_000_000), Usage(cache_write=1_000_000)
+
+
 @pytest.mark.spec("CO-02", "DX-49")
-def test_a_cache_price_that_nobody_stated_is_not_free() -> None:
-    assert price_of(Decimal(2), Decimal(8)) == Price(Decimal(2), Decimal(8), Decimal("0.2"), Decimal("2.5"))
-    assert price_of(Decimal(2), Decimal(8), Decimal(0), Decimal(1)).cache_read == 0
+def test_a_price_alone_says_what_the_cache_costs_at_most() -> None:
+    price = Price(Decimal(2), Decimal(8))
+    assert [price.cost(each) for each in CACHED] == [2, 2]
+    assert [price.saved(each) for each in CACHED] == [0, 0]
+    assert Price(Decimal(2), Decimal(8), Decimal(0), Decimal(1)).cache_read == 0
+    read = msgspec.json.decode(b'{"input": "2", "output": "8", "cache_write": "0"}', type=Price)
+    assert (read.cache_read, read.cache_write) == (2, 0)
+    assert msgspec.json.decode(msgspec.json.encode(price), type=Price) == price
+
+
+@pytest.mark.spec("CO-02", "DX-49")
+@pytest.mark.parametrize(
+    ("name", "read", "write"),
+    [
+        pytest.param("ollama/qwen3", "1", "1", id="nobody knows what it charges"),
+        pytest.param("work/claude-next", "0.1", "1.25", id="the kind whose maker says so"),
+    ],
+)
+def test_a_cache_price_that_nobody_stated_is_not_free(name: str, read: str, write: str) -> None:
+    providers = {"work": ProviderSettings(kind="anthropic")}
     declared = ModelSettings(window=8_192, input_price=Decimal(1), output_price=Decimal(2))
-    model = Catalog({"ollama/qwen3": declared}).find("ollama/qwen3")
-    assert model.cost(Usage(cache_read=1_000_000)) == Decimal("0.1")
-    assert model.cost(Usage(input=10)) == model.cost(Usage(10, 0, 0, 0))
+    model = Catalog({name: declared}, providers=providers).find(name)
+    assert [model.cost(each) for each in CACHED] == [Decimal(read), Decimal(write)]
+    stated = replace(declared, cache_read_price=Decimal("0.5"), cache_write_price=Decimal(0))
+    model = Catalog({name: stated}, providers=providers).find(name)
+    assert [model.cost(each) for each in CACHED] == [Decimal("0.5"), 0]
 
 
 @pytest.mark.spec("DX-49")
@@ -121,6 +148,31 @@ def test_settings_override_what_they_name_and_leave_the_rest() -> None:
     assert model.price == Price(Decimal(9), Decimal(10), Decimal("0.9"), Decimal("11.25"))
     kept = Catalog({"openai/gpt-5": ModelSettings(max_output=1_000)}).find("openai/gpt-5")
     assert (kept.max_output, kept.price) == (1_000, Catalog().find("openai/gpt-5").price)
+
+
+@pytest.mark.spec("N-02")
+def test_how_a_model_thinks_is_data_and_anybody_may_declare_it() -> None:
+    declared = ModelSettings(
+        window=8_192, thinking=True, adaptive_thinking=True, thinks_without_tools=True, thinking_off="disabled"
+    )
+    features = Catalog({"ollama/qwen3": declared}).find("ollama/qwen3").features
+    assert features == Features(
+        thinking=True, adaptive_thinking=True, thinks_without_tools=True, thinking_off="disabled"
+    )
+    changed = ModelSettings(thinks_without_tools=False, thinking_off="unasked", tools=True)
+    features = Catalog({"openai/gpt-6-luna": changed}).find("openai/gpt-6-luna").features
+    assert (features.thinks_without_tools, features.thinking_off, features.thinking) == (False, "unasked", True)
+
+
+def test_no_line_says_of_a_model_what_cannot_be() -> None:
+    words = {"anthropic": {"unasked", "disabled", "between_tools", "never"}, "openai": {"unasked", "none", "never"}}
+    for line in listed():
+        thinks = "thinking" in line.features
+        assert thinks or not {"adaptive_thinking", "thinks_without_tools"} & set(line.features), line.name
+        assert line.thinking_off in (words[line.provider] if thinks else {"unasked"}), line.name
+        # With tools it must not think, and without a word for that it always does.
+        assert not ("thinks_without_tools" in line.features and line.thinking_off == "never"), line.name
+        assert not ("adaptive_thinking" in line.features and "temperature" in line.features), line.name
 
 
 @pytest.mark.spec("MT-09", "N-02")

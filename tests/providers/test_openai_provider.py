@@ -323,6 +323,7 @@ async def test_a_success_that_is_no_stream(kind: str, body: str, error: type[Pro
     with pytest.raises(error) as told:
         await chunks(streams([body.encode()], kind=kind))
     assert type(told.value) is error
+    assert ("`base_url`" in str(told.value)) == (error is BadRequest)
 
 
 async def test_an_error_inside_the_stream() -> None:

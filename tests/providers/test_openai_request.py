@@ -17,6 +17,7 @@ from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, To
 from finclaw.kernel.integrity import mend
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.sendable import UNSEEN, sendable
+from finclaw.providers.catalog import Catalog
 from finclaw.providers.openai.request import FAILED, OutputLimit, RequestWriter, write_message
 
 NONE: dict[str, Any] = {}
@@ -175,8 +176,12 @@ def test_only_the_system_itself_speaks_with_its_authority() -> None:
 # ── what a model can do ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def model(name: str = "gpt", **features: bool) -> Model:
+def model(name: str = "gpt", **features: Any) -> Model:
     return Model("openai", name, features=Features(**features))
+
+
+def listed(name: str) -> Model:
+    return Catalog().find(f"openai/{name}")
 
 
 HI = message("user", Text("hi"))
@@ -189,17 +194,42 @@ HI = message("user", Text("hi"))
         (request(HI, model=model(thinking=True), thinking="high"), "high"),
         (request(HI, model=model(thinking=True)), None),
         (request(HI, model=model(), thinking="high"), None),
-        (request(HI, model=model("gpt-5.1", thinking=True), thinking="low", tools=(QUOTE,)), "low"),
-        (request(HI, model=model("o3", thinking=True), thinking="low", tools=(QUOTE,)), "low"),
-        (request(HI, model=model("gpt-5.4-mini", thinking=True), thinking="low"), "low"),
-        (request(HI, model=model("gpt-5.4-mini", thinking=True), thinking="low", tools=(QUOTE,)), "none"),
-        (request(HI, model=model("gpt-6-sol", thinking=True), tools=(QUOTE,)), "none"),
-        (request(HI, model=model("gpt-6-sol", thinking=True, tools=False), tools=(QUOTE,)), None),
-        (request(HI, model=model("openai/gpt-5.6", thinking=True), tools=(QUOTE,)), None),
+        (request(HI, model=listed("gpt-5.1"), thinking="low", tools=(QUOTE,)), "low"),
+        (request(HI, model=listed("o3"), thinking="high", tools=(QUOTE,)), "high"),
+        (request(HI, model=listed("gpt-5.4-mini"), thinking="low"), "low"),
+        (request(HI, model=listed("gpt-5.4-mini"), thinking="low", tools=(QUOTE,)), "none"),
+        (request(HI, model=listed("gpt-6-sol"), thinking="high", tools=(QUOTE,)), "none"),
+        (request(HI, model=model("gpt-6-sol", thinking=True), tools=(QUOTE,)), None),
+        (request(HI, model=model("x", thinking=True, thinks_without_tools=True), tools=(QUOTE,)), "none"),
+        (request(HI, model=model("x", thinking=True, thinks_without_tools=True, tools=False), tools=(QUOTE,)), None),
     ],
 )
 def test_thinking_is_asked_for_where_the_model_takes_it(asked: ModelRequest, wanted: str | None) -> None:
     assert write(asked).get("reasoning_effort") == wanted
+
+
+@pytest.mark.spec("M-42", "DX-16b")
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        pytest.param(listed("gpt-5.1"), {}, id="it only thinks when asked to"),
+        pytest.param(listed("gpt-5.6-luna"), {"reasoning_effort": "none"}, id="it can be told"),
+        pytest.param(listed("gpt-5"), {"reasoning_effort": "low"}, id="it cannot be told, and is asked for little"),
+        pytest.param(listed("gpt-6-astra"), {"reasoning_effort": "low"}, id="nor can this one"),
+        pytest.param(
+            model("deepseek", thinking=True, thinking_off="disabled"), {"thinking": {"type": "disabled"}}, id="own word"
+        ),
+        pytest.param(model("llama", thinking_off="none"), {}, id="it cannot think, and nothing is said"),
+    ],
+)
+def test_off_is_said_to_those_who_think_unless_they_are_told_not_to(asked: Model, wanted: dict[str, Any]) -> None:
+    sent = msgspec.json.decode(RequestWriter(1_000, "max_tokens").write(request(HI, model=asked, thinking="off")))
+    assert {key: sent[key] for key in ("reasoning_effort", "thinking") if key in sent} == wanted
+
+
+def test_no_tools_go_to_a_model_that_takes_none_in_this_protocol() -> None:
+    sent = write(request(HI, model=listed("gpt-6.1-sol"), tools=(QUOTE,)))
+    assert ("tools" in sent, sent["reasoning_effort"]) == (False, "low")
 
 
 @pytest.mark.spec("A-05", "M-38")

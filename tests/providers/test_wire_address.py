@@ -27,7 +27,7 @@ async def request_to(url: str, headers: dict[str, str] | None = None, host: str 
         await reader.read()
 
     async with raw(script, host=host) as server, line_to(url.replace("PORT", str(server.port)), headers) as line:
-        reply = await line.post(b"{}", first_byte=5, idle=5)
+        reply = await line.post(lambda: b"{}", first_byte=5, idle=5)
         assert await reply.read() == b"{}"
         reply.release()
     return heads[0].replace(str(server.port), "PORT")
@@ -107,7 +107,7 @@ async def test_a_port_where_nobody_listens() -> None:
         port = taken.getsockname()[1]
     async with line_to(f"http://127.0.0.1:{port}/") as line:
         with pytest.raises(Unreachable, match="Connect call failed"):
-            await line.post(b"{}", first_byte=5, idle=5)
+            await line.post(lambda: b"{}", first_byte=5, idle=5)
 
 
 def test_a_connection_that_nobody_takes() -> None:
@@ -118,7 +118,7 @@ def test_a_connection_that_nobody_takes() -> None:
         begun = clock.monotonic()
         async with line_to(f"http://127.0.0.1:{port}/", clock=clock) as line:
             with pytest.raises(Unreachable, match="no connection within 10 s"):
-                await line.post(b"{}", first_byte=120, idle=60)
+                await line.post(lambda: b"{}", first_byte=120, idle=60)
         return clock.monotonic() - begun
 
     with ExitStack() as open_sockets:

@@ -150,7 +150,7 @@ async def test_a_caller_who_is_cancelled_leaves_no_connection_behind() -> None:
 
     async with serving(answer) as url:
         line = Line(url, {}, name="api", kinds={}, clock=FakeClock())
-        asked = asyncio.create_task(line.post(b"{}", first_byte=20, idle=20))
+        asked = asyncio.create_task(line.post(lambda: b"{}", first_byte=20, idle=20))
         server_side = await arrived
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):

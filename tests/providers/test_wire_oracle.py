@@ -9,9 +9,9 @@ import aiohttp
 import h11
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.providers.raw_server import REQUEST, Heard, heard, raw, rest_of, says
+from tests.providers.raw_server import REQUEST, Heard, fresh_connection, heard, raw, rest_of, says
 
-from finclaw.providers.wire.connection import Broken, Connection
+from finclaw.providers.wire.connection import Broken
 
 Told = Heard | None
 """None: there was no reading it to its end."""
@@ -90,13 +90,14 @@ class Loose(asyncio.Transport):
 
 async def read_from(pieces: Iterator[bytes]) -> Told:
     """What these pieces say, with the server's end behind them."""
-    connection, transport = Connection(), Loose()
+    connection, transport = fresh_connection(), Loose()
     connection.connection_made(transport)
     asking = asyncio.ensure_future(connection.ask(REQUEST))
     await asyncio.sleep(0)
     for piece in pieces:
         if not transport.closed:
-            connection.data_received(piece)
+            connection.get_buffer(-1)[: len(piece)] = piece
+            connection.buffer_updated(len(piece))
     if not transport.closed:
         connection.eof_received()
     connection.connection_lost(None)

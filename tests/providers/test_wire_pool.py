@@ -19,7 +19,7 @@ HELLO = OK + b"content-length: 5\r\n\r\nhello"
 
 async def hello(line: Line) -> None:
     """One question, answered and read."""
-    reply = await line.post(b"{}", first_byte=100, idle=50)
+    reply = await line.post(lambda: b"{}", first_byte=100, idle=50)
     try:
         assert await reply.read() == b"hello"
         await reply.read_out()
@@ -64,7 +64,7 @@ async def test_a_refusal_keeps_its_connection_too() -> None:
     async with raw(says(refusal)) as server, line_to(f"http://127.0.0.1:{server.port}") as line:
         for _ in range(3):
             with pytest.raises(RateLimited) as told:
-                await line.post(b"{}", first_byte=5, idle=5)
+                await line.post(lambda: b"{}", first_byte=5, idle=5)
             assert told.value.retry_after == 3
         assert server.connections == 1
 
@@ -72,7 +72,7 @@ async def test_a_refusal_keeps_its_connection_too() -> None:
 async def test_an_answer_given_up_is_never_the_next_ones() -> None:
     """It had all come, and nobody read it."""
     async with raw(says(HELLO)) as server, line_to(f"http://127.0.0.1:{server.port}") as line:
-        reply = await line.post(b"{}", first_byte=5, idle=5)
+        reply = await line.post(lambda: b"{}", first_byte=5, idle=5)
         reply.release()
         await hello(line)
         assert server.connections == 2
@@ -92,7 +92,7 @@ async def test_what_follows_the_last_event_is_read_out() -> None:
             gone_on.set()
 
     async with raw(script) as server, line_to(f"http://127.0.0.1:{server.port}") as line:
-        reply = await line.post(b"{}", first_byte=5, idle=5)
+        reply = await line.post(lambda: b"{}", first_byte=5, idle=5)
         assert await reply.read() == b"hello"
         go.set()
         await gone_on.wait()
@@ -100,7 +100,7 @@ async def test_what_follows_the_last_event_is_read_out() -> None:
             await asyncio.sleep(0)
         await reply.read_out()
         reply.release()
-        reply = await line.post(b"{}", first_byte=5, idle=5)
+        reply = await line.post(lambda: b"{}", first_byte=5, idle=5)
         assert (await reply.read()).startswith(b"hello")  # and not with what was left
         reply.release()
         assert server.connections == 1
@@ -108,7 +108,7 @@ async def test_what_follows_the_last_event_is_read_out() -> None:
 
 async def test_given_back_twice_is_given_back_once() -> None:
     async with raw(says(HELLO)) as server, line_to(f"http://127.0.0.1:{server.port}") as line:
-        reply = await line.post(b"{}", first_byte=5, idle=5)
+        reply = await line.post(lambda: b"{}", first_byte=5, idle=5)
         assert await reply.read() == b"hello"
         reply.release()
         reply.release()
@@ -160,7 +160,7 @@ async def test_nobody_is_sent_elsewhere_with_our_key(status: int) -> None:
         )
         async with raw(says(to)) as server, line_to(f"http://127.0.0.1:{server.port}") as line:
             with pytest.raises(BadRequest, match=str(status)):
-                await line.post(b"{}", first_byte=5, idle=5)
+                await line.post(lambda: b"{}", first_byte=5, idle=5)
         assert elsewhere.connections == 0
 
 
@@ -172,7 +172,7 @@ def test_silence_in_an_answer_of_no_length_is_no_end_of_it() -> None:
             raw(says(OK + b"\r\nhel")) as server,
             line_to(f"http://127.0.0.1:{server.port}", clock=clock) as line,
         ):
-            reply = await line.post(b"{}", first_byte=100, idle=50)
+            reply = await line.post(lambda: b"{}", first_byte=100, idle=50)
             assert await reply.read() == b"hel"
             with pytest.raises(ProviderTimeout):
                 await reply.read()
@@ -194,7 +194,7 @@ async def test_too_much_is_refused_before_it_is_sent(end: str) -> None:
 
     async with raw(script) as server, line_to(f"http://127.0.0.1:{server.port}") as line:
         with pytest.raises((ContextTooLong, StreamCut) if end == "abort" else ContextTooLong):
-            await line.post(bytes(20_000_000), first_byte=5, idle=5)
+            await line.post(lambda: bytes(20_000_000), first_byte=5, idle=5)
 
 
 async def test_a_line_closed_while_somebody_reads() -> None:
@@ -208,7 +208,7 @@ async def test_a_line_closed_while_somebody_reads() -> None:
         await reader.read()
 
     async with raw(script) as server, line_to(f"http://127.0.0.1:{server.port}") as line:
-        reply = await line.post(b"{}", first_byte=5, idle=5)
+        reply = await line.post(lambda: b"{}", first_byte=5, idle=5)
         assert await reply.read() == b"he"
         await line.close()
         go.set()
@@ -221,7 +221,7 @@ async def test_a_line_closed_while_somebody_reads() -> None:
 
 
 async def whole(line: Line) -> None:
-    reply = await line.post(b"{}", first_byte=5, idle=5)
+    reply = await line.post(lambda: b"{}", first_byte=5, idle=5)
     try:
         while b"!" not in await reply.read():
             pass

@@ -52,7 +52,7 @@ def trusting(monkeypatch: pytest.MonkeyPatch) -> Generator[pytest.MonkeyPatch]:
 
 async def heard(port: int) -> bytes:
     async with line_to(f"https://127.0.0.1:{port}/") as line:
-        reply = await line.post(b"{}", first_byte=5, idle=5)
+        reply = await line.post(lambda: b"{}", first_byte=5, idle=5)
         body = b""
         try:
             while data := await reply.read():
@@ -77,7 +77,7 @@ async def test_a_secure_connection_is_used_again(place: Path, trusting: pytest.M
     trusting.setenv("SSL_CERT_FILE", str(certificate))
     async with raw(says(HELLO), secure=context) as server, line_to(f"https://127.0.0.1:{server.port}/") as line:
         for _ in range(3):
-            reply = await line.post(b"{}", first_byte=5, idle=5)
+            reply = await line.post(lambda: b"{}", first_byte=5, idle=5)
             assert await reply.read() == b"hello"
             reply.release()
         assert server.connections == 1

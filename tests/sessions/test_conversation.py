@@ -175,7 +175,8 @@ def folded(base: Sequence[Message], turns: Sequence[Sequence[TurnEvent]]) -> lis
     """The base in a real database after each turn."""
     db = apsw.Connection(":memory:")
     try:
-        db.execute(MIGRATIONS[0])
+        for migration in MIGRATIONS:
+            db.execute(migration)
         ROWS.fold(db, 1, 1, [Append(message) for message in base])
         ROWS.fold(db, 2, 2, [Append(said("m1", "of another session"))])
         states: list[tuple[Message, ...]] = []

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-from msgspec import json
 from msgspec.structs import replace
 from tests.ports.nouns import begin, ended, ending, nobody, nothing
 
@@ -20,6 +19,7 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.record import Accepted, Unit, UnitState
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.routing.session_key import session_key
+from finclaw.storage.sqlite.codec import read_inbound
 from finclaw.storage.sqlite.store import SqliteStore, open_store
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, say
 from finclaw.testing.provider import Line
@@ -131,4 +131,4 @@ class House:
 
     def links(self) -> list[str | None]:
         """For each message, the one that it asks for again."""
-        return [json.decode(body)["again_for"] for (body,) in self.rows("SELECT body FROM inbound ORDER BY id")]
+        return [read_inbound(str(body)).again_for for (body,) in self.rows("SELECT body FROM inbound ORDER BY id")]

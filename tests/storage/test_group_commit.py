@@ -43,6 +43,23 @@ async def test_64_accepts_at_once_share_commits(counted: Counted):
     assert 1 <= counted.commits <= 16
 
 
+async def test_what_one_round_of_the_loop_asks_for_is_one_commit(counted: Counted):
+    for time in range(3):
+        await asyncio.gather(*(take(counted.store, written(id=f"{time}-{number}")) for number in range(64)))
+    assert counted.commits == 3
+
+
+async def test_what_was_asked_for_before_the_store_was_closed_is_committed(tmp_path: Path):
+    """Nothing was handed to the thread yet: the loop has not come round."""
+    store = open_store(tmp_path / "x.db", FakeClock())
+    tasks = [asyncio.create_task(take(store, written(id=str(number)))) for number in range(3)]
+    await asyncio.sleep(0)
+    await store.close()
+    assert [(await task).ticket for task in tasks] == [1, 2, 3]
+    with pytest.raises(StoreFailed, match="closed"):
+        await take(store, written(id="late"))
+
+
 async def test_one_after_the_other_they_need_one_each(counted: Counted):
     for number in range(5):
         await take(counted.store, written(id=str(number)))

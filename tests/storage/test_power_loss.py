@@ -169,7 +169,8 @@ class Patient:
 def contents(state: State) -> list[Any]:
     """What people would see of it: the order of rows between sessions may differ after a refusal."""
     sessions = {row[0]: row[1] for row in state["session"]}
-    messages = sorted((sessions[row[0] >> 32], row[0] & 0xFFFFFFFF, row[1], row[2]) for row in state["message"])
+    messages = [(sessions[row[1]], row[2], row[3]) for row in sorted(state["message"])]
+    messages.sort(key=lambda message: message[0])  # stable: within a session they stay in the order of their numbers
     inbound = sorted((sessions[row[3]], row[4], row[5], row[7], row[9]) for row in state["inbound"])
     return [messages, inbound, sorted(row[1] for row in state["unit"]), state["event"]]
 

@@ -193,8 +193,10 @@ async def crash(house: House, point: str, *script: Any, n: int = 1, **parts: Any
     """A gateway whose message dies at this point; what is on disk afterwards is for the next one."""
     async with house.open(*script, **parts) as gateway:
         with crash_at(point, n):
+            recovered = asyncio.all_tasks()  # it may be dead before the second of its kind is known for one
             accepted = await gateway.channel.write("buy", message_id="m-1")
-            (task,) = (task for task in asyncio.all_tasks() if task.get_name() == f"message {accepted.id}")
+            tasks = recovered | asyncio.all_tasks()
+            (task,) = (task for task in tasks if task.get_name() == f"message {accepted.id}")
             await asyncio.wait([task])
             assert isinstance(task.exception(), SimulatedCrash), f"{point} was not passed {n} times"
     return accepted

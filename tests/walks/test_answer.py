@@ -94,13 +94,16 @@ async def test_row_08_a_silent_model_sends_nothing(house: House, token: str) -> 
 
 @pytest.mark.spec("DX-21d", "DX-05")
 @pytest.mark.parametrize("text", ["", "   \n  "])
+@pytest.mark.parametrize(
+    ("asked", "told"), [("say nothing", "I came to no answer"), ("아무 말", "답변을 만들지 못했습니다")]
+)
 @in_virtual_time
-async def test_an_empty_answer_is_not_sent(house: House, text: str) -> None:
+async def test_an_empty_answer_is_told_in_one_line(house: House, text: str, asked: str, told: str) -> None:
     async with house.open(reply(say(text)) if text else reply(), "now with words") as gateway:
-        outcome = await gateway.ask("say nothing")
-        assert (outcome.kind, outcome.skipped_at) == ("skipped", "deliver")
-        assert outcome.skip_reason == "the model chose not to answer: empty answer"
-        assert gateway.said == []
+        outcome = await gateway.ask(asked)
+        assert outcome.kind == "answered"
+        assert told in (outcome.reply or "")
+        assert gateway.said == [outcome.reply]
         assert (await gateway.ask("and now?")).reply == "now with words"
 
 

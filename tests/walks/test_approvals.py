@@ -9,7 +9,7 @@ from tests.walks.house import Gateway, House, in_virtual_time, until
 from finclaw.cli.shelf_approvals import ApprovalsHere
 from finclaw.config.schema import Settings
 from finclaw.errors import InvalidArguments, StoreFailed, ToolDenied
-from finclaw.kernel.approval import Approval, Decision
+from finclaw.kernel.approval import Approval, Decision, Refusal
 from finclaw.kernel.envelope import Capabilities, Inbound, Limits, Sender
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.language import language_of
@@ -126,6 +126,14 @@ async def test_the_turn_behind_a_yes_speaks_the_language_of_the_question(
 
 
 @in_virtual_time
+async def test_whoever_decides_in_korean_is_answered_in_korean(house: House) -> None:
+    async with house.open("ok", people=[MINA]) as gateway:
+        one, two = [await asked(gateway, ADA, call=each) for each in "12"]
+        assert await typed(gateway, f"/승인 {one.id}") == f"승인했습니다: broker__order ({one.id})"
+        assert await typed(gateway, f"/거부 {two.id.upper()}") == f"거부했습니다: broker__order ({two.id})"
+
+
+@in_virtual_time
 async def test_a_no_is_a_line_for_the_requester_and_no_turn(house: House) -> None:
     async with house.open(people=[MINA]) as gateway:
         approval = await asked(gateway, ADA)
@@ -163,11 +171,11 @@ async def test_a_wider_yes_stands_and_can_be_taken_back(house: House) -> None:
         approval = await asked(gateway, ADA, money=False)
         assert "session / always" in approval.card
         assert (await typed(gateway, f"/approve {approval.id} always")).startswith("Approved")
-        (grant,) = await gateway.app.consents.grants()
+        (grant,) = await gateway.app.grants()
         assert (grant.requester, grant.session) == ("memory:local:ada", None)
-        assert not await gateway.app.consents.revoke(approval.id, wrote("", "eve"))
-        assert await gateway.app.consents.revoke(approval.id, wrote("", "mina"))
-        assert await gateway.app.consents.grants() == []
+        assert isinstance(await gateway.app.revoke(approval.id, wrote("", "eve")), Refusal)
+        assert await gateway.app.revoke(approval.id, wrote("", "mina")) == grant
+        assert await gateway.app.grants() == []
 
 
 @in_virtual_time

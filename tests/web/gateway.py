@@ -16,6 +16,7 @@ from finclaw.kernel.approval import (
     ApprovalVerdict,
     Refusal,
     RefusalReason,
+    Standing,
 )
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, new_id
@@ -69,6 +70,7 @@ class MemoryGateway:
     conversations: dict[str, tuple[Message, ...]] = field(default_factory=dict[str, tuple[Message, ...]])
     pruned: list[tuple[timedelta, bool]] = field(default_factory=list[tuple[timedelta, bool]])
     waiting: dict[str, Approval] = field(default_factory=dict[str, Approval])
+    standing: dict[str, Standing] = field(default_factory=dict[str, Standing])
     refuses: RefusalReason | None = None
     decisions: list[tuple[Inbound, str, str]] = field(default_factory=list[tuple[Inbound, str, str]])
     """By whom, how far, and why."""
@@ -105,6 +107,17 @@ class MemoryGateway:
         self.decisions.append((evidence, scope, reason))
         self.waiting[typed] = structs.replace(self.waiting[typed], state=verdict)
         return self.waiting[typed]
+
+    async def grants(self, limit: int = 100) -> Sequence[Standing]:
+        self._maybe_fail()
+        return list(self.standing.values())[:limit]
+
+    async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
+        self._maybe_fail()
+        if self.refuses is not None or typed not in self.standing:
+            return Refusal(self.refuses or "unknown")
+        self.decisions.append((evidence, "revoke", ""))
+        return self.standing.pop(typed)
 
     async def accept(self, inbound: Inbound) -> Accepted:
         self._maybe_fail()

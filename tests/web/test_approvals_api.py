@@ -16,7 +16,7 @@ from finclaw.kernel.approval import Approval, RefusalReason
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.people import Person
 from finclaw.kernel.secret import Secret
-from finclaw.tools.approval.approvals import Action
+from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.web.approvals_view import REFUSED
 from finclaw.web.server import serve_web

@@ -33,6 +33,8 @@ PATHS = [
     ("GET", "/api/v1/approvals/x"),
     ("POST", "/api/v1/approvals/x/approve"),
     ("POST", "/api/v1/approvals/x/deny"),
+    ("GET", "/api/v1/grants"),
+    ("POST", "/api/v1/grants/x/revoke"),
     ("GET", "/api/v1/stream"),
 ]
 WRONG = [

@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
+from finclaw.kernel.approval_event import ApprovalChange, ApprovalChanged
 from finclaw.kernel.event import MessageAccepted, MessageEnded, PreviewUpdated, ToolEndedEvent, ToolStartedEvent
 from finclaw.web.live import LiveEvent, LiveStream
 
@@ -113,3 +114,41 @@ async def test_an_answer_that_begins_anew_replaces_the_preview() -> None:
     async with aclosing(live.follow("owner", None, "old.1")) as events:
         (reset,) = await take(events, 1)
     assert reset.data["open"][0]["preview"] == "Found it."
+
+
+def changed(change: ApprovalChange, *, account: str = "owner", channel: str = "web") -> ApprovalChanged:
+    return ApprovalChanged(
+        inbound_id="m-1",
+        turn_id="t-1",
+        approval_id="ap-1",
+        call_id="c",
+        tool="order",
+        change=change,
+        by="web:owner:owner",
+        channel=channel,
+        account=account,
+        conversation="main",
+    )
+
+
+@pytest.mark.spec("DX-22")
+async def test_what_becomes_of_an_approval_is_streamed_also_when_its_message_has_long_ended() -> None:
+    live = LiveStream()
+    async with aclosing(live.follow("owner", "main", None)) as events:
+        first = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        live.observe(changed("asked"))
+        live.observe(changed("approved", account="somebody"))
+        live.observe(changed("approved", channel="telegram"))
+        live.observe(changed("approved"))
+        seen = [await first, *await take(events, 1)]
+    assert [(event.type, event.data["change"]) for event in seen] == [("approval", "asked"), ("approval", "approved")]
+    assert seen[1].data == {
+        "inbound_id": "m-1",
+        "conversation": "main",
+        "turn_id": "t-1",
+        "approval_id": "ap-1",
+        "tool": "order",
+        "change": "approved",
+        "by": "web:owner:owner",
+    }

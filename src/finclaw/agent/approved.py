@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from finclaw.agent.permission import approved_call_id
 from finclaw.agent.running import RunningTurn
-from finclaw.agent.taint import SOURCES
 from finclaw.agent.tool_call import unknown_outcome
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import new_id
@@ -13,6 +12,7 @@ from finclaw.kernel.message import Append, Message, Source, Text, ToolCall, Tool
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import StepContext
 from finclaw.tools.approval.approvals import Approvals
+from finclaw.tools.sources import SOURCES
 
 SPEAKER: Final = "approval"
 """The name in the source of the message that tells the model how the action ended."""
@@ -65,7 +65,7 @@ class ApprovedActions:
 
     async def _unknown(self, turn: RunningTurn, approved: Approval, call: ToolCall) -> ToolResult:
         if self._approvals is not None:
-            await self._approvals().fail(approved.id, turn.log.claim.turn_id)
+            await self._approvals().fail(approved, turn.log.claim.turn_id)
         return unknown_outcome(call.id, call.name)
 
     def _told(self, approval_id: str, words: str, origin: str = "") -> Message:

@@ -4,7 +4,7 @@ What a person may already have seen of an answer is never said again: the next o
 """
 
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,9 +14,9 @@ from finclaw.agent.cooldown import Cooldowns, Route
 from finclaw.agent.paid import Paid, paid_for
 from finclaw.agent.remedy import remedy_for
 from finclaw.agent.running import RunningTurn
-from finclaw.agent.stream import Answer, collect
-from finclaw.errors import BudgetExceeded, Overloaded, ProviderError, RateLimited
-from finclaw.kernel.chunk import Chunk, Model, ModelRequest, Usage, UsageReport
+from finclaw.agent.stream import Answer, Heard, collect
+from finclaw.errors import BudgetExceeded, ContextTooLong, Overloaded, ProviderError, RateLimited
+from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking
@@ -33,6 +33,10 @@ GO_ON: Final = (
     "[Your answer was cut off behind its last words above. Go on exactly there. "
     "Repeat nothing, and do not mention this.]"
 )
+
+
+RequestFor = Callable[[Model], Awaitable[ModelRequest]]
+"""The question as this model gets it; raises ContextTooLong where nothing that it could take can be made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +69,7 @@ class Asking:
         self.asked: Model | None = None
         """Who was asked last."""
 
-    async def __call__(
-        self, routes: Sequence[ModelRoute], request: Callable[[Model], ModelRequest]
-    ) -> tuple[Answer, ModelRoute]:
+    async def __call__(self, routes: Sequence[ModelRoute], request: RequestFor) -> tuple[Answer, ModelRoute]:
         """Raises the last ProviderError when nobody answers, or BudgetExceeded when nobody may be asked."""
         try:
             return await self._of_anybody(routes, request)
@@ -75,18 +77,23 @@ class Asking:
             self._turn.log.beside.extend(self.paid)
             raise
 
-    async def _of_anybody(
-        self, routes: Sequence[ModelRoute], request: Callable[[Model], ModelRequest]
-    ) -> tuple[Answer, ModelRoute]:
+    async def _of_anybody(self, routes: Sequence[ModelRoute], request: RequestFor) -> tuple[Answer, ModelRoute]:
         failure: ProviderError | BudgetExceeded | None = None
         order = self._in_order(routes)
         for place, route in enumerate(order):
-            if failure is not None and not self._goes_on(route, failure):
+            if failure is not None and not self._may_do_better(route, failure):
                 continue
+            try:
+                fitted = await request(route.model)
+            except ContextTooLong as error:  # it was not asked, and the next may have a larger window
+                failure = failure or error
+                continue
+            if failure is not None:
+                self._tell_next(route, failure)
             self.asked = route.model
             spare = any(_named(other.model) == _named(route.model) for other in order[place + 1 :])
             try:
-                answer = await self._answer(route, request(route.model), spare=spare)
+                answer = await self._answer(route, fitted, spare=spare)
             except ProviderError as error:
                 failure, remedy = error, remedy_for(error)
                 self._cooldowns.note(route.key, error, remedy.cools, _wish(error) or 0.0)
@@ -103,15 +110,12 @@ class Asking:
         """As they were chosen, without those that failed a moment ago; if all have, then all the same."""
         return [route for route in routes if not self._cooldowns.remaining(route.key)] or routes
 
-    def _goes_on(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> bool:
-        """Whether this one may do better than the last, which is told if so."""
-        if self.asked is None or _named(route.model) != _named(self.asked):
-            self._tell_fallback(route, failure)
-        elif isinstance(failure, ProviderError) and remedy_for(failure).key:
-            self._tell_retry(route, failure, attempt=1, wait=0.0, credential=route.credential)
-        else:
-            return False
-        return True
+    def _may_do_better(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> bool:
+        """Than the last: another model may, and by another key the same one, if it was the key."""
+        return self._is_another(route) or (isinstance(failure, ProviderError) and remedy_for(failure).key)
+
+    def _is_another(self, route: ModelRoute) -> bool:
+        return self.asked is None or _named(route.model) != _named(self.asked)
 
     async def _answer(self, route: ModelRoute, request: ModelRequest, *, spare: bool) -> Answer:
         """`spare`: there is another key for the same model, so nobody waits for this one."""
@@ -139,21 +143,13 @@ class Asking:
         request = self._going_on(request)
         payment = None if self._turn.purse is None else await self._turn.purse.pay_for(request)
         before = tuple(self._said)
-        usage, begun = Usage(), False
-
-        async def counted() -> AsyncIterator[Chunk]:
-            nonlocal usage, begun
-            async for chunk in route.provider.stream(request):
-                begun = True
-                if isinstance(chunk, UsageReport):
-                    usage = chunk.usage
-                yield chunk
-
+        heard = Heard()
         try:
-            answer = await collect(counted(), self._hear)
+            answer = await collect(route.provider.stream(request), self._hear, heard)
         finally:
+            usage = heard.usage
             if payment is not None:
-                usage = payment.settle(usage, begun=begun, said="".join(self._said[len(before) :]))
+                usage = payment.settle(usage, begun=heard.begun, said="".join(self._said[len(before) :]))
             if usage != Usage():
                 self.paid.append(paid_for(route.model, usage, self._clock.now()))
         return self._joined(answer, before)
@@ -182,6 +178,12 @@ class Asking:
         return Answer(blocks, usage, answer.stop, lengths)
 
     # ── what observers hear ─────────────────────────────────────────────────────────────────────────────────
+
+    def _tell_next(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> None:
+        if self._is_another(route):
+            self._tell_fallback(route, failure)
+        elif isinstance(failure, ProviderError):
+            self._tell_retry(route, failure, attempt=1, wait=0.0, credential=route.credential)
 
     def _tell_retry(
         self, route: ModelRoute, error: ProviderError, attempt: int, wait: float, credential: str = ""

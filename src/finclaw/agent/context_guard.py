@@ -6,13 +6,14 @@ from typing import Final
 
 from finclaw.agent.compaction import Compactor, Options, Strategy
 from finclaw.agent.gauge import Gauge, is_summary
-from finclaw.agent.taint import sources_read, still_to_know
+from finclaw.agent.taint import still_to_know
 from finclaw.agent.window import Capacity, Thresholds, WindowState
 from finclaw.errors import ContextTooLong
 from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import CompactionFellBack, ContextCompacted, Emit
 from finclaw.kernel.message import Message, MessageEvent, Replace
 from finclaw.kernel.scope import ConversationView, Ids
+from finclaw.tools.sources import sources_read
 
 MOST_SUMMARIES: Final = 2
 """In one turn: after that, only what needs no model."""
@@ -69,18 +70,16 @@ class ContextGuard:
         self._gauge.follow(self._conversation)
         state = self._tell(capacity)
         if state.compaction_needed:
+            self._must_fit(model, capacity, self._least())  # else everything would be forgotten for nothing
             await self._shrink(capacity)
             state = self._tell(capacity)
-        if state.status == "exceeded":
-            raise ContextTooLong(
-                f"system prompt, tools and the last messages need {state.current_tokens:,} tokens, and {model.name} "
-                f"takes {capacity.limit:,}; shorten them or choose a model with a larger window"
-            )
+        self._must_fit(model, capacity, state.current_tokens)
         return capacity.answer_room(state.current_tokens)
 
     async def overflowed(self, model: Model, max_tokens: int) -> bool:
         """The model refused the request as too long. False: nothing more can be taken away, so do not try again."""
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
+        self._gauge.use(f"{model.provider}/{model.name}")
         self._gauge.follow(self._conversation)
         self._gauge.overflowed(capacity.limit)
         self._tell(capacity)
@@ -95,6 +94,19 @@ class ContextGuard:
     def state(self, model: Model, max_tokens: int) -> WindowState:
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
         return capacity.state(self._gauge.tokens, self._gauge.breakdown)
+
+    def _least(self) -> int:
+        """What is sent however much is taken away: the head, and the person's current input."""
+        messages = reversed(self._conversation.next_messages)
+        return self._gauge.tokens_with(next((each for each in messages if each.id == self._input_id), None))
+
+    @staticmethod
+    def _must_fit(model: Model, capacity: Capacity, tokens: int) -> None:
+        if capacity.status(tokens) == "exceeded":
+            raise ContextTooLong(
+                f"system prompt, tools and the last messages need {tokens:,} tokens, and {model.name} "
+                f"takes {capacity.limit:,}; shorten them or choose a model with a larger window"
+            )
 
     def _tell(self, capacity: Capacity) -> WindowState:
         state = capacity.state(self._gauge.tokens, self._gauge.breakdown)

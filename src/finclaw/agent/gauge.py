@@ -157,6 +157,11 @@ class Gauge:
         measured, counted = self._measured
         return max(0, measured + ceil((self.counted - counted) * self.factor))
 
+    def tokens_with(self, message: Message | None) -> int:
+        """The size of a request with this message alone."""
+        counted = 0 if message is None else self._count(message)
+        return ceil((self._system + self._tools + counted) * self.factor)
+
     def as_counted(self, tokens: int) -> int:
         """So many of the model's tokens, in those of the counter."""
         return int(tokens / self.factor)

@@ -7,7 +7,7 @@ from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from finclaw.agent.paid import Paid
-from finclaw.agent.taint import sources_read, still_to_know
+from finclaw.agent.taint import still_to_know
 from finclaw.errors import ExtensionError
 from finclaw.kernel.message import (
     Append,
@@ -29,6 +29,7 @@ from finclaw.kernel.port import ConversationStore
 from finclaw.kernel.record import Claim
 from finclaw.sessions.conversation import Conversation
 from finclaw.tools.guard import guard_result
+from finclaw.tools.sources import sources_read
 
 MOST_FROM_LAYERS: Final = 10_000
 """Message events in one turn. More come from a layer that is in a loop, and the room for a turn's log has an end."""
@@ -59,6 +60,8 @@ class TurnLog:
         """How many events there were when the messages were last told from them."""
         self._messages: list[Message] = []
         self._answers: list[Message] = []
+        self._results: tuple[ToolResult, ...] = ()
+        self._ended: dict[str, ToolResult] = {}
 
     @property
     def claim(self) -> Claim:
@@ -111,24 +114,20 @@ class TurnLog:
     @property
     def messages(self) -> Sequence[Message]:
         """Messages this turn has added."""
-        events = self._conversation.events
-        if len(events) != self._read:  # asked for some twenty times a turn, and seldom another
-            self._read = len(events)
-            self._messages = [event.message for event in events if isinstance(event, Append)]
-            self._answers = [message for message in self._messages if message.source.kind == "assistant"]
+        self._read_on()
         return self._messages
 
     @property
     def answers(self) -> Sequence[Message]:
         """What the model has said in this turn, one message a step; not what layers or the gateway put beside it."""
-        return self._answers if self.messages else ()
+        self._read_on()
+        return self._answers
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
         """What the core's own tool messages say; a layer's words are not evidence."""
-        own = (message for message in self.messages if message.source.kind == "tool")
-        approved = (result for call_id, result in self.ended.items() if call_id.startswith(APPROVED))
-        return (*approved, *(result for message in own for result in message.tool_results))
+        self._read_on()
+        return self._results
 
     @property
     def waits(self) -> bool:
@@ -144,8 +143,21 @@ class TurnLog:
     @property
     def ended(self) -> dict[str, ToolResult]:
         """Results that were kept at once, by call."""
+        self._read_on()
+        return self._ended
+
+    def _read_on(self) -> None:
+        """All that the events tell, once for as long as there are no others: it is asked for fifty times a turn."""
+        if self._conversation.length == self._read:
+            return
         events = self._conversation.events
-        return {each.result.call_id: each.result for each in events if isinstance(each, ToolEnded)}
+        self._read = len(events)
+        self._messages = [event.message for event in events if isinstance(event, Append)]
+        self._answers = [message for message in self._messages if message.source.kind == "assistant"]
+        self._ended = {each.result.call_id: each.result for each in events if isinstance(each, ToolEnded)}
+        own = (message for message in self._messages if message.source.kind == "tool")
+        approved = (result for call_id, result in self._ended.items() if call_id.startswith(APPROVED))
+        self._results = (*approved, *(result for message in own for result in message.tool_results))
 
     def history(self) -> Iterable[tuple[str, dict[str, Any], str]]:
         """Name, arguments and result of every call that has one, in order."""
@@ -163,6 +175,15 @@ class TurnLog:
         answered = {result.call_id for result in self.results}
         open_calls = tuple(call for call in asked.tool_calls if call.id not in answered)
         return (asked, open_calls) if open_calls else None
+
+    def unseen(self) -> tuple[Message, tuple[ToolResult, ...]] | None:
+        """The last step of a turn that was taken up again, if the log ended with its results: nobody knows whether its
+        layers have seen them.
+        """
+        last = self._claim.events[-1] if self._claim.events else None
+        if not isinstance(last, Append) or last.message.source.kind != "tool" or not self.answers:
+            return None
+        return self.answers[-1], last.message.tool_results
 
 
 def from_layer(event: MessageEvent) -> MessageEvent:

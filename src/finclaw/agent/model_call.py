@@ -2,8 +2,9 @@
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace as replace_dataclass
+from functools import cache, partial
 from typing import Any, Final
 
 from msgspec import convert
@@ -13,7 +14,7 @@ from finclaw.agent.asking import Asking, ModelRoute
 from finclaw.agent.books import usage_so_far
 from finclaw.agent.cooldown import Cooldowns
 from finclaw.agent.log import APPROVED
-from finclaw.agent.paid import Paid, from_metadata, to_metadata
+from finclaw.agent.paid import Paid, to_metadata
 from finclaw.agent.room import Rooms
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.stream import Answer
@@ -24,6 +25,7 @@ from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import MessageCompleted, UsageUpdated
 from finclaw.kernel.message import Block, Message, Source, Text, ToolCall
 from finclaw.kernel.port import Clock
+from finclaw.tools.guard.told import without_secrets
 
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 MOST_PIECES: Final = 32
@@ -53,24 +55,26 @@ class ModelCall:
             id=new_id(),
             role="assistant",
             blocks=answer.blocks,
-            source=Source("assistant", str(step)),
+            source=_source(step),
             created_at=self._clock.now(),
             metadata=_metadata(answer, route.model, turn.model, paid),
         )
-        self._rooms.measured(turn, answer.usage, message)
+        if route.model == turn.model:  # what another one counted says nothing about this one
+            self._rooms.measured(turn, answer.usage, message)
         self._tell(turn, message, answer.usage, step)
         return message
 
     async def _answered(self, turn: RunningTurn, tools: tuple[ToolSpec, ...]) -> tuple[Answer, ModelRoute, list[Paid]]:
-        """Within the model's window: what is too long for it is shortened, also when only the model knew."""
+        """Within the window of whoever is asked: what is too long for it is shortened, also when only it knew."""
         shortened = 0
         while True:
-            room = await self._rooms.fit(turn, tools)
             asking = Asking(turn, self._clock, self._cooldowns, self._dice)
             try:
-                answer, route = await asking(self._routes_of(turn), _request(turn, tools, room))
+                answer, route = await asking(self._routes_of(turn), partial(self._request, turn, tools))
             except BadRequest as error:
-                asked = asking.asked or turn.model
+                asked = asking.asked
+                if asked is None:  # nobody's window is large enough
+                    raise
                 if not (isinstance(error, ContextTooLong) or self._rooms.may_have_overflowed(turn, tools, asked)):
                     raise
                 shortened += 1
@@ -78,6 +82,20 @@ class ModelCall:
                     raise
             else:
                 return answer, route, asking.paid
+
+    async def _request(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> ModelRequest:
+        """The question as this model gets it. Raises ContextTooLong."""
+        room = await self._rooms.fit(turn, tools, model)
+        return ModelRequest(
+            model=model,
+            system=turn.system,
+            messages=tuple(turn.conversation.next_messages),
+            tools=tools,
+            max_tokens=room,
+            temperature=turn.temperature,
+            thinking=turn.thinking,
+            stop_sequences=turn.stop_sequences,
+        )
 
     def _routes_of(self, turn: RunningTurn) -> Sequence[ModelRoute]:
         if turn.picked:
@@ -91,7 +109,11 @@ class ModelCall:
     async def ask_quietly(self, turn: RunningTurn, request: ModelRequest) -> str:
         """For the turn itself: nobody sees the answer, and it is paid for beside the turn's own calls."""
         asking = Asking(turn, self._clock, self._cooldowns, self._dice, quiet=True)
-        answer, _ = await asking(self._routes_of(turn), lambda model: replace(request, model=model))
+
+        async def same(model: Model) -> ModelRequest:
+            return replace(request, model=model)
+
+        answer, _ = await asking(self._routes_of(turn), same)
         turn.log.beside.extend(asking.paid)
         return "".join(block.text for block in answer.blocks if isinstance(block, Text))
 
@@ -102,24 +124,10 @@ class ModelCall:
         turn.emit(UsageUpdated(usage=total, context=usage.input + usage.cache_read + usage.cache_write, **turn.ids))
 
 
-def _request(turn: RunningTurn, tools: tuple[ToolSpec, ...], room: int) -> Callable[[Model], ModelRequest]:
-    """The question as each model gets it."""
-    messages = tuple(turn.conversation.next_messages)
-
-    def request(model: Model) -> ModelRequest:
-        longest = turn.max_tokens + model.room_to_think(turn.thinking)
-        return ModelRequest(
-            model=model,
-            system=turn.system,
-            messages=messages,
-            tools=tools,
-            max_tokens=min(room, longest, model.max_output),
-            temperature=turn.temperature,
-            thinking=turn.thinking,
-            stop_sequences=turn.stop_sequences,
-        )
-
-    return request
+@cache
+def _source(step: int) -> Source:
+    """One for all answers that came as such a step: conversations are many, and keep theirs."""
+    return Source("assistant", str(step))
 
 
 def _metadata(answer: Answer, model: Model, chosen: Model, paid: list[Paid]) -> dict[str, Any]:
@@ -138,13 +146,9 @@ def _coarsely(lengths: Sequence[int]) -> list[int]:
     return [sum(lengths[at : at + several]) for at in range(0, len(lengths), several)]
 
 
-def usage_of(message: Message) -> Usage:
-    """What this answer cost in tokens."""
-    return from_metadata(message).usage
-
-
 def stop_of(message: Message) -> StopReason:
-    return convert(message.metadata.get("stop", "end"), StopReason)
+    stop = message.metadata.get("stop", "end")
+    return "end" if stop == "end" else convert(stop, StopReason)
 
 
 def without_calls(message: Message) -> Message:
@@ -155,7 +159,8 @@ def without_calls(message: Message) -> Message:
 def with_own_ids(message: Message, conversation: Sequence[Message]) -> Message:
     """The same calls, each with an id that is legal everywhere and its own in the conversation: results go by it.
 
-    Some models number the calls of every answer anew, or not at all.
+    Some models number the calls of every answer anew, or not at all. Nor is a secret the name of a call: everybody
+    hears that, from observers to the trace.
     """
     calls = message.tool_calls
     if not calls:
@@ -168,6 +173,8 @@ def with_own_ids(message: Message, conversation: Sequence[Message]) -> Message:
             # Nor may it take the name of a call that a person approved, and run under it once more.
             if block.id in used or block.id.startswith(APPROVED) or not _LEGAL_ID.fullmatch(block.id):
                 block = replace(block, id=f"call_{new_id()}")  # noqa: PLW2901
+            if (name := without_secrets(block.name)) != block.name:
+                block = replace(block, name=name)  # noqa: PLW2901
             used.add(block.id)
         blocks.append(block)
     return replace(message, blocks=tuple(blocks))

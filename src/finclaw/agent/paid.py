@@ -1,15 +1,18 @@
 """What one model call was paid for: kept with the answer it gave, or beside the turn's log where it gave none."""
 
 import sys
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final, cast
 
 from msgspec import Struct, convert
 from msgspec.structs import astuple
 
 from finclaw.kernel.chunk import Model, Usage
 from finclaw.kernel.message import Message
+
+_NOTHING: Final = Decimal(0)
 
 
 class Paid(Struct, frozen=True):
@@ -44,14 +47,19 @@ def to_metadata(model: Model, tries: list[Paid]) -> dict[str, Any]:
 def from_metadata(message: Message) -> Paid:
     told = message.metadata
     return Paid(
-        message.created_at,
-        str(told.get("model", "")),
-        _usage(told.get("usage", ())),
-        Decimal(str(told.get("cost", "0"))),
-        Decimal(str(told.get("saved", "0"))),
+        message.created_at, str(told.get("model", "")), usage_of(message), _amount(told, "cost"), _amount(told, "saved")
     )
 
 
-def _usage(told: object) -> Usage:
-    """Its four numbers, or by name, as they were once written."""
+def usage_of(message: Message) -> Usage:
+    """What this answer cost in tokens: its four numbers, or by name, as they were once written."""
+    told = message.metadata.get("usage", ())
+    if isinstance(told, list):
+        numbers = cast("list[Any]", told)[:4]
+        if all(type(each) is int for each in numbers):  # as we write it
+            return Usage(*numbers)
     return convert(told, Usage) if isinstance(told, dict) else Usage(*convert(told, tuple[int, ...])[:4])
+
+
+def _amount(told: Mapping[str, Any], name: str) -> Decimal:
+    return Decimal(str(told[name])) if name in told else _NOTHING

@@ -9,17 +9,18 @@ from finclaw.agent.books import user_of
 from finclaw.agent.log import APPROVED
 from finclaw.agent.reach import acts, may_act
 from finclaw.agent.running import RunningCall, RunningTurn
-from finclaw.agent.taint import sources_met
 from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
 from finclaw.kernel.approval import Approval, action_hash
 from finclaw.kernel.port import Tool, ToolScope
-from finclaw.tools.approval.approvals import Action, Approvals
+from finclaw.tools.approval.action import Action
+from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.policy import Consent
 from finclaw.tools.policy.announce import announce
 from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.verdict import PolicyContext
 from finclaw.tools.registry import ToolRegistry
+from finclaw.tools.sources import sources_met
 
 QUOTE_SECONDS: Final = 10.0
 
@@ -101,7 +102,7 @@ class Permission:
         if approved is not None and agreed and not approvals.has_drifted(approved, quote):
             await approvals.take(approved.id, action.turn_id, action.session)
             return
-        if not untrusted and await approvals.standing(action) is not None:
+        if not untrusted and await approvals.grants.standing(action) is not None:
             return
         raise _awaiting(await approvals.ask(action))
 

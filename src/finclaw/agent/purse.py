@@ -58,7 +58,6 @@ class Cashier:
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self._estimators: dict[str, Estimator] = {}
-        self._heads: dict[str, tuple[str, tuple[ToolSpec, ...], int]] = {}
 
     def purse(self, ids: Ids, emit: Emit, user: str, before: Iterable[Spend]) -> "Purse":
         """`before` is what the turn had spent before it was taken up again; the books do not have it yet."""
@@ -71,23 +70,18 @@ class Cashier:
         return purse
 
     def estimator(self, model: Model) -> Estimator:
-        return self._estimators.setdefault(_named(model), Estimator(model.vocabulary))
+        name = _named(model)
+        if name not in self._estimators:
+            self._estimators[name] = Estimator(model.vocabulary)
+        return self._estimators[name]
 
     def count(self, request: ModelRequest) -> int:
         """Tokens of a request, as we count them."""
         estimator = self.estimator(request.model)
         form = request.answer_schema
         schema = 0 if form is None else estimator.tokens_of_tool(ToolSpec(form.name, "", form.schema))
-        return self._head(estimator, request) + schema + sum(map(estimator.tokens_of, request.messages))
-
-    def _head(self, estimator: Estimator, request: ModelRequest) -> int:
-        """System prompt and tools seldom change, and are counted when they do."""
-        name = _named(request.model)
-        system, tools, counted = self._heads.get(name, ("", (), 0))
-        if system != request.system or tools != request.tools:
-            counted = estimator.tokens_in(request.system) + sum(map(estimator.tokens_of_tool, request.tools))
-            self._heads[name] = (request.system, request.tools, counted)
-        return counted
+        head = estimator.tokens_of_head(request.system, request.tools)
+        return head + schema + sum(map(estimator.tokens_of, request.messages))
 
 
 class Purse:

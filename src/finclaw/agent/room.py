@@ -8,7 +8,7 @@ from finclaw.agent.compaction import Compactor, Summaries
 from finclaw.agent.compaction.prompt import instructions, transcript
 from finclaw.agent.context_guard import ContextGuard
 from finclaw.agent.gauge import Gauges
-from finclaw.agent.paid import from_metadata
+from finclaw.agent.paid import usage_of
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.tokens import AN_IMAGE, Estimator
 from finclaw.agent.window import Capacity, Thresholds
@@ -35,11 +35,16 @@ class Rooms:
         self._estimators: dict[Vocabulary, Estimator] = {}
         self._gauges: dict[Vocabulary, Gauges] = {}
 
-    async def fit(self, turn: RunningTurn, tools: tuple[ToolSpec, ...]) -> int:
-        """Before each model call: the longest answer that may be asked for. Raises ContextTooLong."""
-        if turn.guard is None and not self._may_be_tight(turn, tools):
-            return turn.longest_answer
-        return await self._guard(turn).fit(turn.model, turn.longest_answer, turn.system, tools)
+    async def fit(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> int:
+        """Before each call, of the model that will be asked: the longest answer that it may be asked for.
+
+        Raises ContextTooLong when what must be sent is too much for it.
+        """
+        longest = _longest_answer(turn, model)
+        is_guarded = turn.guard is not None and model == turn.model
+        if not is_guarded and not self._may_be_tight(turn, tools, model):
+            return longest
+        return await self._guard(turn, model).fit(model, longest, turn.system, tools)
 
     def measured(self, turn: RunningTurn, usage: Usage, answer: Message) -> None:
         """After each answer, before it is in the conversation."""
@@ -48,23 +53,24 @@ class Rooms:
 
     async def overflowed(self, turn: RunningTurn, model: Model) -> bool:
         """The model that was asked refused the request as too long. False: nothing more can be taken away."""
-        return await self._guard(turn).overflowed(model, turn.longest_answer)
+        return await self._guard(turn, model).overflowed(model, _longest_answer(turn, model))
 
-    def may_have_overflowed(self, turn: RunningTurn, tools: Sequence[ToolSpec], model: Model) -> bool:
+    def may_have_overflowed(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> bool:
         """Many servers have only words for it, and words are not read: a refusal of what by our own count nearly
         fills the window is taken for this one.
         """
         messages = sum(map(self._estimator(model).tokens_of, turn.conversation.next_messages))
-        capacity = Capacity.of(model, turn.longest_answer, Thresholds())
-        return capacity.ratio(self._head(turn, tools) + messages) >= NEARLY_FULL
+        capacity = Capacity.of(model, _longest_answer(turn, model), Thresholds())
+        head = self._estimator(model).tokens_of_head(turn.system, tools)
+        return capacity.ratio(head + messages) >= NEARLY_FULL
 
     # ── a glance ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _may_be_tight(self, turn: RunningTurn, tools: Sequence[ToolSpec]) -> bool:
-        """By what the model itself measured last, and what came since at a token a character, which is too much
+    def _may_be_tight(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> bool:
+        """By what a model itself measured last, and what came since at a token a character, which is too much
         for nearly everything: no walk over the history, and nothing to remember.
         """
-        limit = min(turn.model.window * LOOK_CLOSER, turn.model.window - turn.longest_answer)
+        limit = min(model.window * LOOK_CLOSER, model.window - _longest_answer(turn, model))
         since = 0
         for message in reversed(turn.conversation.next_messages):
             if measured := _measured(message):
@@ -72,42 +78,49 @@ class Rooms:
             since += _characters(message)
             if since >= limit:
                 return True
-        return self._head(turn, tools) + since >= limit
-
-    def _head(self, turn: RunningTurn, tools: Sequence[ToolSpec]) -> int:
-        estimator = self._estimator(turn.model)
-        return estimator.tokens_in(turn.system) + sum(map(estimator.tokens_of_tool, tools))
+        return self._estimator(model).tokens_of_head(turn.system, tools) + since >= limit
 
     def _estimator(self, model: Model) -> Estimator:
-        return self._estimators.setdefault(model.vocabulary, Estimator(model.vocabulary))
+        if model.vocabulary not in self._estimators:
+            self._estimators[model.vocabulary] = Estimator(model.vocabulary)
+        return self._estimators[model.vocabulary]
 
     # ── the guard ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _guard(self, turn: RunningTurn) -> ContextGuard:
+    def _guard(self, turn: RunningTurn, model: Model) -> ContextGuard:
+        """The turn keeps that of its own model. One that steps in seldom gets another: it counts in other tokens, and
+        a summary must be asked for in pieces that it can read.
+        """
+        if model != turn.model:
+            return self._new_guard(turn, model)
         if turn.guard is None:
-            estimator = self._estimator(turn.model)
-            count, count_text = estimator.tokens_of, estimator.tokens_in
-            gauges = self._gauges.setdefault(turn.model.vocabulary, Gauges(count, count_text))
-            summaries = Summaries(self._summariser(turn), count, count_text, turn.model.window)
-            turn.guard = ContextGuard(
-                turn.conversation,
-                turn.log.push,
-                input_id=turn.input.id,
-                gauge=gauges.of(turn.ids["session"]),
-                compact=Compactor(summaries, count, count_text, self._clock.now),
-                emit=turn.emit,
-                ids=turn.ids,
-            )
+            turn.guard = self._new_guard(turn, model)
         return turn.guard
 
-    def _summariser(self, turn: RunningTurn) -> Callable[[Sequence[Message], int], Awaitable[str]]:
+    def _new_guard(self, turn: RunningTurn, model: Model) -> ContextGuard:
+        estimator = self._estimator(model)
+        count, count_text = estimator.tokens_of, estimator.tokens_in
+        gauges = self._gauges.setdefault(model.vocabulary, Gauges(count, count_text))
+        summaries = Summaries(self._summariser(turn, model), count, count_text, model.window)
+        return ContextGuard(
+            turn.conversation,
+            turn.log.push,
+            input_id=turn.input.id,
+            gauge=gauges.of(turn.ids["session"]),
+            compact=Compactor(summaries, count, count_text, self._clock.now),
+            emit=turn.emit,
+            ids=turn.ids,
+            policy=None if turn.guard is None else turn.guard.policy,
+        )
+
+    def _summariser(self, turn: RunningTurn, model: Model) -> Callable[[Sequence[Message], int], Awaitable[str]]:
         async def summarise(messages: Sequence[Message], limit: int) -> str:
             text = (Text(transcript(messages)),)
             request = ModelRequest(
-                model=turn.model,
+                model=model,
                 system=instructions(limit),
                 messages=(Message(new_id(), "user", text, Source("system"), self._clock.now()),),
-                max_tokens=min(limit, turn.model.max_output),
+                max_tokens=min(limit, model.max_output),
             )
             try:
                 async with asyncio.timeout(SUMMARY_SECONDS):
@@ -116,6 +129,11 @@ class Rooms:
                 raise ProviderTimeout(f"no summary within {SUMMARY_SECONDS:g} s") from error
 
         return summarise
+
+
+def _longest_answer(turn: RunningTurn, model: Model) -> int:
+    """Tokens that one call may write, as far as this model goes; what it thinks comes on top of what it says."""
+    return min(turn.max_tokens + model.room_to_think(turn.thinking), model.max_output)
 
 
 def _characters(message: Message) -> int:
@@ -137,5 +155,5 @@ def _measured(answer: Message) -> int:
     """The size of the conversation up to and with this answer, by the model's own count; 0 where it gave none."""
     if answer.source.kind != "assistant":
         return 0
-    usage = from_metadata(answer).usage
+    usage = usage_of(answer)
     return usage.input + usage.cache_read + usage.cache_write + usage.output

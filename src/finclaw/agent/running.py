@@ -11,7 +11,7 @@ from finclaw.agent.state import StateMachine
 from finclaw.errors import ExtensionError
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.context import Context
-from finclaw.kernel.message import ToolCall, ToolResult
+from finclaw.kernel.message import Message, ToolCall, ToolResult
 from finclaw.kernel.scope import ToolCallContext, TurnContext
 from finclaw.tools.loop import LoopGuard
 
@@ -42,6 +42,8 @@ class RunningTurn(TurnContext):
     """What it pays model calls from; None where there is no budget."""
     approved: Approval | None = None
     """What a person has agreed to, in the turn that runs it."""
+    unseen: tuple[Message, tuple[ToolResult, ...]] | None = None
+    """A step that was over when the turn died, for its layers to see: what ends the turn may be theirs to say."""
     entered: bool = False
     """The layers let it through to its core."""
 

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from finclaw.agent.model_call import ModelCall, stop_of, usage_of, with_own_ids
+from finclaw.agent.model_call import ModelCall, stop_of, with_own_ids
+from finclaw.agent.paid import usage_of
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.tool_call import unknown_outcome
 from finclaw.kernel.crash import crash_point
@@ -29,6 +30,9 @@ class Step:
     async def __call__(self, ctx: StepContext) -> StepResult:
         turn = RunningTurn.of(ctx.turn)
         turn.offered = _offered(ctx, turn)
+        if turn.unseen is not None:  # a crash came before the turn went on from these results
+            (message, results), turn.unseen = turn.unseen, None
+            return StepResult(message=message, tool_results=results, usage=usage_of(message), stop=stop_of(message))
         left_open = turn.log.unanswered()
         if left_open is not None:  # a crash came between the model's wish and the tools' results
             message, calls = left_open
@@ -108,7 +112,7 @@ def not_begun(call: ToolCall) -> ToolResult:
 
 def _offered(ctx: StepContext, turn: RunningTurn) -> tuple[str, ...]:
     """What a layer put into the catalog beyond the turn's own limits does not count."""
-    return tuple(spec.name for spec in ctx.tool_catalog if turn.allowed is None or spec.name in turn.allowed)
+    return tuple([spec.name for spec in ctx.tool_catalog if turn.allowed is None or spec.name in turn.allowed])
 
 
 def _last_known(turn: RunningTurn, call: ToolCall) -> ToolResult:

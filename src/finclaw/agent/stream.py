@@ -52,13 +52,22 @@ class Answer:
     """Of the pieces of text, in characters: so a replay can stream it as it came."""
 
 
-async def collect(chunks: AsyncIterator[Chunk], on_text: Callable[[str], None]) -> Answer:
+@dataclass(slots=True)
+class Heard:
+    """How far a stream had come, for whoever has to know it also of one that broke."""
+
+    begun: bool = False
+    usage: Usage = Usage()
+
+
+async def collect(chunks: AsyncIterator[Chunk], on_text: Callable[[str], None], heard: Heard | None = None) -> Answer:
     """Read a stream to its end, telling each piece of text as it comes. Raises StreamCut when there is no end."""
+    heard = heard or Heard()
     blocks: _Blocks = {}
     lengths: list[int] = []
-    usage = Usage()
     stop: StopReason | None = None
     async for chunk in chunks:
+        heard.begun = True
         crash_point("model:first_chunk")
         match chunk:
             case TextDelta(text, index):
@@ -68,7 +77,7 @@ async def collect(chunks: AsyncIterator[Chunk], on_text: Callable[[str], None]) 
             case ThinkingDelta():
                 _feed_thinking(_at(blocks, chunk.index, Thinking), chunk)
             case UsageReport(report):
-                usage = report
+                heard.usage = report
             case Done(reason):
                 stop = reason
             case _:
@@ -78,7 +87,7 @@ async def collect(chunks: AsyncIterator[Chunk], on_text: Callable[[str], None]) 
     crash_point("model:ended")
     in_order = sorted(blocks.items(), key=lambda item: item[0][0])
     cut = stop == "max_tokens"
-    return Answer(tuple(_close(block, cut=cut) for _, block in in_order), usage, stop, tuple(lengths))
+    return Answer(tuple(_close(block, cut=cut) for _, block in in_order), heard.usage, stop, tuple(lengths))
 
 
 def _at(blocks: _Blocks, index: int, kind: type[Block]) -> _Open:

@@ -5,9 +5,10 @@ character, and the borders are counted, all of it in C. The weights were fitted 
 than those on which they are tested; `tests/agent/test_tokens.py` tells how, and holds the measured errors.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from finclaw.agent.token_classes import borders_of, classes_of, named, only
 from finclaw.kernel.chunk import Vocabulary
 
 
@@ -75,58 +76,71 @@ def count_tokens(text: str, vocabulary: Vocabulary = "o200k") -> float:
     weights = WEIGHTS[vocabulary]
     # A lone surrogate is nothing that UTF-8 knows, but it may stand in a person's text.
     encoded = text.encode("utf-8", "surrogatepass")
-    classes = b"\n" + encoded.translate(_CLASSES, _CONTINUATIONS)
-    tokens = _letters(classes, weights) + _signs(classes, weights)
+    classes = classes_of(encoded)
+    borders = borders_of(classes)
+    repeated = borders.translate(None, _AT_BORDERS)
+    tokens = _letters(classes, borders, repeated, weights) + _signs(classes, borders, repeated, weights)
     if len(encoded) > len(text):
-        tokens += _beyond_ascii(classes, weights) + _single_hangul(encoded, weights)
+        tokens += _beyond_ascii(classes, borders, weights) + _single_hangul(encoded, weights)
     return tokens
 
 
-def _letters(classes: bytes, weights: Weights) -> float:
-    count = classes.count
-    words = classes.translate(_ONLY_LETTERS).count(b"-a")
-    after_space = count(b" a") + count(b" A")
-    tokens = weights.word_after_space * after_space + weights.other_word * (words - after_space)
-    by_sevens = classes.replace(b"aaaaaaa", b"7")
-    tokens += weights.small_letter * count(b"a") + weights.seven_small_letters * by_sevens.count(b"7")
-    tokens += weights.three_sevens * by_sevens.count(b"777")
-    if capitals := count(b"A"):
-        tokens += weights.capital * capitals + weights.hump * count(b"aA")
-        tokens += weights.sixteen_capitals * count(b"A" * 16)
+# Most texts are short, and a look at one costs more than its length: what needs a closer look is known by `repeated`.
+
+
+def _letters(classes: bytes, borders: bytes, repeated: bytes, weights: Weights) -> float:
+    count = borders.count
+    tokens = weights.word_after_space * count(b"w") + weights.other_word * (count(b"o") + count(b"b"))
+    sevens = classes.count(_SEVEN_LETTERS)
+    tokens += weights.small_letter * classes.count(_SMALL) + weights.seven_small_letters * sevens
+    if sevens >= _THREE:
+        tokens += weights.three_sevens * classes.count(_SEVEN_LETTERS * _THREE)
+    if capitals := classes.count(_CAPITAL):
+        tokens += weights.capital * capitals + weights.hump * count(b"h")
+        if _BIG in repeated:
+            tokens += weights.sixteen_capitals * classes.count(_SIXTEEN_CAPITALS)
     return tokens
 
 
-def _signs(classes: bytes, weights: Weights) -> float:
+def _signs(classes: bytes, borders: bytes, repeated: bytes, weights: Weights) -> float:
     """Punctuation, numbers and gaps."""
-    count = classes.count
-    tokens = weights.gap * classes.translate(_ONLY_SPACES).count(b"-  ")
-    tokens += weights.sixteen_blanks * (count(b" " * 16) + count(b"\n" * 16))
-    if count(b"0"):
-        tokens += _numbers(classes, weights)
-    if eights := count(b"........"):
+    tokens = _gaps(classes, weights) if _BLANK in repeated or _LINE_END in repeated else 0.0
+    if digits := classes.count(_DIGIT):
+        tokens += _numbers(classes, digits, repeated, weights)
+        tokens += weights.letter_beside_digit * (borders.count(b"d") + borders.count(b"b"))
+    if _SIGN not in repeated:
+        return tokens + weights.run_of_signs * borders.count(b"s")
+    if eights := classes.count(_EIGHT_SIGNS):
         tokens += weights.eight_signs * eights
-        classes = classes.replace(b"........", b"")
+        classes = classes.replace(_EIGHT_SIGNS, b"")
     tokens += weights.run_of_signs * classes.translate(_ONLY_SIGNS).count(b"-.")
-    return tokens + weights.two_signs * classes.count(b"..")
+    return tokens + weights.two_signs * classes.count(_TWO_SIGNS)
 
 
-def _numbers(classes: bytes, weights: Weights) -> float:
-    beside = classes.count(b"a0") + classes.count(b"0a")
-    without_threes = classes.replace(b"000", b"3")
-    threes, twos = without_threes.count(b"3"), without_threes.count(b"00")
-    ones = without_threes.count(b"0") - 2 * twos
-    tokens = weights.three_digits * threes + weights.two_digits * twos + weights.one_digit * ones
-    return tokens + weights.letter_beside_digit * beside
+def _gaps(classes: bytes, weights: Weights) -> float:
+    tokens = weights.gap * classes.translate(_ONLY_SPACES).count(b"-  ")
+    return tokens + weights.sixteen_blanks * (classes.count(_SIXTEEN_SPACES) + classes.count(_SIXTEEN_LINE_ENDS))
 
 
-def _beyond_ascii(classes: bytes, weights: Weights) -> float:
-    count = classes.count
-    tokens = weights.ideograph * count(b"c") + weights.kana * count(b"j") + weights.other_letter * count(b"x")
-    tokens += weights.other_script * count(b"t") + weights.symbol * count(b"s") + weights.emoji * count(b"e")
-    if syllables := count(b"k"):
-        words = classes.translate(_ONLY_HANGUL).count(b"-k")
-        tokens += weights.syllable * syllables + weights.korean_word * words
-        tokens += weights.four_syllables * count(b"kkkk")
+def _numbers(classes: bytes, digits: int, repeated: bytes, weights: Weights) -> float:
+    threes = twos = 0
+    if _ZERO in repeated:
+        threes = classes.count(_THREE_DIGITS)
+        twos = (classes.replace(_THREE_DIGITS, b"") if threes else classes).count(_TWO_DIGITS)
+    ones = digits - 3 * threes - 2 * twos
+    return weights.three_digits * threes + weights.two_digits * twos + weights.one_digit * ones
+
+
+def _beyond_ascii(classes: bytes, borders: bytes, weights: Weights) -> float:
+    tokens = 0.0
+    if others := classes.translate(None, _ASCII_AND_HANGUL):
+        tokens += weights.ideograph * others.count(_IDEOGRAPH) + weights.kana * others.count(_KANA)
+        tokens += weights.other_letter * others.count(_OTHER_LETTER)
+        tokens += weights.other_script * others.count(_OTHER_SCRIPT)
+        tokens += weights.symbol * others.count(_SYMBOL) + weights.emoji * others.count(_EMOJI)
+    if syllables := classes.count(_SYLLABLE):
+        tokens += weights.syllable * syllables + weights.korean_word * borders.count(b"k")
+        tokens += weights.four_syllables * classes.count(_FOUR_SYLLABLES)
     return tokens
 
 
@@ -136,36 +150,23 @@ def _single_hangul(encoded: bytes, weights: Weights) -> float:
     return (weights.single_hangul - weights.kana) * letters
 
 
-# ── one class for each character, by the first byte of its UTF-8 ───────────────────────────────────────────────────
-
-
-def _table(classes: Mapping[str, Iterable[int]], other: str) -> bytes:
-    table = bytearray(other.encode() * 256)
-    for name, characters in classes.items():
-        for each in characters:
-            table[each] = ord(name)
-    return bytes(table)
-
-
-_CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
-_CLASSES: Final = _table(
-    {
-        "a": range(ord("a"), ord("z") + 1),
-        "A": range(ord("A"), ord("Z") + 1),
-        "0": range(ord("0"), ord("9") + 1),
-        " ": b" \t",
-        "\n": b"\r\n",
-        "x": range(0xC2, 0xE0),
-        "t": range(0xE0, 0xE2),
-        "s": (0xE2, 0xEE, 0xEF),
-        "j": (0xE3,),
-        "c": range(0xE4, 0xEA),
-        "k": range(0xEA, 0xEE),
-        "e": range(0xF0, 0xF5),
-    },
-    other=".",
-)
-_ONLY_LETTERS: Final = _table({"a": b"aAx"}, other="-")
-_ONLY_SPACES: Final = _table({" ": b" "}, other="-")
-_ONLY_SIGNS: Final = _table({".": b"."}, other="-")
-_ONLY_HANGUL: Final = _table({"k": b"k"}, other="-")
+_AT_BORDERS: Final = b"wobdhsk"
+_BIG, _ZERO, _BLANK, _LINE_END, _SIGN = b"A0 n."  # numbers: to look for one is far faster than for a text of one
+_THREE: Final = 3
+_SMALL: Final = named("a")
+_SEVEN_LETTERS: Final = named("a" * 7)
+_CAPITAL: Final = named("A")
+_SIXTEEN_CAPITALS: Final = named("A" * 16)
+_SIXTEEN_SPACES: Final = named(" " * 16)
+_SIXTEEN_LINE_ENDS: Final = named("\n" * 16)
+_ONLY_SPACES: Final = only(" ")
+_DIGIT: Final = named("0")
+_TWO_DIGITS: Final = named("00")
+_THREE_DIGITS: Final = named("000")
+_TWO_SIGNS: Final = named("..")
+_EIGHT_SIGNS: Final = named("." * 8)
+_ONLY_SIGNS: Final = only(".")
+_SYLLABLE: Final = named("k")
+_FOUR_SYLLABLES: Final = named("kkkk")
+_ASCII_AND_HANGUL: Final = named("aA0 \n.k")
+_IDEOGRAPH, _KANA, _OTHER_LETTER, _OTHER_SCRIPT, _SYMBOL, _EMOJI = map(named, "cjxtse")

@@ -7,7 +7,7 @@ from typing import Final
 
 from finclaw.agent.token_count import count_tokens
 from finclaw.kernel.chunk import ToolSpec, Vocabulary
-from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
+from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
 
 A_MESSAGE: Final = 4
 """Tokens around a message that tell whose it is."""
@@ -40,6 +40,7 @@ class Estimator:
         self._size = 0
         self._young: dict[str, _Kept] = {}
         self._old: dict[str, _Kept] = {}
+        self._head: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
         self._ratios: deque[float] = deque([1.0], maxlen=_MEMORY)  # one vote for ourselves, for the first few answers
         self.factor = 1.0
         """By how much the model counts more than we do."""
@@ -56,8 +57,13 @@ class Estimator:
         return kept[1]
 
     def tokens_of_tool(self, tool: ToolSpec) -> int:
-        """Not kept: tools seldom change, and whoever sends them knows when they do."""
         return A_CALL + self.tokens_in(f"{tool.name} {tool.description} {tool.input_schema}")
+
+    def tokens_of_head(self, system: str, tools: tuple[ToolSpec, ...]) -> int:
+        """Of what stands before the messages: it seldom changes, and is counted when it does."""
+        if (system, tools) != self._head[:2]:
+            self._head = (system, tools, self.tokens_in(system) + sum(map(self.tokens_of_tool, tools)))
+        return self._head[2]
 
     def evict(self) -> None:
         """Forget every kept message; what was learned stays."""
@@ -66,7 +72,10 @@ class Estimator:
     def _keep(self, message: Message) -> _Kept:
         kept = self._old.get(message.id)
         if kept is None or kept[0] is not message.blocks:
-            kept = (message.blocks, A_MESSAGE + sum(map(self._block, message.blocks)))
+            tokens = A_MESSAGE
+            for block in message.blocks:
+                tokens += self._block(block)
+            kept = (message.blocks, tokens)
         self._size += kept[1]
         self._young[message.id] = kept
         if self._size > self._half:
@@ -74,17 +83,15 @@ class Estimator:
         return kept
 
     def _block(self, block: Block) -> int:
-        match block:
-            case Text(text):
-                return self.tokens_in(text)
-            case Thinking(text, signature, redacted):
-                return len(signature) // _SEALED if redacted else self.tokens_in(text)
-            case Image():
-                return AN_IMAGE
-            case ToolCall():  # an object as Python shows it is as long as one of JSON
-                return A_CALL + self.tokens_in(f"{block.name} {block.bad_args or block.args}")
-            case ToolResult():
-                return A_CALL + self.tokens_in(block.content)
+        if isinstance(block, Text):  # nearly all of them are this or a result, and there may be ten thousand
+            return ceil(count_tokens(block.text, self._vocabulary))
+        if isinstance(block, ToolResult):
+            return A_CALL + ceil(count_tokens(block.content, self._vocabulary))
+        if isinstance(block, ToolCall):  # an object as Python shows it is as long as one of JSON
+            return A_CALL + self.tokens_in(f"{block.name} {block.bad_args or block.args}")
+        if isinstance(block, Image):
+            return AN_IMAGE
+        return len(block.signature) // _SEALED if block.redacted else self.tokens_in(block.text)
 
     # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -24,6 +24,7 @@ from finclaw.kernel.scope import ToolCallContext
 from finclaw.kernel.tool_event import Circuit, CircuitChanged, ToolTimedOut
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.contain import Broken
+from finclaw.tools.guard.told import without_secrets
 from finclaw.tools.limit import CutOff, run_with_limit
 from finclaw.tools.registry import ToolRegistry
 
@@ -141,7 +142,8 @@ def refused(call: ToolCall, why: str) -> ToolResult:
 
 
 def unreadable(call_id: str, name: str, text: str) -> ToolResult:
-    error = InvalidArguments(f"the arguments of {name} are not one complete JSON object: {text[:200]!r}; call it again")
+    shown = without_secrets(text)[:200]  # in this order: no half of one is left
+    error = InvalidArguments(f"the arguments of {name} are not one complete JSON object: {shown!r}; call it again")
     return ToolResult(call_id, name, str(error), "invalid", error=_failure(error))
 
 

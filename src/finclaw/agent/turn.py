@@ -180,7 +180,7 @@ class Agent:
             conversation=log.conversation,
             model=picked[0].model if picked else self._abilities.model,
             system=self._abilities.system,
-            tool_catalog=tuple(spec for spec in catalog if limits.tools is None or spec.name in limits.tools),
+            tool_catalog=catalog if limits.tools is None else tuple(s for s in catalog if s.name in limits.tools),
             temperature=settings.temperature if wishes.temperature is None else wishes.temperature,
             thinking=wishes.thinking or settings.thinking,
             verbosity=wishes.verbosity or settings.verbosity,
@@ -221,6 +221,7 @@ class Agent:
         await self._approved.run(running, self._step_context(turn, 0))
         if running.log.waits:
             return TurnResult(status="waiting_for_human", text="")
+        running.unseen = running.log.unseen()
         for index in range(_finished_steps(running.log), running.max_steps):
             turn.emit(StepStarted(step=index, **turn.ids))
             step = await self._step(self._step_context(turn, index))
@@ -284,4 +285,4 @@ class Agent:
 
 
 def _finished_steps(log: TurnLog) -> int:
-    return len(log.answers) - (1 if log.unanswered() else 0)
+    return len(log.answers) - (1 if log.unanswered() or log.unseen() else 0)

@@ -1,17 +1,20 @@
-"""The commands by which people decide: approve, deny, approvals."""
+"""The commands by which people decide: approve, deny, approvals; and grants, for every yes that stands."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, cast, get_args
 
 from finclaw.builtins.approval_words import answer, listed, refused
 from finclaw.builtins.basics import BasicCommand
+from finclaw.builtins.grant_words import not_revoked, standing, taken_back
 from finclaw.kernel.approval import ApprovalScope, ApprovalVerdict, Refusal
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.language import Language, language_of
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.tools.approval.approvals import Approvals
+from finclaw.tools.guard.told import without_secrets
 
 _LONGEST_REASON: Final = 300
+_REVOKE: Final = ("revoke", "철회")
 
 
 class ApprovalCommands:
@@ -43,6 +46,13 @@ class ApprovalCommands:
                 usage=f"{self._prefix}approvals",
                 answer=self._list,
             ),
+            BasicCommand(
+                name="grants",
+                aliases=("허용",),
+                description="Shows what may pass without asking again, and takes it back / 계속 허용된 작업과 철회",
+                usage=f"{self._prefix}grants [revoke ID]",
+                answer=self._grants,
+            ),
         ):
             api.commands.register(command)
 
@@ -58,7 +68,7 @@ class ApprovalCommands:
     async def _deny(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         if not args:
             return await self._which(scope)
-        reason = " ".join(args[1:])[:_LONGEST_REASON]
+        reason = without_secrets(" ".join(args[1:]))[:_LONGEST_REASON]  # in this order: no half of one is left
         return await self._decide(args[0], "denied", scope, "once", reason)
 
     async def _decide(
@@ -80,6 +90,22 @@ class ApprovalCommands:
         waiting = await self._approvals().open_to(scope.inbound)
         return CommandReply(listed(waiting, _language(scope)), ephemeral=True)
 
+    async def _grants(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        if not args:
+            return await self._standing(scope)
+        if len(args) != 2 or args[0].lower() not in _REVOKE:
+            return CommandReply(not_revoked("words", _language(scope), self._prefix), ephemeral=True)
+        revoked = await self._approvals().grants.revoke(args[1], scope.inbound)
+        language = _language(scope)
+        if isinstance(revoked, Refusal):
+            return CommandReply(not_revoked(revoked.why, language, self._prefix), ephemeral=True)
+        return CommandReply(taken_back(revoked, language), ephemeral=True)
+
+    async def _standing(self, scope: CommandScope) -> CommandReply:
+        found = await self._approvals().grants.open_to(scope.inbound)
+        return CommandReply(standing(found, _language(scope), self._prefix), ephemeral=True)
+
 
 def _language(scope: CommandScope) -> Language:
-    return language_of(scope.inbound.text)
+    """Of what they wrote themselves: an id is many Latin letters, and nobody's language."""
+    return language_of(" ".join(word for word in scope.inbound.text.split() if not word.lower().startswith("ap-")))

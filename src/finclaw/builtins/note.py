@@ -1,18 +1,24 @@
 """A passing note for the model: under a key of its own, and never between a call and its result."""
 
+from collections.abc import Sequence
+
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.scope import ConversationView, TurnContext
+from finclaw.tools.sources import SOURCES
 
 
-def put_note(turn: TurnContext, key: str, text: str) -> None:
-    """What the model reads under this key from now on: behind everything else, or where it stood before."""
+def put_note(turn: TurnContext, key: str, text: str, sources: Sequence[str] = ()) -> None:
+    """What the model reads under this key from now on: behind everything else, or where it stood before.
+
+    `sources` says whose words it holds, where they are strangers'.
+    """
     former = next((each for each in turn.conversation.next_messages if each.passing == key), None)
     if former is not None and former.text == text:
         return  # nothing new: a turn that resumes must not fill its log with the same words
     if former is None and waits_for_results(turn.conversation):
         return  # a crash left calls open, and nothing may stand between them and their results
-    turn.emit_message_event(Append(_note(turn, key, text)))
+    turn.emit_message_event(Append(_note(turn, key, text, sources)))
 
 
 def waits_for_results(conversation: ConversationView) -> bool:
@@ -22,7 +28,7 @@ def waits_for_results(conversation: ConversationView) -> bool:
     return final is not None and bool(final.tool_calls)
 
 
-def _note(turn: TurnContext, key: str, text: str) -> Message:
+def _note(turn: TurnContext, key: str, text: str, sources: Sequence[str]) -> Message:
     """Not in the user's name: whoever looks for what the person said must not find this."""
     return Message(
         id=new_id(),
@@ -30,5 +36,6 @@ def _note(turn: TurnContext, key: str, text: str) -> Message:
         blocks=(Text(text),),
         source=Source("extension", name=key),
         created_at=turn.context.accepted_at,
+        metadata={SOURCES: list(sources)} if sources else {},
         passing=key,
     )

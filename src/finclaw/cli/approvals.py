@@ -1,4 +1,4 @@
-"""`finclaw approvals`: what waits for a person, and the person's word, from a terminal."""
+"""`finclaw approvals`: what waits for a person, and the person's word, from a terminal; and every yes that stands."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -8,16 +8,20 @@ import msgspec
 from finclaw.cli.options import settings_from
 from finclaw.cli.shelf import Shelf, opened
 from finclaw.errors import ConfigError, SessionError
-from finclaw.kernel.approval import Approval
-from finclaw.tools.approval.shown import text
-from finclaw.web.approvals_view import ApprovalsView
+from finclaw.kernel.approval import Approval, Standing
+from finclaw.tools.approval.shown import lines, text
+from finclaw.tools.guard.told import without_secrets
+from finclaw.web.approvals_view import ApprovalsView, GrantsView
 
 
 def run(args: Namespace) -> int:
     settings = settings_from(args)
-    if (args.id is None) != (args.what == "list"):
-        what = "takes no id" if args.what == "list" else "needs an id: `finclaw approvals` lists them"
-        raise ConfigError(f"finclaw approvals {args.what} {what}")
+    lists = args.what in ("list", "grants")
+    if (args.id is None) != lists:
+        where = "finclaw approvals grants" if args.what == "revoke" else "finclaw approvals"
+        raise ConfigError(
+            f"finclaw approvals {args.what} {'takes no id' if lists else f'needs an id: `{where}` lists them'}"
+        )
     with opened(settings) as shelf:
         return _ACTIONS[args.what](shelf, args)
 
@@ -71,4 +75,42 @@ def _told(found: Approval, args: Namespace) -> int:
     return 0
 
 
-_ACTIONS = {"list": _list, "show": _show, "approve": _approve, "deny": _deny}
+# ── a yes that stands ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _grants(shelf: Shelf, args: Namespace) -> int:
+    found = shelf.grants()
+    if args.json:
+        print(msgspec.json.encode(GrantsView(tuple(found))).decode())
+    else:
+        print("\n".join(map(_standing, found)) or "no yes stands: everything that needs a person is asked for")
+    return 0
+
+
+def _standing(grant: Standing) -> str:
+    where = "everywhere" if grant.session is None else f"in {text(grant.session)[1:-1]}"
+    arguments = without_secrets("; ".join(lines(grant.args))) or "without arguments"  # a list is no card
+    return (
+        f"{grant.id}  {text(grant.tool)[1:-1]}  {arguments}\n"
+        f"    for {text(grant.requester)[1:-1]}, {where}, until {grant.expires_at:%Y-%m-%d %H:%M} UTC; "
+        f"given by {text(grant.granted_by)[1:-1]} on {grant.granted_at:%Y-%m-%d %H:%M} UTC"
+    )
+
+
+def _revoke(shelf: Shelf, args: Namespace) -> int:
+    revoked = shelf.revoke(args.id)
+    if args.json:
+        print(msgspec.json.encode(revoked).decode())
+    else:
+        print(f"{revoked.id}: revoked; {text(revoked.tool)[1:-1]} is asked for again")
+    return 0
+
+
+_ACTIONS = {
+    "list": _list,
+    "show": _show,
+    "approve": _approve,
+    "deny": _deny,
+    "grants": _grants,
+    "revoke": _revoke,
+}

@@ -8,15 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from finclaw.agent.purse import must_have_prices
 from finclaw.config.describe import DEFAULT, Effective, effective
 from finclaw.config.fill import BadSettings
 from finclaw.config.load import HOME, Gathered, gather
-from finclaw.config.schema import Settings
+from finclaw.config.model_problems import problems_of_models
 from finclaw.errors import ConfigError
-from finclaw.kernel.clock import SystemClock
-from finclaw.providers.catalog import Catalog
-from finclaw.providers.opening import open_provider
+from finclaw.tools.guard.told import without_secrets
 
 
 def run(args: Namespace) -> int:
@@ -30,19 +27,8 @@ def problems(args: Namespace) -> tuple[str, ...]:
     except BadSettings as error:
         return error.problems
     except ConfigError as error:
-        return (str(error),)
-    return _problems_of_model(settings)
-
-
-def _problems_of_model(settings: Settings) -> tuple[str, ...]:
-    """Whether somebody is there to answer; nobody is asked."""
-    try:
-        model = Catalog(settings.models, settings.aliases, settings.providers).find(settings.agent.model)
-        open_provider(model, SystemClock(), settings.providers, settings.models)
-        must_have_prices(settings.budget, [model])
-    except ConfigError as error:
-        return (f"agent.model: {error}",)
-    return ()
+        return (without_secrets(str(error)),)
+    return tuple(map(without_secrets, problems_of_models(settings)))
 
 
 def _gather(args: Namespace) -> Gathered:
@@ -82,7 +68,7 @@ def _origin_of_state(args: Namespace) -> str:
 def _as_json(shown: Iterable[Effective]) -> str:
     rows = {
         each.setting.key: {
-            "value": _plain(each.value),
+            "value": _safe(each.value),
             "origin": each.origin,
             "default": _plain(each.setting.default),
             "takes": each.setting.takes,
@@ -97,6 +83,15 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
+def _safe(value: object) -> object:
+    """The same value, or with words in the place of what looks like a secret."""
+    written = msgspec.json.encode(_plain(value)).decode()
+    try:
+        return msgspec.json.decode(without_secrets(written))
+    except msgspec.DecodeError:  # a number was hidden, and words do not stand where it stood
+        return "[hidden]"
+
+
 def _in_words(shown: tuple[Effective, ...]) -> str:
     values = [f"{each.setting.key} = {_value(each.value)}" for each in shown]
     width = min(max(map(len, values)), 44)
@@ -109,4 +104,5 @@ def _in_words(shown: tuple[Effective, ...]) -> str:
 
 
 def _value(value: object) -> str:
-    return str(value) if isinstance(value, Path) else msgspec.json.encode(value).decode()
+    """Also a setting that is no secret may hold one, such as an extension's."""
+    return without_secrets(str(value) if isinstance(value, Path) else msgspec.json.encode(value).decode())

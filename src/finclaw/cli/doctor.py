@@ -19,13 +19,14 @@ from finclaw.cli.options import settings_from
 from finclaw.config.load import state_directory
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
+from finclaw.tools.guard.told import without_secrets
 
 _COLOURS = {"ok": "32", "warn": "33", "bad": "31"}
 
 
 def run(args: Namespace) -> int:
     findings: list[Finding] = []
-    for finding in _look(args):
+    for finding in map(_without_secrets, _look(args)):
         findings.append(finding)
         if not args.json:
             print(_line(finding), flush=True)  # some of it takes a moment; nobody should stare at nothing
@@ -58,6 +59,12 @@ def _settings(args: Namespace) -> Iterator[Finding]:
 
 def _valid(args: Namespace) -> Settings | None:
     return None if problems(args) else settings_from(args)
+
+
+def _without_secrets(finding: Finding) -> Finding:
+    """Settings, files and extensions are quoted in it, and somebody will paste it where others read."""
+    said, advice = without_secrets(finding.says), without_secrets(finding.advice)
+    return msgspec.structs.replace(finding, says=said, advice=advice)
 
 
 def _line(finding: Finding) -> str:

@@ -1,14 +1,19 @@
-"""`finclaw explain tool NAME`: what every stage of the policy says of a call, and which one decides."""
+"""`finclaw explain tool NAME`: what every stage of the policy says of a call, and which one decides.
+
+With `--strangers` also what they say once strangers' words were read, which may ask for things.
+"""
 
 from argparse import Namespace
 from collections.abc import Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from finclaw.cli.figures import fitted, short, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.cli.tools import asked, judged
 from finclaw.errors import ConfigError
+from finclaw.tools.groups import WEB
 from finclaw.tools.policy.known import close
 from finclaw.tools.policy.verdict import Judgement, PolicyContext, StageVerdict
 
@@ -23,27 +28,43 @@ def run(args: Namespace) -> int:
         raise ConfigError(f"there is no tool {args.name!r}{close(args.name, tools)}")
     ctx = asked(args, settings, tool)
     judgement = policy.judge(ctx)
+    after = policy.judge(replace(ctx, untrusted=True)) if args.strangers else None
     guessed = args.args is None and policy.book.of(tool.name).depend_on_arguments
-    print(_as_json(ctx, judgement) if args.json else "\n".join(_lines(ctx, judgement, guessed=guessed)))
+    print(_as_json(ctx, judgement, after) if args.json else "\n".join(_lines(ctx, judgement, after, guessed=guessed)))
     return 0
 
 
-def _as_json(ctx: PolicyContext, judgement: Judgement) -> str:
+def _as_json(ctx: PolicyContext, judgement: Judgement, after: Judgement | None) -> str:
     # Plain names first: this is what programs read, and `tool` may grow.
     call = {"tool": ctx.tool, "user": ctx.user, "roles": ctx.roles, "channel": ctx.channel, "agent": ctx.agent}
-    return msgspec.json.encode({**call, "args": ctx.args, **msgspec.to_builtins(judgement)}).decode()
+    later = {} if after is None else {"after_strangers": after}
+    return msgspec.json.encode({**call, "args": ctx.args, **msgspec.to_builtins(judgement), **later}).decode()
 
 
-def _lines(ctx: PolicyContext, judgement: Judgement, *, guessed: bool) -> Iterator[str]:
+def _lines(ctx: PolicyContext, judgement: Judgement, after: Judgement | None, *, guessed: bool) -> Iterator[str]:
     roles = f" ({', '.join(ctx.roles)})" if ctx.roles else ""
     yield short(f"{ctx.tool.name}, group {ctx.tool.group}, from {ctx.tool.source}", _LONGEST)
     yield short(f"for {ctx.user}{roles} on {ctx.channel}, agent {ctx.agent}", _LONGEST)
+    yield from _stages(judgement)
+    yield _decision(judgement)
+    if after is not None:
+        yield "after strangers' words were read:"
+        yield from _stages(after)
+        yield _decision(after)
+        if ctx.tool.group == WEB.id:
+            yield "An address that stands in the person's own words, or in a page as it was read, is fetched as before."
+    if guessed:
+        yield "Some of its rules depend on its arguments and were judged without any; give them with --args JSON."
+
+
+def _stages(judgement: Judgement) -> Iterator[str]:
     rows = [(_mark(word, judgement), word.stage, word.verdict, _reason(word)) for word in judgement.stages]
     for line in table(rows):
         yield fitted(line, terminal_columns())
-    yield short(f"{judgement.verdict}, by {judgement.deciding_stage}: {judgement.reason}", _LONGEST)
-    if guessed:
-        yield "Some of its rules depend on its arguments and were judged without any; give them with --args JSON."
+
+
+def _decision(judgement: Judgement) -> str:
+    return short(f"{judgement.verdict}, by {judgement.deciding_stage}: {judgement.reason}", _LONGEST)
 
 
 def _mark(word: StageVerdict, judgement: Judgement) -> str:

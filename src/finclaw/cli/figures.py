@@ -9,6 +9,7 @@ from decimal import Decimal
 from finclaw.cli.chat.clean import clean
 from finclaw.cli.chat.width import cut, width
 from finclaw.kernel.chunk import Usage
+from finclaw.tools.guard.told import without_secrets
 
 UNKNOWN = "-"
 
@@ -53,8 +54,8 @@ def room(text: str) -> int:
 
 
 def short(text: str, columns: int) -> str:
-    """A stranger's text as one harmless line."""
-    return fitted(" ".join(clean(text).split()), columns)
+    """Somebody's text as one harmless line, without secrets: what a terminal shows is copied to others."""
+    return fitted(" ".join(clean(without_secrets(text)).split()), columns)
 
 
 def fitted(line: str, columns: int | None) -> str:

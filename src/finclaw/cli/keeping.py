@@ -121,9 +121,9 @@ def approvals(parser: ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("list", "show", "approve", "deny"),
+        choices=("list", "show", "approve", "deny", "grants", "revoke"),
         default="list",
-        help="what to do (default: list)",
+        help="what to do (default: list); `grants` lists every yes that stands, `revoke` takes one back",
     )
     parser.add_argument("id", type=_text, nargs="?", metavar="ID", help="the approval's id, whole")
     parser.add_argument("--all", action="store_true", help="list those that were decided or have expired, too")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from finclaw import __version__
+from finclaw.cli.garbage import look_seldom
+from finclaw.cli.last_words import guard_last_words
 from finclaw.cli.parser import build_parser
 from finclaw.errors import ConfigError, FinclawError, StateBusy
 
@@ -19,6 +21,9 @@ OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 done, 1 failed, 2 wrongly used or configured, 130 interrupted."""
+    if argv is None:  # this process is ours alone
+        guard_last_words()
+        look_seldom()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore  an answer is worth more than a perfect character
@@ -83,7 +88,11 @@ def _is_misuse(error: FinclawError) -> bool:
 
 
 def _complain(text: str, code: int) -> int:
-    one_line = re.sub(r"[\x00-\x1f\x7f]", lambda found: repr(found[0])[1:-1], text)  # a path may hold anything
+    # Somebody will paste this line where others read it.
+    from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  few runs end in a complaint
+
+    safe = without_secrets(text)
+    one_line = re.sub(r"[\x00-\x1f\x7f]", lambda found: repr(found[0])[1:-1], safe)  # a path may hold anything
     with contextlib.suppress(OSError, AttributeError):  # a closed or missing standard error
         sys.stderr.write(f"finclaw: {one_line}\n")
     return code

@@ -49,6 +49,8 @@ def _approve(args: Namespace) -> int:
     print("\n".join(_difference(before)) or f"It was let in already: {_plain(before.tool)} {before.offered[:12]}.")
     if not before.holds:
         print("It is let in now. A gateway that runs offers it within a few seconds.")
+    elif before.state == "unread":
+        print("It is no stranger's text any more. A gateway that runs knows within a few seconds.")
     return 0
 
 
@@ -69,10 +71,10 @@ def _with_pins(settings: Settings, ask: Callable[[Pins], Awaitable[T]]) -> T:
 
 
 def _difference(pin: Pin) -> Iterator[str]:
-    if pin.holds:
+    if pin.state == "pinned":
         return
     yield f"{pin.server} {_plain(pin.tool)}, {pin.offered[:12]}:"
-    if pin.pinned_text is not None:
+    if pin.pinned_text is not None and not pin.holds:
         yield f"  was: {_plain(pin.pinned_text)}"
     yield f"  now: {_plain(pin.offered_text)}"
 

@@ -1,13 +1,13 @@
-"""`finclaw models list`: every model that `agent.model` may name, and what is known of it."""
+"""`finclaw models`: every model that `agent.model` may name, and what is known of one of them."""
 
 from argparse import Namespace
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from finclaw.cli.figures import UNKNOWN, fitted, table, terminal_columns
+from finclaw.cli.figures import UNKNOWN, fitted, short, table, terminal_columns
+from finclaw.cli.model_facts import ABILITIES, dollars, facts_of
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
@@ -16,15 +16,27 @@ from finclaw.providers.catalog import Catalog, Known
 
 _HEAD = ("", "MODEL", "WINDOW", "OUTPUT", "IN $/M", "OUT", "CACHED", "CAN", "ALIASES", "FROM")
 _FIGURES = (2, 3, 4, 5, 6)
-_ABILITIES = ("tools", "images", "thinking", "caching")
 
 
 def run(args: Namespace) -> int:
     settings = settings_from(args)
     catalog = Catalog(settings.models, settings.aliases, settings.providers)
     chosen = _chosen(catalog, settings)
+    if args.what == "show":
+        return _show(args, catalog, chosen)
     known = tuple(catalog.all())
     print(_as_json(known, chosen) if args.json else _in_words(known, chosen))
+    return 0
+
+
+def _show(args: Namespace, catalog: Catalog, chosen: str) -> int:
+    known = catalog.known(args.name or chosen)
+    is_chosen = _full(known.model) == chosen
+    if args.json:
+        print(msgspec.json.encode(_row_for_programs(known, chosen=is_chosen)).decode())
+    else:
+        print(f"{_full(known.model)}{', the chosen one' if is_chosen else ''}")
+        print("\n".join(f"  {name:<9} {fact}" for name, fact in facts_of(known)))
     return 0
 
 
@@ -55,7 +67,7 @@ def _in_words(known: Sequence[Known], chosen: str) -> str:
     rows = [_row(each, chosen=_full(each.model) == chosen) for each in known]
     lines = [fitted(line, terminal_columns()) for line in table([_HEAD, *rows], right=_FIGURES)]
     if not any(_full(each.model) == chosen for each in known):
-        lines.append(f"agent.model is {chosen}, which is not in this list")
+        lines.append(f"agent.model is {short(chosen, 200)}, which is not in this list")
     return "\n".join(lines)
 
 
@@ -67,12 +79,8 @@ def _row(known: Known, *, chosen: bool) -> tuple[str, ...]:
         _full(model),
         f"{model.window:,}",
         f"{model.max_output:,}",
-        *map(_dollars, prices),
-        " ".join(name for name in _ABILITIES if getattr(model.features, name)) or UNKNOWN,
+        *map(dollars, prices),
+        " ".join(name for name in ABILITIES if getattr(model.features, name)) or UNKNOWN,
         " ".join(known.aliases) or UNKNOWN,
         known.origin + (f"; {known.note}" if known.note else ""),
     )
-
-
-def _dollars(price: Decimal | None) -> str:
-    return UNKNOWN if price is None else f"{price.normalize():f}"

@@ -39,7 +39,7 @@ def build_parser() -> Parser:
         commands,
         (
             ("prune", "remove what nobody has used for long", prune),
-            ("approvals", "list what waits for a person, show it, approve it or deny it", approvals),
+            ("approvals", "decide about what waits for a person; see and revoke every yes that stands", approvals),
             ("tools", "list the tools, where they come from, and whether they may run", _tools),
             ("explain", "say why a tool may run, must be approved, or is denied", _explain),
             *UPKEEP,
@@ -112,6 +112,9 @@ def _explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the tool, as `finclaw tools list` has it")
     parser.add_argument(
         "--args", type=_object, metavar="JSON", help="what it is called with, such as '{\"amount\": 5}'"
+    )
+    parser.add_argument(
+        "--strangers", action="store_true", help="also judge it after strangers' words, such as a page, were read"
     )
     _whom(parser)
 

@@ -1,21 +1,35 @@
 """Finds a turn of the past by what a person types, and tells how much of it there is."""
 
+from collections.abc import Sequence
+
 from finclaw.agent.gauge import is_summary
-from finclaw.cli.shelf import opened
+from finclaw.cli.shelf import Shelf, opened
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
+from finclaw.kernel.approval import Approval
 from finclaw.kernel.record import TurnStory
 
 
 def find_turn(settings: Settings, name: str) -> TurnStory:
     """By a turn's id, a message's id, or `last`. Raises ConfigError when there is none, with what to type instead."""
     with opened(settings) as shelf:
-        if name != "last":
-            found = shelf.turn(name)
-        elif turns := shelf.turns(1):
-            found = shelf.turn(turns[0].turn_id)
-        else:
-            raise ConfigError(f"there is no turn yet in {settings.state}; `finclaw ask` makes the first")
+        return _on(shelf, settings, name)
+
+
+def find_turn_and_approvals(settings: Settings, name: str) -> tuple[TurnStory, Sequence[Approval]]:
+    """The turn, with the approvals of its session, which may be its own or not."""
+    with opened(settings) as shelf:
+        story = _on(shelf, settings, name)
+        return story, shelf.approvals(everything=True, session=story.record.session)
+
+
+def _on(shelf: Shelf, settings: Settings, name: str) -> TurnStory:
+    if name != "last":
+        found = shelf.turn(name)
+    elif turns := shelf.turns(1):
+        found = shelf.turn(turns[0].turn_id)
+    else:
+        raise ConfigError(f"there is no turn yet in {settings.state}; `finclaw ask` makes the first")
     if found is None:
         raise ConfigError(f"there is no turn {name!r} in {settings.state}; `finclaw turns` lists the latest")
     return found

@@ -16,6 +16,7 @@ from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.address import announced, read_address
 from finclaw.cli.client import find_gateway
+from finclaw.cli.garbage import pass_over_what_is_there
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError, StateBusy
@@ -25,7 +26,7 @@ from finclaw.tools.guard.told import without_secrets
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import CHANNEL as WEB
 from finclaw.web.server import listen, serve_web
-from finclaw.web.token import obtain_token, read_token
+from finclaw.web.token import TokenOnDisk, obtain_token, read_token
 
 
 def run(args: Namespace) -> int:
@@ -43,8 +44,9 @@ async def _serve(settings: Settings, sock: socket.socket) -> None:
     live = LiveStream()
     async with build(settings, channels=(MailboxChannel(WEB),), observers=(live.observe,)) as app:
         token, is_new = obtain_token(settings.state)
-        async with serve_web(app, settings.web, token, live=live, sock=sock) as server:
+        async with serve_web(app, settings.web, TokenOnDisk(settings.state), live=live, sock=sock) as server:
             with announced(settings.state, server.url):
+                pass_over_what_is_there()
                 _greet(settings, server.url, token if is_new else None)
                 await stop.wait()
         print("stopping: messages on the road get a moment to end; Ctrl-C again leaves at once", flush=True)

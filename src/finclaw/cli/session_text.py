@@ -1,4 +1,4 @@
-"""Sessions and conversations as text for a person at a terminal."""
+"""Sessions and conversations as text for a person at a terminal, without secrets: `--json` and `export` have all."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -12,6 +12,7 @@ from finclaw.cli.session_names import name_of
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.record import SessionRecord
+from finclaw.tools.guard.told import without_secrets
 
 _LONGEST = 1_000
 """Characters of a tool's result that are worth a screen; `--json` and `export` have them all."""
@@ -52,11 +53,11 @@ def _who(message: Message) -> str:
 def _block(block: Block) -> str:
     match block:
         case Text(text):
-            return clean(text)
+            return clean(without_secrets(text))
         case Image(media_type, data):
             return f"(image) {one_line(media_type, 100)}, {len(data):,} bytes"
         case Thinking(text, redacted=redacted):
-            return "(thinking, not shown)" if redacted else f"(thinking) {clean(text)}"
+            return "(thinking, not shown)" if redacted else f"(thinking) {clean(without_secrets(text))}"
         case ToolCall(_, name, args, bad_args):
             given = msgspec.json.encode(args).decode() if bad_args is None else bad_args
             return f"→ {one_line(name, 100)} {_short(given)}"
@@ -66,7 +67,7 @@ def _block(block: Block) -> str:
 
 
 def _short(text: str) -> str:
-    shown = clean(text)
+    shown = clean(without_secrets(text))
     if len(shown) <= _LONGEST:
         return shown
     return f"{shown[:_LONGEST]} … ({len(shown) - _LONGEST} characters more)"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from finclaw.cli.address import read_address
 from finclaw.config.schema import Settings
 from finclaw.errors import SessionError, StateBusy
-from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict
+from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.conversation_file import read_conversation, write_conversation
 from finclaw.kernel.event_stream import EventStream
@@ -44,9 +44,11 @@ class Shelf(Protocol):
     def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     def turn(self, name: str) -> TurnStory | None: ...
     def costs(self, days: int, by: CostsBy) -> Sequence[Cost]: ...
-    def approvals(self, *, everything: bool) -> Sequence[Approval]: ...
+    def approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]: ...
     def approval(self, typed: str) -> Approval | None: ...
     def decide(self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str) -> Approval: ...
+    def grants(self) -> Sequence[Standing]: ...
+    def revoke(self, typed: str) -> Standing: ...
 
 
 @contextmanager
@@ -126,14 +128,20 @@ class ShelfHere:
         today = self._clock.now().astimezone(UTC).date()
         return self._run(self._store.costs(today - timedelta(days=days - 1), by))
 
-    def approvals(self, *, everything: bool) -> Sequence[Approval]:
-        return self._run(self._approvals().listed(everything=everything))
+    def approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
+        return self._run(self._approvals().listed(everything=everything, session=session))
 
     def approval(self, typed: str) -> Approval | None:
         return self._run(self._approvals().approval(typed))
 
     def decide(self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str) -> Approval:
         return self._run(self._approvals().decide(typed, verdict, scope, reason))
+
+    def grants(self) -> Sequence[Standing]:
+        return self._run(self._approvals().grants())
+
+    def revoke(self, typed: str) -> Standing:
+        return self._run(self._approvals().revoke(typed))
 
     def _approvals(self) -> "ApprovalsHere":
         from finclaw.cli.shelf_approvals import ApprovalsHere  # noqa: PLC0415  other commands need none of it
@@ -166,7 +174,7 @@ class EmptyShelf:
     def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
         return ()
 
-    def approvals(self, *, everything: bool) -> Sequence[Approval]:
+    def approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
         return ()
 
     def approval(self, typed: str) -> Approval | None:
@@ -174,6 +182,12 @@ class EmptyShelf:
 
     def decide(self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str) -> Approval:
         raise SessionError("there is no such approval; nothing was ever stored here")
+
+    def grants(self) -> Sequence[Standing]:
+        return ()
+
+    def revoke(self, typed: str) -> Standing:
+        raise SessionError("there is no such standing yes; nothing was ever stored here")
 
     def export(self, key: str) -> bytes:
         raise _nothing(key)

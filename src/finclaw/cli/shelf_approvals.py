@@ -1,30 +1,33 @@
 """Approvals in the state itself, when no gateway runs: the next one takes up what was decided."""
 
 from collections.abc import Sequence
-from typing import cast, get_args
+from typing import Final, cast, get_args
 
 from finclaw.config.schema import Settings
 from finclaw.errors import SessionError
-from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal
-from finclaw.kernel.envelope import Capabilities
-from finclaw.kernel.people import People
+from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.port import Clock, Store
 from finclaw.kernel.record import Accepted
+from finclaw.tools.approval.announce import unheard
 from finclaw.tools.approval.approvals import Approvals
-from finclaw.web.approvals_view import REFUSED, evidence
+from finclaw.tools.approval.doors import NoDoors
+from finclaw.web.approvals_view import REFUSED, evidence, not_revoked
 from finclaw.web.principal import OWNER
+
+MOST_LISTED: Final = 500
 
 
 class ApprovalsHere:
     """Whoever may open the state is its owner, as with the token that lies in it."""
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
-        people = People(settings.people)
-        self._approvals = Approvals(store, people, settings.approvals, clock, _for_the_next_start, _any_door)
+        self._approvals = Approvals(
+            store, settings.everybody(), settings.approvals, clock, _for_the_next_start, NoDoors(), unheard()
+        )
 
-    async def listed(self, *, everything: bool) -> Sequence[Approval]:
+    async def listed(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
         states = cast("tuple[ApprovalState, ...]", get_args(ApprovalState)) if everything else ("pending",)
-        return await self._approvals.approvals(states)
+        return await self._approvals.approvals(states, session, MOST_LISTED)
 
     async def approval(self, typed: str) -> Approval | None:
         return await self._approvals.approval(typed)
@@ -35,6 +38,15 @@ class ApprovalsHere:
             raise refused(decided)
         return decided
 
+    async def grants(self) -> Sequence[Standing]:
+        return await self._approvals.grants.listed()
+
+    async def revoke(self, typed: str) -> Standing:
+        revoked = await self._approvals.grants.revoke(typed, evidence(OWNER))
+        if isinstance(revoked, Refusal):
+            raise SessionError(not_revoked(revoked.why)[1])
+        return revoked
+
 
 def refused(refusal: Refusal) -> SessionError:
     return SessionError(REFUSED[refusal.why][1])
@@ -42,7 +54,3 @@ def refused(refusal: Refusal) -> SessionError:
 
 def _for_the_next_start(_: Accepted) -> None:
     """It is on disk; nobody here runs turns."""
-
-
-def _any_door(_: str) -> Capabilities:
-    return Capabilities()

@@ -7,10 +7,10 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from finclaw.cli.client import GatewayClient, find_gateway
-from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict
+from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.record import Cost, CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
-from finclaw.web.approvals_view import ApprovalsView, ApproveBody, DenyBody
+from finclaw.web.approvals_view import ApprovalsView, ApproveBody, DenyBody, GrantsView
 from finclaw.web.sessions_view import PruneBody, PrunedView, RepairBody, RepairView, SessionView
 from finclaw.web.view import CostsView
 
@@ -58,9 +58,10 @@ class ShelfRemote:
     def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
         return self._client.call("GET", f"/api/v1/costs?days={days}&by={by}", CostsView).items
 
-    def approvals(self, *, everything: bool) -> Sequence[Approval]:
-        state = "all" if everything else "pending"
-        return self._client.call("GET", f"/api/v1/approvals?state={state}", ApprovalsView).items
+    def approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
+        query = {"state": "all" if everything else "pending", "limit": "500"}
+        query |= {} if session is None else {"session": session}
+        return self._client.call("GET", f"/api/v1/approvals?{urlencode(query)}", ApprovalsView).items
 
     def approval(self, typed: str) -> Approval | None:
         return self._client.find(f"/api/v1/approvals/{quote(typed, safe='')}", Approval)
@@ -70,6 +71,12 @@ class ShelfRemote:
         body = msgspec.json.encode(ApproveBody(scope) if yes else DenyBody(reason))
         path = f"/api/v1/approvals/{quote(typed, safe='')}/{'approve' if yes else 'deny'}"
         return self._client.call("POST", path, Approval, body)
+
+    def grants(self) -> Sequence[Standing]:
+        return self._client.call("GET", "/api/v1/grants", GrantsView).items
+
+    def revoke(self, typed: str) -> Standing:
+        return self._client.call("POST", f"/api/v1/grants/{quote(typed, safe='')}/revoke", Standing, b"{}")
 
 
 def _path(key: str) -> str:

@@ -1,7 +1,7 @@
 """`finclaw trace`: what became of a message, as a tree: message, turn, steps, calls, with times and costs."""
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from finclaw.agent.model_call import usage_of
+from finclaw.agent.paid import usage_of
 from finclaw.cli.figures import fitted, local_time, milliseconds, money, plural, short, terminal_columns, tokens
 from finclaw.cli.options import settings_from
-from finclaw.cli.recorded import find_turn
+from finclaw.cli.recorded import find_turn_and_approvals
+from finclaw.cli.trace_approvals import TracedApproval, approval_lines, approvals_of
 from finclaw.cli.turns import turn_ms
+from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus
 from finclaw.kernel.record import TurnStory
@@ -50,6 +52,8 @@ class TracedTurn(Struct, frozen=True, kw_only=True):
     ms: float | None
     usage: Usage
     cost: Decimal
+    approvals: tuple[TracedApproval, ...]
+    """What it ran because somebody had approved it, and what it asked for."""
     steps: tuple[TracedStep, ...]
     whole: bool
 
@@ -71,7 +75,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 
 
 def run(args: Namespace) -> int:
-    trace = trace_of(find_turn(settings_from(args), args.turn))
+    trace = trace_of(*find_turn_and_approvals(settings_from(args), args.turn))
     if args.json:
         print(msgspec.json.encode(trace).decode())
     else:
@@ -82,7 +86,8 @@ def run(args: Namespace) -> int:
 # ── from the record ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def trace_of(story: TurnStory) -> Trace:
+def trace_of(story: TurnStory, known: Sequence[Approval] = ()) -> Trace:
+    """`known` are approvals; those that are not this turn's are left out."""
     inbound, outcome = story.inbound, story.outcome
     return Trace(
         message_id=story.record.inbound_id,
@@ -95,11 +100,11 @@ def trace_of(story: TurnStory) -> Trace:
         reason=outcome.reason if outcome else "",
         ms=outcome.duration_ms if outcome else None,
         stages=outcome.stages if outcome else (),
-        turn=_turn(story),
+        turn=_turn(story, approvals_of(story, known)),
     )
 
 
-def _turn(story: TurnStory) -> TracedTurn:
+def _turn(story: TurnStory, approvals: tuple[TracedApproval, ...]) -> TracedTurn:
     record = story.record
     steps = tuple(_steps(story))
     running = record.ended_at is None
@@ -110,6 +115,7 @@ def _turn(story: TurnStory) -> TracedTurn:
         ms=turn_ms(record),
         usage=sum((step.usage for step in steps), Usage()) if running else record.usage,
         cost=record.cost,
+        approvals=approvals,
         steps=steps,
         whole=story.whole,
     )
@@ -169,20 +175,26 @@ def _turn_lines(turn: TracedTurn) -> Iterator[str]:
     yield f"└─ turn {turn.turn_id}  {turn.status}  {'  '.join(known)}"
     if not turn.whole:
         yield "   (the conversation was reset or shortened since: this is what is left of the turn)"
-    for number, step in enumerate(turn.steps, 1):
-        last = number == len(turn.steps)
-        first, *rest = _step_lines(number, step)
+    asked = {each.call_id: each for each in turn.approvals}
+    here = {call.call_id for step in turn.steps for call in step.calls}
+    branches = [list(approval_lines(each)) for each in turn.approvals if each.call_id not in here]
+    branches += [list(_step_lines(number, step, asked)) for number, step in enumerate(turn.steps, 1)]
+    for number, (first, *rest) in enumerate(branches, 1):
+        last = number == len(branches)
         yield f"   {'└' if last else '├'}─ {first}"
         yield from (f"   {' ' if last else '│'}  {line}" for line in rest)
 
 
-def _step_lines(number: int, step: TracedStep) -> Iterator[str]:
+def _step_lines(number: int, step: TracedStep, asked: Mapping[str, TracedApproval]) -> Iterator[str]:
     known = [step.model, milliseconds(step.ms), tokens(step.usage), None if step.cost is None else money(step.cost)]
     yield f"step {number}  {'  '.join(each for each in known if each is not None)}"
     if step.text.strip():
         yield f"{'│  ' if step.calls else ''}“{short(step.text.strip().splitlines()[0], 100)}”"
     for place, call in enumerate(step.calls, 1):
-        yield f"{'└' if place == len(step.calls) else '├'}─ {_call_line(call)}"
+        last = place == len(step.calls)
+        yield f"{'└' if last else '├'}─ {_call_line(call)}"
+        if (approval := asked.get(call.call_id)) is not None:
+            yield from (f"{' ' if last else '│'}  {line}" for line in approval_lines(approval))
 
 
 def _call_line(call: TracedCall) -> str:

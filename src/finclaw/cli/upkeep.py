@@ -20,8 +20,14 @@ def _config(parser: ArgumentParser) -> None:
 
 def _models(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "what", nargs="?", choices=("list",), default="list", metavar="list", help="every model that can be named"
+        "what",
+        nargs="?",
+        choices=("list", "show"),
+        default="list",
+        metavar="list|show",
+        help="every model that can be named; or all that is known of one",
     )
+    parser.add_argument("name", nargs="?", metavar="MODEL", help="which to show (default: the chosen one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -47,7 +47,9 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def error(self, message: str) -> NoReturn:
-        text = message.removeprefix("argument ").encode(errors="replace").decode()
+        from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  few runs end here
+
+        text = without_secrets(message.removeprefix("argument ").encode(errors="replace").decode())
         with suppress(OSError, AttributeError):  # a closed or missing standard error, which not every Python forgives
             sys.stderr.write(f"finclaw: {text}{' See' if text.endswith('?') else '; see'}: {self.prog} --help\n")
         raise SystemExit(2)

@@ -12,6 +12,7 @@ from finclaw.config.given import Given, Tree, plain
 from finclaw.config.words import did_you_mean, expected, got, printable
 from finclaw.errors import ConfigError
 from finclaw.kernel.secret import Secret
+from finclaw.tools.guard.told import without_secrets
 
 T = TypeVar("T")
 FetchSecret = Callable[[str, object], Secret]
@@ -36,11 +37,11 @@ def fill(schema: type[T], tree: Tree, fetch: FetchSecret, fixed: Mapping[str, ob
 
 
 class BadSettings(ConfigError):
-    """Every problem at once: on one line as a message, one by one in `problems`."""
+    """Every problem at once: on one line as a message, one by one in `problems`. None repeats a secret."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = problems
+        self.problems = tuple(map(without_secrets, problems))
+        super().__init__("; ".join(self.problems))
 
 
 def _fields(schema: type) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.errors import ConfigError
-from finclaw.kernel.people import People, Person
+from finclaw.kernel.people import TOKEN_HOLDER, People, Person
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.tools.approval.settings import ApprovalSettings
@@ -65,8 +65,12 @@ class Settings:
     storage: StorageSettings = field(default_factory=StorageSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
+    def everybody(self) -> People:
+        """Who is who, by these settings."""
+        return People(self.people, (TOKEN_HOLDER,) if self.web.impersonate else ())
+
     def __post_init__(self) -> None:
-        People(self.people)  # raises for a sender who would be two people
+        self.everybody()  # raises for a sender who would be two people
         if self.market == "live":
             raise ConfigError(
                 "market is live, but no live market is configured yet; start with --demo, or write `market: demo`"

@@ -10,6 +10,7 @@ from typing import Final
 from finclaw.delivery.control import control_token
 
 _SEGMENT: Final = re.compile(r"""[.!?。…]["')\]]*\s|\n""")
+_LAST_SEGMENT: Final = re.compile(rf"""(?s:.*)(?:{_SEGMENT.pattern})""")
 _CLOSING: Final = "\"')]"
 _FENCE: Final = "```"
 _CLOSED: Final = re.compile(r"\n[ \t]*```[ \t]*\n")
@@ -28,10 +29,27 @@ class Preview:
 
     def feed(self, text: str) -> str:
         self._held += text
+        if "`" not in self._held and "<<" not in self._held:
+            return self._feed_plain()
         pieces: list[str] = []
         while (segment := self._next_segment()) is not None:
             pieces.append(self._admit(segment))
         return "".join(pieces)
+
+    def _feed_plain(self) -> str:
+        """Neither a fence nor a token can be in it: then all up to the end of its last segment may be seen."""
+        found = _LAST_SEGMENT.match(self._held, self._searched)
+        if found is None:
+            self._searched = max(0, len(self._held.rstrip(_CLOSING)) - 1)
+            return ""
+        segments, self._held = self._held[: found.end()], self._held[found.end() :]
+        self._searched = 0
+        self._at_line_start = segments.endswith("\n")
+        whole = self._gap + segments if self._begun else segments.lstrip()
+        piece = whole.rstrip()
+        self._begun = self._begun or bool(piece)
+        self._gap = whole[len(piece) :]
+        return piece
 
     def _next_segment(self) -> str | None:
         """Cut the next complete segment off what is held; None while it is incomplete."""

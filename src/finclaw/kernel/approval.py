@@ -31,6 +31,21 @@ _DEEPEST: Final = 64
 """Nobody reads an argument below that; and whatever walks over it has room to."""
 
 
+class Addressee(Struct, frozen=True, kw_only=True):
+    """Somebody who may decide and reads in a chat of their own: the card goes there, too, under this message id."""
+
+    name: str
+    session: str
+    channel: str
+    account: str
+    conversation: str
+    sender: str
+    thread: str | None = None
+    message_id: str
+    card: str
+    """What they are shown."""
+
+
 class Approval(Struct, frozen=True, kw_only=True):
     """One action that waits for a person, waited for one, or was decided. `hash` binds the word to the arguments."""
 
@@ -50,6 +65,8 @@ class Approval(Struct, frozen=True, kw_only=True):
     chat_type: ChatType = "direct"
     approvers: tuple[str, ...]
     """Who may decide: identities (see `identity`) or `role:NAME`. Nobody: it can only expire."""
+    sent_to: tuple[Addressee, ...] = ()
+    """Those of them who are asked in chats of their own."""
     scopes: tuple[ApprovalScope, ...] = ("once",)
     """How far a yes may reach. What moves money takes `once` alone."""
     asked_at: datetime
@@ -98,6 +115,19 @@ class Grant(Struct, frozen=True, kw_only=True):
     granted_at: datetime
 
 
+class Standing(Struct, frozen=True, kw_only=True):
+    """A grant as people look at it: what it lets pass, for whom and until when."""
+
+    id: str
+    tool: str
+    args: Mapping[str, Any]
+    requester: str
+    session: str | None
+    granted_by: str
+    granted_at: datetime
+    expires_at: datetime
+
+
 class Refusal(Struct, frozen=True):
     """Why a decision did not count. Nothing was written."""
 
@@ -108,6 +138,16 @@ class Refusal(Struct, frozen=True):
 def identity(channel: str, account: str, sender: str) -> str:
     """One person at one door: `channel:account:sender-id`. Two doors never make the same one."""
     return f"{_plain(channel)}:{_plain(account)}:{sender}"
+
+
+def parts_of(who: str) -> tuple[str, str, str]:
+    """The inverse of `identity`: channel, account, sender."""
+    channel, account, sender = who.split(":", 2)
+    return _unescaped(channel), _unescaped(account), sender
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("%3A", ":").replace("%25", "%")
 
 
 def _plain(part: str) -> str:

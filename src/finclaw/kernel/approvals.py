@@ -3,7 +3,16 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Decision, Grant, Refusal
+from finclaw.kernel.approval import (
+    Approval,
+    ApprovalScope,
+    ApprovalState,
+    ApprovalVerdict,
+    Decision,
+    Grant,
+    Refusal,
+    Standing,
+)
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
 
@@ -89,4 +98,12 @@ class ApprovalDoor(Protocol):
         reason: str = "",
     ) -> Approval | Refusal:
         """Take a decision. `evidence` is the message that carried it, or what stands for one at this door."""
+        ...
+
+    async def grants(self, limit: int = 100) -> Sequence[Standing]:
+        """What may pass without being asked for again, the newest first."""
+        ...
+
+    async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
+        """Take a standing yes back: what it let pass is asked for again from now on."""
         ...

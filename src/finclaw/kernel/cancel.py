@@ -12,6 +12,14 @@ def asked_to_stop() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+class Decision(asyncio.Future[T]):
+    """What will be decided in any case. A cancelled caller that waits for it leaves too, but only then."""
+
+    def cancel(self, msg: object = None) -> bool:
+        """Not at all: so the task that waits is woken by the decision, and hears then that it was cancelled."""
+        return False
+
+
 async def to_its_end(work: "asyncio.Future[T]") -> T:
     """Wait for what goes on in any case. A cancelled caller leaves too, but only when it is decided."""
     try:

@@ -4,12 +4,18 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from finclaw.kernel.message import Message
 from finclaw.kernel.wishes import THOUGHTS, ThinkingLevel
 
 StopReason = Literal["end", "tool_use", "max_tokens", "stop_sequence", "refusal"]
 Vocabulary = Literal["o200k", "claude"]
+ThinkingOff = Literal["unasked", "disabled", "between_tools", "none", "never"]
+"""How a model is told not to think. `unasked`: it does not unless it is asked to, and nothing need be said; `never`: it
+cannot be told; the others are the word that its API has for it.
+"""
+_AS_INPUT = Decimal(-1)
 
 
 class Usage(Struct, frozen=True):
@@ -30,12 +36,19 @@ class Usage(Struct, frozen=True):
 
 
 class Price(Struct, frozen=True):
-    """US dollars for a million tokens."""
+    """US dollars for a million tokens. What the cache costs is taken to be the price of the input unless it is stated:
+    no discount is counted on that nobody promised.
+    """
 
     input: Decimal = Decimal(0)
     output: Decimal = Decimal(0)
-    cache_read: Decimal = Decimal(0)
-    cache_write: Decimal = Decimal(0)
+    cache_read: Decimal = _AS_INPUT
+    cache_write: Decimal = _AS_INPUT
+
+    def __post_init__(self) -> None:
+        for name in ("cache_read", "cache_write"):
+            if getattr(self, name) == _AS_INPUT:
+                force_setattr(self, name, self.input)
 
     def cost(self, usage: Usage) -> Decimal:
         return (
@@ -62,6 +75,13 @@ class Features(Struct, frozen=True):
     """Models that think often refuse it."""
     max_completion_tokens: bool = False
     """It wants its output limit by this name, and not as `max_tokens`."""
+    adaptive_thinking: bool = False
+    """It finds out itself how much to think: it is told how hard to try, and refuses a budget of tokens for it."""
+    thinks_without_tools: bool = False
+    """It takes tools only while it does not think; a request with tools tells it not to."""
+    bound_thinking: bool = False
+    """Its thoughts are tied to all that stood before them: behind anything else they are refused."""
+    thinking_off: ThinkingOff = "unasked"
 
 
 class Model(Struct, frozen=True):
@@ -86,9 +106,15 @@ class Model(Struct, frozen=True):
     def saved(self, usage: Usage) -> Decimal:
         return Decimal(0) if self.price is None else self.price.saved(usage)
 
+    def thinks_at(self, level: ThinkingLevel) -> ThinkingLevel:
+        """What a wish comes to: little for one that cannot stop thinking, nothing for one that cannot think."""
+        if not self.features.thinking:
+            return "off"
+        return "low" if level == "off" and self.features.thinking_off == "never" else level
+
     def room_to_think(self, level: ThinkingLevel) -> int:
         """Tokens beyond those of the answer; none for a model that cannot."""
-        return THOUGHTS[level] if self.features.thinking else 0
+        return THOUGHTS[self.thinks_at(level)]
 
 
 class ToolSpec(Struct, frozen=True):
@@ -115,7 +141,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """Of all that it writes, its thoughts among it."""
     temperature: float | None = None
     thinking: ThinkingLevel = "off"
-    """A wish: a model that cannot think just answers, and one that always does is not stopped."""
+    """A wish: what it comes to is the model's to say (`Model.thinks_at`)."""
     answer_schema: AnswerSchema | None = None
     stop_sequences: tuple[str, ...] = ()
 

@@ -36,6 +36,9 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
     return {**_ids.get(), **extra}
 
 
+_LONG_NUMBER = 12
+"""Digits. A shorter number is no card's and nobody's."""
+
 Redact = Callable[[str], str]
 """Takes out of a text what nobody may read. Logs cannot know what that is; who starts them does."""
 
@@ -62,7 +65,8 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
             line["trace"] = "".join(traceback.format_exception(*record.exc_info))
-        return json.dumps(_redacted(line, self._redact), ensure_ascii=False, default=repr)
+        safe = line if _is_harmless(line, self._redact) else _redacted(line, self._redact)
+        return json.dumps(safe, ensure_ascii=False, default=repr)
 
 
 class PlainLines(logging.Formatter):
@@ -79,21 +83,41 @@ class PlainLines(logging.Formatter):
         return self._redact(line + ("\n" + self.formatException(record.exc_info) if record.exc_info else ""))
 
 
-def _redacted(value: Any, redact: Redact) -> Any:
+def _is_harmless(line: dict[str, Any], redact: Redact) -> bool:
+    """One look at all of it, which is enough for most lines. What is nested is taken apart in any case."""
+    if not all(value is None or isinstance(value, str | int | float) for value in line.values()):
+        return False
+    together = "\n".join(f'{name}="{value}"' for name, value in line.items())
+    return redact(together) == together
+
+
+def _redacted(value: Any, redact: Redact, name: str = "") -> Any:
     """Text by text: what JSON puts between them would keep a secret from being known for one."""
     if isinstance(value, dict):
-        return {key: _redacted(each, redact) for key, each in cast("dict[str, Any]", value).items()}
+        members = cast("dict[Any, Any]", value).items()
+        return {redact(str(key)): _redacted(each, redact, str(key)) for key, each in members}
     if isinstance(value, list | tuple):
-        return [_redacted(each, redact) for each in cast("list[Any]", value)]
-    if isinstance(value, bool | int | float) or value is None:
+        return [_redacted(each, redact, name) for each in cast("list[Any]", value)]
+    text = value if isinstance(value, str) else repr(value)
+    if value is None or (isinstance(value, bool | int | float) and len(text) < _LONG_NUMBER):
         return value
-    return redact(value if isinstance(value, str) else repr(value))
+    return _redacted_text(text, redact, name)
+
+
+def _redacted_text(text: str, redact: Redact, name: str) -> str:
+    """A password has no form of its own: it is known by the name that stands before it."""
+    before = f'{name}="'
+    told = redact(f'{before}{text}"')
+    whole = told.startswith(before) and told.endswith('"')
+    return told[len(before) : -1] if whole else redact(text)
 
 
 def start_logging(level: str = "info", form: Literal["json", "plain"] = "json", redact: Redact = as_it_is) -> None:
     """Send our logs to standard error. Called once, by a program that owns the process; never by the library."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines(redact) if form == "json" else PlainLines(redact))
+    handler, lines = logging.StreamHandler(), JsonLines(redact) if form == "json" else PlainLines(redact)
+    handler.setFormatter(lines)
+    if logging.lastResort is not None:  # where libraries, and lost tasks, say what nobody else takes
+        logging.lastResort.setFormatter(lines)
     root = logging.getLogger("finclaw")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

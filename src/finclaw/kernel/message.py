@@ -120,15 +120,15 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        return "".join(block.text for block in self.blocks if isinstance(block, Text))
+        return "".join([block.text for block in self.blocks if isinstance(block, Text)])
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        return tuple(block for block in self.blocks if isinstance(block, ToolCall))
+        return tuple([block for block in self.blocks if isinstance(block, ToolCall)])
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
-        return tuple(block for block in self.blocks if isinstance(block, ToolResult))
+        return tuple([block for block in self.blocks if isinstance(block, ToolResult)])
 
 
 class LlmMessage(Struct, frozen=True):

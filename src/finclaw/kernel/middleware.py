@@ -40,11 +40,12 @@ class Layer(Generic[Seen_contra, Given_co]):
 class Passage(Generic[R]):
     """One layer's way inward: open once, and to be waited for."""
 
-    __slots__ = ("_inward", "_walk", "_walker", "_where", "answer", "finished", "opened")
+    __slots__ = ("_ctx", "_inner", "_walk", "_walker", "_where", "answer", "finished", "opened")
 
-    def __init__(self, where: str, inward: Callable[[], Coroutine[Any, Any, R]]) -> None:
+    def __init__(self, where: str, inner: Callable[[Any], Coroutine[Any, Any, R]], ctx: Scope[Any]) -> None:
         self._where = where
-        self._inward = inward
+        self._inner = inner
+        self._ctx = ctx
         self._walk: Coroutine[Any, Any, R] | None = None
         self._walker: asyncio.Task[Any] | None = None
         self.opened = False
@@ -61,7 +62,7 @@ class Passage(Generic[R]):
     async def _go(self) -> R:
         self._walker = asyncio.current_task()
         try:
-            self.answer = await self._inward()
+            self.answer = await self._inner(self._ctx)
             return self.answer
         finally:
             self.finished = True
@@ -102,7 +103,7 @@ def _wrap(
     where = f"layer {layer.name!r} of ring {ring!r}"
 
     async def enter(ctx: C) -> R:
-        passage = Passage(where, lambda: inner(ctx))
+        passage = Passage(where, inner, ctx)
         outer, ctx.next = ctx.next, passage
         try:
             answer = await layer.run(ctx)

@@ -1,7 +1,7 @@
 """Who is who. A role comes from the settings, by what a door authenticated, and from nowhere else."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,8 +11,10 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.approval import identity
 from finclaw.kernel.envelope import Inbound, Sender
 
-LOCAL: Final = ("web:owner:owner", "api:local:local")
-"""Whoever holds this machine's token or runs a program on it: the owner, unless the settings say otherwise."""
+TOKEN_HOLDER: Final = "web:owner:owner"
+LOCAL: Final = (TOKEN_HOLDER, "api:local:local")
+"""Whoever holds this machine's token or runs a program on it: one and the same, and the owner, unless the settings say
+otherwise."""
 
 _ROLE: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _IDENTITY: Final = re.compile(r"[^:\s]+:[^:\s]+:\S+")
@@ -41,25 +43,41 @@ class Person:
 class People:
     """Everybody whom the settings name, and whoever is at this machine."""
 
-    def __init__(self, people: Iterable[Person] = ()) -> None:
+    def __init__(self, people: Iterable[Person] = (), vouching: Collection[str] = ()) -> None:
+        """`vouching`: who speaks for others, each under a label (`identity/label`), and lends them their own roles."""
+        self._vouching = tuple(vouching)
         self._roles: dict[str, tuple[str, ...]] = {}
         self._names: dict[str, str] = {}
+        self._known_as: dict[str, tuple[str, ...]] = {}
         for person in people:
             for each in person.known_as:
                 if each in self._roles:
                     raise ConfigError(f"people names {each} twice; a sender is one person")
                 self._roles[each], self._names[each] = person.roles, person.name
-        for each in LOCAL:
-            self._roles.setdefault(each, ("owner",))
+                self._known_as[each] = person.known_as
+        here = tuple(each for each in LOCAL if each not in self._roles)
+        for each in here:
+            self._roles[each], self._known_as[each] = ("owner",), here
 
     def sender(self, inbound: Inbound) -> Sender:
         """The sender with the roles that are theirs here, whatever the message claims."""
-        roles = self._roles.get(identity_of(inbound), ())
+        roles = self._roles_of(identity_of(inbound))
         return inbound.sender if inbound.sender.roles == roles else replace(inbound.sender, roles=roles)
+
+    def _roles_of(self, who: str) -> tuple[str, ...]:
+        """Of a label its own, where the settings name it; else those of whoever vouches for it."""
+        if who in self._roles:
+            return self._roles[who]
+        lender = next((each for each in self._vouching if who.startswith(f"{each}/")), None)
+        return () if lender is None else self._roles.get(lender, ())
 
     def name(self, who: str) -> str:
         """What somebody is called; their identity when they have no name here."""
         return self._names.get(who, who)
+
+    def known_as(self, who: str) -> tuple[str, ...]:
+        """All the identities of the person behind one of them."""
+        return self._known_as.get(who, (who,))
 
     def who(self, approver: str) -> frozenset[str]:
         """The identities behind an entry of a list of approvers: everybody with that role, or just the one."""
@@ -67,6 +85,11 @@ class People:
         if kind == "role" and ":" not in role:
             return frozenset(each for each, roles in self._roles.items() if role in roles)
         return frozenset({approver})
+
+    def behind(self, approvers: Iterable[str]) -> Sequence[tuple[str, ...]]:
+        """Everybody in a list of approvers, once each, with all the identities by which they are known."""
+        meant = (each for approver in approvers for each in sorted(self.who(approver)))
+        return list(dict.fromkeys(map(self.known_as, meant)))
 
 
 def identity_of(inbound: Inbound) -> str:

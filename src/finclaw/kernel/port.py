@@ -163,9 +163,17 @@ class Inbox(Protocol):
 
 class ConversationStore(Protocol):
     async def claim(
-        self, accepted: Accepted, first: Sequence[TurnEvent], known_version: int | None, reserve: Decimal
+        self,
+        accepted: Accepted,
+        first: Sequence[TurnEvent],
+        known_version: int | None,
+        reserve: Decimal,
+        then: Callable[[Claim], None] | None = None,
     ) -> Claim:
-        """Begin the turn or, after a crash, take it up again: attempts rise, the log so far comes back."""
+        """Begin the turn or, after a crash, take it up again: attempts rise, the log so far comes back.
+
+        `then` runs after the commit, also if the caller is gone.
+        """
         ...
 
     async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Awaitable
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Final
 
 from finclaw.kernel.cancel import asked_to_stop
@@ -21,19 +22,30 @@ class Ack:
     def __init__(self, *, enabled: bool) -> None:
         self._enabled = enabled
 
-    @asynccontextmanager
-    async def __call__(
-        self, inbound: Inbound, channel: Channel | None, stage: AbstractContextManager[None]
-    ) -> AsyncGenerator[None]:
-        shown = channel if self._enabled else None
-        with stage:
-            if shown is not None:
-                await _show(shown, inbound, active=True)
-        try:
-            yield
-        finally:
-            if shown is not None:
-                await _show(shown, inbound, active=False)
+    def __call__(self, inbound: Inbound, channel: Channel | None, stage: AbstractContextManager[None]) -> "Sign":
+        return Sign(inbound, channel if self._enabled else None, stage)
+
+
+class Sign:
+    """Shown while the block runs. A class and not a generator: every message has one, and most show nothing."""
+
+    __slots__ = ("_channel", "_inbound", "_stage")
+
+    def __init__(self, inbound: Inbound, channel: Channel | None, stage: AbstractContextManager[None]) -> None:
+        self._inbound = inbound
+        self._channel = channel
+        self._stage = stage
+
+    async def __aenter__(self) -> None:
+        with self._stage:
+            if self._channel is not None:
+                await _show(self._channel, self._inbound, active=True)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._channel is not None:
+            await _show(self._channel, self._inbound, active=False)
 
 
 async def _show(channel: Channel, inbound: Inbound, *, active: bool) -> None:

@@ -1,10 +1,9 @@
 """What a gateway lets its doors do about approvals."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal
-from finclaw.kernel.envelope import Capabilities, Inbound
-from finclaw.kernel.port import Channel
+from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
+from finclaw.kernel.envelope import Inbound
 from finclaw.tools.approval.approvals import Approvals
 
 
@@ -32,12 +31,8 @@ class Consents:
     ) -> Approval | Refusal:
         return await self.consents.decide(typed, verdict, evidence, scope=scope, reason=reason)
 
+    async def grants(self, limit: int = 100) -> Sequence[Standing]:
+        return await self.consents.grants.listed(limit)
 
-def capabilities_of(channels: Mapping[str, Channel]) -> Callable[[str], Capabilities]:
-    """What each channel can do; one that is not there any more can do what most can."""
-
-    def capabilities(channel: str) -> Capabilities:
-        door = channels.get(channel)
-        return Capabilities() if door is None else door.capabilities
-
-    return capabilities
+    async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
+        return await self.consents.grants.revoke(typed, evidence)

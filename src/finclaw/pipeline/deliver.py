@@ -22,10 +22,12 @@ from finclaw.kernel.port import Channel, Clock, Store
 from finclaw.kernel.record import Finish, Spend, Unit
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.pipeline.closing import close_conversation, say
+from finclaw.pipeline.notice import notice
 from finclaw.pipeline.preview import with_previews
 from finclaw.pipeline.walk import Walk
 from finclaw.pipeline.withheld import make_seen
 from finclaw.sessions.conversation import RecentConversations
+from finclaw.tools.approval.telling import CARDS
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +67,9 @@ class Deliver:
             visible = make_seen(outbound, self._capabilities(walk), self._checks, inbound)
         else:
             visible = await self._prepare(walk, outbound, result)
+            if not visible.parts and _is_wordless(result):
+                told = notice("wordless", inbound)
+                visible = make_seen(told, self._capabilities(walk), self._checks, inbound)
         if visible.parts:
             say(turn, visible.text, self._clock.now())
             outcome = walk.ended("answered", reply=visible.text, result=result)
@@ -107,6 +112,8 @@ class Deliver:
 
     async def _prepare_notice(self, walk: Walk) -> Visible:
         reply = walk.reply or Outbound(text="")
+        if walk.inbound.said_by == CARDS:  # as in `answer`: past every layer
+            return make_seen(reply, self._capabilities(walk), self._checks, walk.inbound)
         try:
             async with asyncio.timeout(NOTICE_PATIENCE):  # the road's own deadline may be over by now
                 return await self._prepare(walk, reply, None)
@@ -169,6 +176,11 @@ class Deliver:
         walk.recorded = outcome
         self._sender.enqueue(units)
         walk.leave()
+
+
+def _is_wordless(result: TurnResult) -> bool:
+    """The model ended without a word, and did not say that it means to: a person must not wait for nothing."""
+    return result.status in ("completed", "max_steps") and not result.text.strip()
 
 
 def _spend(walk: Walk) -> tuple[Spend, ...]:

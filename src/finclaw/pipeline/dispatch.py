@@ -1,13 +1,12 @@
 """Stage 6: the message's turn in its session. Earlier tickets go first; then the turn is claimed, or taken up again."""
 
-import asyncio
 from dataclasses import dataclass
 from decimal import Decimal
 
 from msgspec.structs import replace
 
 from finclaw.agent.log import TurnLog
-from finclaw.agent.taint import SOURCES
+from finclaw.errors import SessionError
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound, Limits, new_id
 from finclaw.kernel.log import bind_log_ids
@@ -21,6 +20,7 @@ from finclaw.pipeline.walk import Walk
 from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
+from finclaw.tools.sources import SOURCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +61,18 @@ class Dispatch:
         kept = self._recent.get(walk.accepted.session)
         since = new_id()
         first = Append(self._input(walk.inbound))
-        claiming = asyncio.ensure_future(self._store.claim(walk.accepted, [first], kept[0] if kept else None, reserve))
-        try:
-            claim = await asyncio.shield(claiming)
-        except asyncio.CancelledError:  # the commit goes through all the same, and whoever stops us must know of it
-            await asyncio.wait([claiming])
-            if not claiming.cancelled() and claiming.exception() is None:
-                self._begin(walk, claiming.result(), kept, since)
-            raise
-        return self._begin(walk, claim, kept, since)
+        emit, ids = walk.emit, walk.ids  # not the walk: it will know the conversation, and neither would ever go
 
-    def _begin(self, walk: Walk, claim: Claim, kept: tuple[int, tuple[Message, ...]] | None, since: str) -> TurnLog:
-        base = claim.base if claim.base is not None or kept is None else kept[1]
-        walk.ids["turn_id"] = claim.turn_id
-        conversation = Conversation(
-            base or (), claim.events, lambda event: walk.emit(replace(event, **walk.ids)), since
-        )
-        walk.log = TurnLog(self._store, claim, conversation)
+        def begin(claim: Claim) -> None:  # by the commit itself: who is stopped meanwhile has a turn to end, too
+            base = claim.base if claim.base is not None or kept is None else kept[1]
+            ids["turn_id"] = claim.turn_id
+            conversation = Conversation(base or (), claim.events, lambda event: emit(replace(event, **ids)), since)
+            walk.log = TurnLog(self._store, claim, conversation)
+
+        claim = await self._store.claim(walk.accepted, [first], kept[0] if kept else None, reserve, begin)
         bind_log_ids(turn=claim.turn_id)
+        if walk.log is None:
+            raise SessionError("the turn was claimed, but could not be begun; its log cannot be read")
         return walk.log
 
     def _input(self, inbound: Inbound) -> Message:

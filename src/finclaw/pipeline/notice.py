@@ -7,7 +7,7 @@ from finclaw.kernel.language import Language, language_of
 
 Notice = (
     Literal["failed", "timeout", "poison", "expired", "reset", "stopped", "stalled", "loop", "too_long", "busy"]
-    | Literal["turn_budget", "day_budget", "month_budget", "model_unknown"]
+    | Literal["turn_budget", "day_budget", "month_budget", "model_unknown", "wordless"]
 )
 
 _ENGLISH: Final[dict[Notice, str]] = {
@@ -28,6 +28,7 @@ _ENGLISH: Final[dict[Notice, str]] = {
     "Please try again tomorrow; the day ends at midnight UTC.",
     "month_budget": "The budget for this month is used up, so I cannot answer this now. "
     "Please ask whoever runs me, or try again next month.",
+    "wordless": "Sorry, I came to no answer this time. Please ask again, perhaps in other words.",
     "model_unknown": "I cannot use the model you chose here: {about}. Please choose another one, or none; "
     "our conversation is as it was.",
 }
@@ -48,6 +49,7 @@ _KOREAN: Final[dict[Notice, str]] = {
     "내일 다시 시도해 주세요. 하루는 UTC 자정에 끝납니다.",
     "month_budget": "이번 달 예산을 모두 사용하여 지금은 답변을 드릴 수 없습니다. "
     "운영자에게 문의하시거나 다음 달에 다시 시도해 주세요.",
+    "wordless": "죄송합니다. 이번에는 답변을 만들지 못했습니다. 다른 표현으로 다시 물어봐 주세요.",
     "model_unknown": "선택하신 모델은 여기서 사용할 수 없습니다: {about}. "
     "다른 모델을 고르시거나 선택 없이 다시 보내 주세요. 대화 내용은 그대로 남아 있습니다.",
 }

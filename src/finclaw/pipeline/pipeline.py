@@ -40,6 +40,7 @@ from finclaw.pipeline.notice import Notice, at_the_limit, notice
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.lane import Lanes
+from finclaw.tools.approval.telling import CARDS
 from finclaw.tools.guard.told import reason_of
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,8 @@ class Pipeline:
 
     async def _said(self, walk: Walk) -> Outcome:
         """An extension's own words: they wait for their turn, and walk no road; delivery and its gate see them."""
-        await self._lanes.turn_of(walk.accepted.session, walk.accepted.ticket)
+        if walk.inbound.said_by != CARDS:  # what somebody has to decide does not wait for their own talk
+            await self._lanes.turn_of(walk.accepted.session, walk.accepted.ticket)
         walk.reply = Outbound(text=walk.inbound.text, kind="notice", thread=walk.inbound.thread)
         return walk.ended("command", f"said by {walk.inbound.said_by}")
 

@@ -7,21 +7,29 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec import Struct
 
 from finclaw.errors import ConfigError
-from finclaw.kernel.chunk import Features, Model, Price, Vocabulary
+from finclaw.kernel.chunk import Features, Model, Price, ThinkingOff, Vocabulary
 from finclaw.providers.settings import Kind, ModelSettings, ProviderSettings, kind_of
 
 FILE: Final = Path(__file__).with_name("models.json")
-_READ: Final = Decimal("0.1")
-_WRITE: Final = Decimal("1.25")
-_FEATURES: Final = Features.__struct_fields__
+_ANTHROPICS: Final = Decimal("0.1"), Decimal("1.25")
 
-Feature = Literal["tools", "images", "thinking", "caching", "temperature", "max_completion_tokens"]
+Feature = Literal[
+    "tools",
+    "images",
+    "thinking",
+    "caching",
+    "temperature",
+    "max_completion_tokens",
+    "adaptive_thinking",
+    "thinks_without_tools",
+    "bound_thinking",
+]
 
 
 class Listed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -32,6 +40,7 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     window: int
     max_output: int
     features: tuple[Feature, ...]
+    thinking_off: ThinkingOff = "unasked"
     as_of: str
     source: str
     price: Price | None = None
@@ -80,15 +89,17 @@ class Catalog:
                 f"the model {full} is not in the catalog{self._near(full)}; "
                 f"or declare its limits in the settings: `models: {{{full}: {{window: TOKENS, max_output: TOKENS}}}}`"
             )
-        base = base or _unlisted(provider, name, kind_of(provider, self._providers))
-        return base if declared is None else _overridden(base, declared)
+        kind = kind_of(provider, self._providers)
+        base = base or _unlisted(provider, name, kind)
+        return base if declared is None else _overridden(base, declared, kind)
 
     def resolve(self, reference: str) -> str:
         """`provider/name` for an alias, and for anything else itself."""
         seen: list[str] = []
         while "/" not in reference:
             if reference in seen:
-                raise ConfigError(f"the alias {reference} leads back to itself: {' → '.join([*seen, reference])}")
+                steps = " → ".join([*seen, reference])
+                raise ConfigError(f"the alias {reference} leads back to itself: {steps}; give it a `provider/model`")
             seen.append(reference)
             target = self._aliases.get(reference) or _file_aliases().get(reference)
             if target is None:
@@ -101,18 +112,21 @@ class Catalog:
 
     def all(self) -> Iterator[Known]:
         """Those of the data file in its order, then those that only the settings know."""
-        in_file = {f"{each.provider}/{each.name}": each for each in listed()}
-        for full, each in in_file.items():
-            origin = f"catalog of {each.as_of}: {each.source}"
-            yield self._known(full, origin + (", with your settings" if full in self._declared else ""), each)
-        for full, declared in self._declared.items():
-            if full not in in_file and declared.window is not None:
-                yield self._known(full, "your settings")
+        in_file = [f"{each.provider}/{each.name}" for each in listed()]
+        own = (full for full, declared in self._declared.items() if declared.window is not None)
+        yield from map(self.known, dict.fromkeys((*in_file, *own)))
 
-    def _known(self, full: str, origin: str, line: Listed | None = None) -> Known:
+    def known(self, reference: str) -> Known:
+        """One of them, and who says so. Raises ConfigError."""
+        full = self.resolve(reference)
+        line = self._line(*full.partition("/")[::2])
         own = tuple(name for name in self._aliases if self._leads_to(name, full))
-        shipped = () if line is None else tuple(name for name in line.aliases if name not in self._aliases)
-        return Known(self.find(full), origin, (*own, *shipped), "" if line is None else line.note)
+        if line is None:
+            return Known(self.find(full), "your settings", own)
+        origin = f"catalog of {line.as_of}: {line.source}" + (", with your settings" if full in self._declared else "")
+        is_it = full == f"{line.provider}/{line.name}"
+        shipped = tuple(name for name in line.aliases if is_it and name not in self._aliases)
+        return Known(self.find(full), origin, (*own, *shipped), line.note)
 
     def _leads_to(self, alias: str, full: str) -> bool:
         try:
@@ -121,12 +135,14 @@ class Catalog:
             return False
 
     def _from_file(self, provider: str, name: str) -> Model | None:
-        line = _by_name().get((provider, name))
-        if line is not None:
-            return _model(line, name)
+        line = self._line(provider, name)
+        if line is None or line.provider == provider:
+            return None if line is None else _model(line, name)
         # Somebody's own door to a known API has its models, but nobody knows what it charges.
-        line = _by_name().get((kind_of(provider, self._providers) or "", name))
-        return None if line is None else msgspec.structs.replace(_model(line, name), provider=provider, price=None)
+        return msgspec.structs.replace(_model(line, name), provider=provider, price=None)
+
+    def _line(self, provider: str, name: str) -> Listed | None:
+        return _by_name().get((provider, name)) or _by_name().get((kind_of(provider, self._providers) or "", name))
 
     def _near(self, wanted: str) -> str:
         import difflib  # noqa: PLC0415  only who errs needs it
@@ -137,37 +153,42 @@ class Catalog:
         return f" (did you mean {' or '.join(folded[each] for each in close)}?)" if close else ""
 
 
-def price_of(
-    input: Decimal, output: Decimal, cache_read: Decimal | None = None, cache_write: Decimal | None = None
-) -> Price:
-    """A cache price that nobody stated is not free: it follows from that of the input, as nearly everywhere."""
+def _price_of(declared: ModelSettings, base: Price | None, kind: Kind | None) -> Price | None:
+    """A cache price that nobody stated is not free: it follows from that of the input."""
+    if declared.input_price is None or declared.output_price is None:
+        return base
+    read, write = _cache_shares(base, kind)
     return Price(
-        input,
-        output,
-        input * _READ if cache_read is None else cache_read,
-        input * _WRITE if cache_write is None else cache_write,
+        declared.input_price,
+        declared.output_price,
+        declared.input_price * read if declared.cache_read_price is None else declared.cache_read_price,
+        declared.input_price * write if declared.cache_write_price is None else declared.cache_write_price,
     )
 
 
-def _overridden(base: Model, declared: ModelSettings) -> Model:
-    price = base.price
-    if declared.input_price is not None and declared.output_price is not None:
-        price = price_of(
-            declared.input_price, declared.output_price, declared.cache_read_price, declared.cache_write_price
-        )
+def _cache_shares(base: Price | None, kind: Kind | None) -> tuple[Decimal, Decimal]:
+    """Reading and writing, in parts of the input's price: as the file has it, else as Anthropic says of all its models,
+    else the whole of it, which is too much rather than too little.
+    """
+    if base is not None and base.input:
+        return base.cache_read / base.input, base.cache_write / base.input
+    return _ANTHROPICS if kind == "anthropic" else (Decimal(1), Decimal(1))
+
+
+def _overridden(base: Model, declared: ModelSettings, kind: Kind | None) -> Model:
     return Model(
         base.provider,
         base.name,
         window=declared.window or base.window,
         max_output=declared.max_output or base.max_output,
-        price=price,
+        price=_price_of(declared, base.price, kind),
         features=_features_of(base.features, declared),
         vocabulary=declared.vocabulary or base.vocabulary,
     )
 
 
 def _features_of(base: Features, declared: ModelSettings) -> Features:
-    said = {name: getattr(declared, name) for name in _FEATURES}
+    said = {name: getattr(declared, name) for name in Features.__struct_fields__}
     return msgspec.structs.replace(base, **{name: value for name, value in said.items() if value is not None})
 
 
@@ -178,7 +199,9 @@ def _model(line: Listed, name: str) -> Model:
         window=line.window,
         max_output=line.max_output,
         price=line.price,
-        features=Features(**{each: each in line.features for each in _FEATURES}),
+        features=Features(
+            **{each: each in line.features for each in get_args(Feature)}, thinking_off=line.thinking_off
+        ),
         vocabulary=line.vocabulary,
     )
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from finclaw.errors import ConfigError
-from finclaw.kernel.chunk import Vocabulary
+from finclaw.kernel.chunk import ThinkingOff, Vocabulary
 from finclaw.kernel.secret import Secret
 
 Kind = Literal["anthropic", "openai", "offline"]
@@ -60,9 +60,11 @@ class ModelSettings:
     output_price: Decimal | None = None
     """The same for the answer."""
     cache_read_price: Decimal | None = None
-    """For what comes from the cache; a tenth of `input_price`, if left out."""
+    """For what comes from the cache. If left out it is the catalog's part of `input_price`; where that is not known, a
+    tenth of it for the kind `anthropic`, and all of it for others."""
     cache_write_price: Decimal | None = None
-    """For what goes into the cache; a quarter more than `input_price`, if left out."""
+    """For what goes into the cache. If left out, likewise; not known, it is a quarter more than `input_price` for the
+    kind `anthropic`, and `input_price` for others."""
     tools: bool | None = None
     """Whether it can call tools."""
     images: bool | None = None
@@ -75,6 +77,15 @@ class ModelSettings:
     """Whether it takes a temperature."""
     max_completion_tokens: bool | None = None
     """Whether it wants its output limit by this name, and not as `max_tokens`."""
+    adaptive_thinking: bool | None = None
+    """Whether it finds out itself how much to think, and refuses a budget of tokens for it."""
+    thinks_without_tools: bool | None = None
+    """Whether it takes tools only while it does not think; with tools it is told not to."""
+    bound_thinking: bool | None = None
+    """Whether its thoughts are tied to all that stood before them; then they go back within their own turn only."""
+    thinking_off: ThinkingOff | None = None
+    """How it is told not to think. `unasked`: it only does when asked to; `never`: it cannot be told;
+    else by its API's word: `none` as effort, `disabled` or `between_tools` as the type of its thinking."""
     vocabulary: Vocabulary | None = None
     """Whose tokens come nearest to its own, for estimates."""
     base_url: str | None = None

@@ -1,10 +1,13 @@
 """The one function that names a session, and its inverse. Lane, store and lock all go by it."""
 
-from functools import lru_cache
-from typing import NamedTuple, cast, get_args
+import re
+from typing import Final, NamedTuple, cast, get_args
 from urllib.parse import quote, unquote
 
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
+"""What `quote` would give back as it is: nearly every part. Others are not remembered: they are as many as chats."""
 
 
 def session_key(agent: str, inbound: Inbound) -> str:
@@ -73,9 +76,8 @@ def _read(parts: list[str]) -> Place:
     )
 
 
-@lru_cache(maxsize=4_096)
 def _escape(part: str) -> str:
-    return quote(part, safe="", errors="surrogatepass")
+    return part if _PLAIN(part) else quote(part, safe="", errors="surrogatepass")
 
 
 def _unescape(part: str) -> str:

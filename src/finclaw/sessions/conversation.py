@@ -57,6 +57,11 @@ class Conversation:
         return tuple(self._events)
 
     @property
+    def length(self) -> int:
+        """How many events there are."""
+        return len(self._events)
+
+    @property
     def next_messages(self) -> Sequence[Message]:
         if self._seen is None:
             self._seen = tuple(self._next)

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 import finclaw.errors
 from finclaw.agent.context_guard import ContextGuard
-from finclaw.agent.model_call import stop_of, usage_of
+from finclaw.agent.model_call import stop_of
+from finclaw.agent.paid import usage_of
 from finclaw.agent.running import RunningCall, RunningTurn
 from finclaw.agent.window import Breakdown, Capacity, Thresholds, WindowState
 from finclaw.errors import InvalidArguments, ProviderError

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.tools.coercion import coerced, shown_path
+from finclaw.tools.guard.told import without_secrets
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -114,5 +115,6 @@ def _complaint(error: "ValidationError") -> str:
     path = shown_path(error.instance_path)
     message = error.message
     if len(message) > _LONGEST_COMPLAINT:
-        message = message[: _LONGEST_COMPLAINT - 1] + "…"
+        # Half of a secret would be known by nobody for what it is: they are taken out before anything is cut.
+        message = without_secrets(message)[: _LONGEST_COMPLAINT - 1] + "…"
     return f"{path}: {message}" if path else message

@@ -87,6 +87,7 @@ def _verdict(name: str, repeats: int) -> LoopVerdict:
     return LoopVerdict("end", repeats, f"{again} This turn ends here.")
 
 
+_AS_THEY_ARE: Final = (str, int, bool, type(None))
 _INSTEAD: Final = "Do not ask for it again: answer with what you have, or change the arguments."
 
 
@@ -116,8 +117,9 @@ def _canonical(args: Mapping[str, Any]) -> str:
     result says.
     """
     try:
-        plain = json.loads(json.dumps(args, default=repr), parse_float=_number)
-        return json.dumps(plain, sort_keys=True)
+        if not all(type(each) in _AS_THEY_ARE for each in args.values()):
+            args = json.loads(json.dumps(args, default=repr), parse_float=_number)
+        return json.dumps(args, sort_keys=True)
     except (RecursionError, TypeError, ValueError):  # nested a thousand deep, or a layer's idea of arguments
         return "what cannot be compared is taken for equal"
 

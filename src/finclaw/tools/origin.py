@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from finclaw.kernel.tool import Tool
+from finclaw.tools.guard.told import without_secrets
 
 OUR_OWN: Final = frozenset({"finance", "agent", "tools"})
 """Groups whose results are figures and words of the house itself. One of their tools that passes on somebody else's
@@ -26,5 +27,6 @@ def origin_of(tool: Tool, args: Mapping[str, Any]) -> str:
 
 
 def shown(origin: str) -> str:
-    """As one short line that nothing hides in: a tool may have worded it."""
-    return "".join(character if character.isprintable() else "?" for character in origin)[:_LONGEST]
+    """As one short line that nothing hides in: a tool may have worded it. An address may well hold a key."""
+    safe = without_secrets(origin[: 10 * _LONGEST])
+    return "".join(character if character.isprintable() else "?" for character in safe)[:_LONGEST]

@@ -1,7 +1,8 @@
 """Tools in a process of their own, for what may not be trusted to end: it is killed with everything it has started.
 
 It is a fresh interpreter and no copy of us: it has none of our memory, files and settings, and of our environment
-only what names the language, the time zone and the way to programs. `worker_main.py` is the other side.
+only what names the language, the time zone and the way to programs. `worker_main.py` is the other side; the process
+that is known here is its warden, which ends the tool and all that came of it.
 """
 
 import json
@@ -24,6 +25,7 @@ from finclaw import errors
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.tools.contain import Broken
+from finclaw.tools.family import KNOWS_FAMILIES, end_descendants
 from finclaw.tools.threads import ToolThreads
 
 MEMORY: Final = 1024 * 1024 * 1024
@@ -37,6 +39,8 @@ _SIZE: Final = 8
 """Bytes before each message that say how long it is."""
 _LOOK: Final = 0.2
 """Seconds between two looks whether it is still alive, while it says nothing."""
+_WARDEN: Final = 0.2
+"""Seconds for the warden to end everything and itself; then it is done from here."""
 
 
 class WorkerDied(RuntimeError):
@@ -136,21 +140,41 @@ class _Worker:
                 assert process.stdin is not None
                 process.stdin.write(len(self._request).to_bytes(_SIZE, "big") + self._request)
                 process.stdin.flush()  # and stays open: its end tells the worker that we are gone
-            return _answer_of(process)
+            return self._answer_of(process)
         finally:
             self.kill()
-            process.wait()
+            _see_it_end(process)
             for pipe in (process.stdin, process.stdout):
                 with suppress(OSError):
                     pipe and pipe.close()  # pyright: ignore[reportUnusedExpression]
 
     def kill(self) -> None:
-        """It and its whole group. Before it has been reaped, so that no other process can have its number."""
+        """Have it ended. Before it has been reaped, so that no other process can have its number."""
         with self._lock:
             if self._process is not None and not self._over:
                 with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                    os.kill(self._process.pid, signal.SIGTERM)
+                    os.kill(self._process.pid, signal.SIGCONT)  # a tool may have stopped its warden
             self._over = True
+
+    def _answer_of(self, process: "subprocess.Popen[bytes]") -> bytes:
+        size = int.from_bytes(self._read(process, _SIZE), "big")
+        if size > LONGEST_ANSWER:
+            raise ToolError(f"its result of {size} bytes is too large; ask for less")
+        return self._read(process, size)
+
+    def _read(self, process: "subprocess.Popen[bytes]", size: int) -> bytes:
+        """Not until the end of the stream: a child of the worker may hold it open for ever."""
+        assert process.stdout is not None
+        source = process.stdout.fileno()
+        read = bytearray()
+        while len(read) < size:
+            ready, _, _ = select.select([source], [], [], _LOOK)
+            piece = os.read(source, min(size - len(read), 1 << 20)) if ready else b""
+            if not piece and (ready or self._over or _is_dead(process)):
+                raise WorkerDied("it ended without a result")
+            read += piece
+        return bytes(read)
 
     def _start(self) -> "subprocess.Popen[bytes]":
         with self._lock:
@@ -167,25 +191,15 @@ class _Worker:
             return self._process
 
 
-def _answer_of(process: "subprocess.Popen[bytes]") -> bytes:
-    size = int.from_bytes(_read(process, _SIZE), "big")
-    if size > LONGEST_ANSWER:
-        raise ToolError(f"its result of {size} bytes is too large; ask for less")
-    return _read(process, size)
-
-
-def _read(process: "subprocess.Popen[bytes]", size: int) -> bytes:
-    """Not until the end of the stream: a child of the worker may hold it open for ever."""
-    assert process.stdout is not None
-    source = process.stdout.fileno()
-    read = bytearray()
-    while len(read) < size:
-        ready, _, _ = select.select([source], [], [], _LOOK)
-        piece = os.read(source, min(size - len(read), 1 << 20)) if ready else b""
-        if not piece and (ready or _is_dead(process)):
-            raise WorkerDied("it ended without a result")
-        read += piece
-    return bytes(read)
+def _see_it_end(process: "subprocess.Popen[bytes]") -> None:
+    try:
+        process.wait(_WARDEN)
+    except subprocess.TimeoutExpired:  # somebody has stopped the warden
+        if KNOWS_FAMILIES:
+            end_descendants(process.pid)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _is_dead(process: "subprocess.Popen[bytes]") -> bool:

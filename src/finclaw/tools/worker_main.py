@@ -1,4 +1,8 @@
-"""The inside of a worker process: reads one request, runs one tool, writes one answer, and ends."""
+"""The inside of a worker: one process that runs one tool, and one above it, the warden, that ends all it has started.
+
+The warden never runs a stranger's code. It is what the gateway knows of the worker, it adopts whatever the tool leaves
+behind, and it goes last: when the tool has ended, when the gateway says so, or when the gateway is gone.
+"""
 
 import asyncio
 import importlib
@@ -15,6 +19,7 @@ import msgspec
 
 from finclaw.errors import ToolError
 from finclaw.tools.define import DefinedTool, tool
+from finclaw.tools.family import KNOWS_FAMILIES, adopt_orphans, die_with_parent, end_descendants
 from finclaw.tools.output import as_output
 from finclaw.tools.worker import Answer, Done, Failed, Home, Request
 
@@ -22,11 +27,54 @@ from finclaw.tools.worker import Answer, Done, Failed, Home, Request
 def main() -> None:
     voice = os.dup(1)
     os.dup2(2, 1)  # what the tool prints is not its result
-    home = os.getpid()
     size = int.from_bytes(_exactly(8), "big")
-    request = msgspec.json.decode(_exactly(size), type=Request)
-    _limit(request)
+    request = _exactly(size)
+    adopt_orphans()
+    signal.signal(signal.SIGTERM, _end_family)
+    warden = os.getpid()
+    tool = os.fork()
+    if tool == 0:
+        _become_the_tool(warden)
+        _run(request, voice)
+    os.close(voice)
     threading.Thread(target=_end_with_the_gateway, daemon=True).start()
+    while os.wait()[0] != tool:  # the others are orphans that have come to us
+        pass
+    _end_family()
+
+
+# ── the warden ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _end_with_the_gateway() -> None:
+    os.read(0, 1)  # nothing is ever written there again: it returns when the gateway is gone
+    _end_family()
+
+
+def _end_family(*_: object) -> None:
+    if KNOWS_FAMILIES:
+        end_descendants(os.getpid())
+        os._exit(0)
+    os.killpg(0, signal.SIGKILL)
+
+
+# ── the tool ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _become_the_tool(warden: int) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if KNOWS_FAMILIES:
+        die_with_parent(warden)
+        os.setsid()  # one that kills its own group does not kill the warden
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+
+def _run(told: bytes, voice: int) -> None:
+    home = os.getpid()
+    request = msgspec.json.decode(told, type=Request)
+    _limit(request)
     said = msgspec.json.encode(_answer(request))
     if os.getpid() == home:
         _say(voice, len(said).to_bytes(8, "big") + said)
@@ -52,11 +100,6 @@ def _limit(request: Request) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (request.memory, request.memory))
     resource.setrlimit(resource.RLIMIT_CPU, (request.cpu_seconds, request.cpu_seconds + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _end_with_the_gateway() -> None:
-    os.read(0, 1)  # nothing is ever written there again: it returns when the gateway is gone
-    os.killpg(0, signal.SIGKILL)
 
 
 def _answer(request: Request) -> Answer:

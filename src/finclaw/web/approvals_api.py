@@ -10,7 +10,16 @@ from aiohttp import web
 from finclaw.kernel.approval import ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, RefusalReason
 from finclaw.kernel.port import Gateway
 from finclaw.web.api import Route
-from finclaw.web.approvals_view import REFUSED, ApprovalsView, ApproveBody, DenyBody, evidence
+from finclaw.web.approvals_view import (
+    REFUSED,
+    ApprovalsView,
+    ApproveBody,
+    DenyBody,
+    GrantsView,
+    NoBody,
+    evidence,
+    not_revoked,
+)
 from finclaw.web.errors import ApiError
 from finclaw.web.principal import Principal
 from finclaw.web.respond import json_response
@@ -58,6 +67,17 @@ class ApprovalsApi:
             raise _refused(decided.why)
         return json_response(decided)
 
+    async def get_grants(self, request: web.Request, _: Principal) -> web.Response:
+        return json_response(GrantsView(tuple(await self._gateway.grants(_limit(request)))))
+
+    async def post_revoke(self, request: web.Request, principal: Principal) -> web.Response:
+        await _body(request, NoBody)
+        revoked = await self._gateway.revoke(request.match_info["id"], evidence(principal))
+        if isinstance(revoked, Refusal):
+            status, words = not_revoked(revoked.why)
+            raise ApiError(status, "no_such_grant" if revoked.why == "unknown" else revoked.why, words)
+        return json_response(revoked)
+
     def routes(self) -> tuple[Route, ...]:
         one = "/api/v1/approvals/{id}"
         return (
@@ -65,6 +85,8 @@ class ApprovalsApi:
             Route("GET", one, "approvals", self.get_approval),
             Route("POST", f"{one}/approve", "approvals", self.post_approve),
             Route("POST", f"{one}/deny", "approvals", self.post_deny),
+            Route("GET", "/api/v1/grants", "approvals", self.get_grants),
+            Route("POST", "/api/v1/grants/{id}/revoke", "approvals", self.post_revoke),
         )
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from finclaw.kernel.approval import Approval, ApprovalScope, RefusalReason
+from finclaw.kernel.approval import Approval, ApprovalScope, RefusalReason, Standing
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.web.principal import CHANNEL, Principal
 
@@ -24,6 +24,18 @@ REFUSED: Final[dict[RefusalReason, tuple[int, str]]] = {
 }
 
 
+def not_revoked(why: RefusalReason) -> tuple[int, str]:
+    """The same about a standing yes, where it is other words."""
+    if why == "unknown":
+        return 404, "there is no standing yes of this id; give it whole, as `finclaw approvals grants` shows it"
+    if why == "not_an_approver":
+        return (
+            403,
+            "only whom it lets act and approvers may take it back; approvals.approvers in the settings names them",
+        )
+    return REFUSED[why]
+
+
 class ApproveBody(Struct, frozen=True, forbid_unknown_fields=True):
     scope: ApprovalScope = "once"
 
@@ -32,8 +44,16 @@ class DenyBody(Struct, frozen=True, forbid_unknown_fields=True):
     reason: Annotated[str, Meta(max_length=300)] = ""
 
 
+class NoBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """Nothing to say but the path: an empty object, or nothing at all."""
+
+
 class ApprovalsView(Struct, frozen=True):
     items: tuple[Approval, ...]
+
+
+class GrantsView(Struct, frozen=True):
+    items: tuple[Standing, ...]
 
 
 def evidence(principal: Principal) -> Inbound:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from finclaw.kernel.approval_event import ApprovalChanged
 from finclaw.kernel.event import (
     Event,
     MessageAccepted,
@@ -65,6 +66,9 @@ class LiveStream:
                 self._open[event.inbound_id] = _Open(event.account, event.conversation)
                 self._add(event, "accepted", {})
             return
+        if isinstance(event, ApprovalChanged):  # also of a question whose message has long ended
+            self._add_approval(event)
+            return
         message = self._open.get(event.inbound_id)
         if message is None:
             return
@@ -87,11 +91,21 @@ class LiveStream:
 
     def _add(self, event: Event, kind: str, data: dict[str, Any]) -> None:
         message = self._open[event.inbound_id]
-        self._seq += 1
         about = {"inbound_id": event.inbound_id, "conversation": message.conversation, "turn_id": event.turn_id}
-        self._entries.append(_Entry(self._seq, message.account, message.conversation, kind, {**about, **data}))
+        self._append(message.account, message.conversation, kind, {**about, **data})
+
+    def _append(self, account: str, conversation: str, kind: str, data: dict[str, Any]) -> None:
+        self._seq += 1
+        self._entries.append(_Entry(self._seq, account, conversation, kind, data))
         self._news.set()
         self._news = asyncio.Event()
+
+    def _add_approval(self, event: ApprovalChanged) -> None:
+        if event.channel != CHANNEL:
+            return
+        about = {"inbound_id": event.inbound_id, "conversation": event.conversation, "turn_id": event.turn_id}
+        data = {"approval_id": event.approval_id, "tool": event.tool, "change": event.change, "by": event.by}
+        self._append(event.account, event.conversation, "approval", {**about, **data})
 
     async def follow(self, account: str, conversation: str | None, after: str | None) -> AsyncGenerator[LiveEvent]:
         """Events of an account, or of one of its conversations, for ever. `after` None: from now on."""

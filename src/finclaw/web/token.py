@@ -3,14 +3,18 @@
 import contextlib
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
 import stat
 from pathlib import Path
+from typing import Final
 
 from finclaw.errors import ConfigError
 from finclaw.kernel.secret import Secret
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "token"
 
@@ -42,6 +46,27 @@ def read_token(state: Path) -> Secret | None:
     if not re.fullmatch(r"[A-Za-z0-9_-]{32,}", text):
         raise ConfigError(f"{path} does not hold a token; remove it and start again: a new one is made")
     return Secret(text)
+
+
+class TokenOnDisk(Secret):
+    """The token as its file holds it at this moment: one that was replaced is good for nothing from then on.
+
+    While the file holds none that we would take, nobody is let in.
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: Path) -> None:
+        super().__init__("")
+        self._state: Final = state
+
+    def reveal(self) -> str:
+        try:
+            token = read_token(self._state)
+        except ConfigError as error:
+            log.warning("%s; until then nobody is let in", error)
+            token = None
+        return secrets.token_urlsafe(32) if token is None else token.reveal()
 
 
 def _read(opened: int, path: Path) -> str:

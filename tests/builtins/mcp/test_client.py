@@ -54,7 +54,7 @@ async def test_parts_that_are_no_text_are_noted(bench: Bench, words: Path) -> No
 async def test_its_errors_are_tool_errors_in_visible_words(bench: Bench, words: Path) -> None:
     async with bench.open(servers={"desk": honest(words)}):
         await bench.has("desk__fail")
-        with pytest.raises(ToolError, match=r"desk says that it failed: the disk is full$"):
+        with pytest.raises(ToolError, match=r"desk says that it failed, in its own words: «the disk is full»$"):
             await bench.run("desk__fail")
 
 

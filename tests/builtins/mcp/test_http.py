@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import socket
+import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ async def site(
     seen: list[web.Request] | None = None,
     before: Callable[[web.Request], Awaitable[None]] | None = None,
     port: int = 0,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncGenerator[str]:
     """Enough of streamable HTTP to be listed; `act` answers the call."""
 
@@ -57,7 +59,7 @@ async def site(
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     listening = socket.create_server(("127.0.0.1", port))
-    await web.SockSite(runner, listening).start()
+    await web.SockSite(runner, listening, ssl_context=tls).start()
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
     finally:

@@ -183,7 +183,7 @@ async def test_pins_are_listed_and_approved_beside_a_running_gateway(shown: Path
         await bench.has("desk__fail")
         listed = await in_terminal("mcp", "pins", "--json", "--state", shown)
         found = {pin["tool"]: pin for pin in json.loads(listed)["pins"]}
-        assert (found["greet"]["state"], found["fail"]["state"]) == ("changed", "pinned")
+        assert (found["greet"]["state"], found["fail"]["state"]) == ("changed", "unread")
         assert found["greet"]["pinned_definition"]["description"] == "Greets."
         told = await in_terminal("mcp", "pins", "--state", shown)
         assert "desk greet, " in told

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.ports.approval_nouns import wish
@@ -88,6 +88,7 @@ def test_every_argument_can_be_read_back_exactly(args: dict[str, Any]) -> None:
     assert same(read_back(list(lines(args))), args)
 
 
+@example("\U0001f6d8")
 @given(st.text(st.characters(codec="utf-8")))
 def test_two_texts_never_look_the_same(value: str) -> None:
     shown = text(value)

@@ -10,7 +10,7 @@ from tests.ports.approval_nouns import wish
 from finclaw.errors import ConfigError, ToolDenied
 from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.kernel.people import People, Person
-from finclaw.tools.approval.consent import approvers_for, may_decide
+from finclaw.tools.approval.consent import approvers_for, may_decide, may_revoke
 from finclaw.tools.approval.settings import ApprovalSettings
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -104,6 +104,26 @@ def test_nobody_decides_about_their_own_wish_where_the_settings_say_so() -> None
     mina = replace(SELF, requester=Sender("mina"))
     assert decided(mina, wrote("mina"), own="never") == "own_request"
     assert decided(mina, wrote("mina")) is None
+
+
+def test_nobody_decides_about_their_own_wish_at_another_door_either() -> None:
+    """Two accounts of one person are no four eyes."""
+    twice = People([Person(name="Ada", known_as=("memory:local:ada", "other:bot:7"), roles=("approver",))])
+    asked = replace(wish(AT), approvers=("role:approver",))
+    there = Inbound(text="/approve", channel="other", account="bot", conversation="7", sender=Sender("7"))
+    assert may_decide(asked, there, twice, ApprovalSettings(own="never")) == "own_request"
+    assert may_decide(asked, there, twice, ApprovalSettings()) is None
+    with pytest.raises(ToolDenied):
+        approvers(wrote(), twice, own="never", approvers=("role:approver",))
+
+
+def test_who_may_take_a_standing_yes_back() -> None:
+    asked, settings = wish(AT, approvers=("memory:local:jun",)), ApprovalSettings(own="never")
+    for sender in ("ada", "mina", "jun"):
+        assert may_revoke(asked, wrote(sender, chat_type="group"), PEOPLE, settings) is None
+    assert may_revoke(asked, wrote("eve"), PEOPLE, settings) == "not_an_approver"
+    assert may_revoke(asked, wrote("ada", forwarded=True), PEOPLE, settings) == "forwarded"
+    assert may_revoke(asked, wrote("ada", limits=Limits()), PEOPLE, settings) == "our_own_words"
 
 
 def test_a_role_that_was_taken_away_meanwhile_does_not_count() -> None:

@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from tests.ports.approval_nouns import ADA, SESSION, said, wish
 
 from finclaw.kernel.approval import Approval, Refusal
-from finclaw.kernel.envelope import Capabilities, Inbound, Sender
+from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.people import People
 from finclaw.kernel.port import Store
 from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
+from finclaw.tools.approval.announce import unheard
 from finclaw.tools.approval.approvals import Approvals
+from finclaw.tools.approval.doors import NoDoors
 from finclaw.tools.approval.settings import ApprovalSettings
 
 Op = (
@@ -70,7 +72,7 @@ class Life:
 
     def approvals(self) -> Approvals:
         settings, people = ApprovalSettings(), People()
-        return Approvals(self.store, people, settings, self.clock, self.hear, lambda _: Capabilities())
+        return Approvals(self.store, people, settings, self.clock, self.hear, NoDoors(), unheard())
 
     async def decide(self, verdict: Literal["granted", "denied"], who: str) -> None:
         evidence = Inbound(text="", channel="memory", conversation="ada", sender=Sender(who))

@@ -2,11 +2,12 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import attrgetter
 
 from finclaw.agent.gauge import CountMessage
 from finclaw.kernel.answers import calls_of, match_results
-from finclaw.kernel.message import Message, MessageEvent, Remove, Replace, Truncate
+from finclaw.kernel.message import Message, MessageEvent, Remove, Replace, ToolCall, ToolResult, Truncate
 
 
 class Draft:
@@ -28,8 +29,15 @@ class Draft:
         self.sizes[place] = size
         self._now[place] = message
 
+    def clear(self, places: Iterable[int]) -> None:
+        for place in places:
+            self.total -= self.sizes[place]
+            self.sizes[place], self._now[place] = 0, None
+
     def size(self, places: Iterable[int]) -> int:
-        return sum(self.sizes[place] for place in places)
+        if isinstance(places, range):
+            return sum(self.sizes[places.start : places.stop])
+        return sum([self.sizes[place] for place in places])
 
     @property
     def left(self) -> list[int]:
@@ -68,22 +76,23 @@ class Shape:
         self._messages = messages
         self.units = _units(messages)
         self.input = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].id == input_id), -1)
-        stay = {self.input, *(place for place, each in enumerate(messages) if each.passing or is_pinned(each))} - {-1}
-        self._settled = {unit.start for unit in self._around(stay) if self._must_stay(unit, is_pinned)}
+        stay = {self.input, *[place for place, each in enumerate(messages) if each.passing or is_pinned(each)]} - {-1}
+        settled = {unit.start for unit in self._around(stay) if self._must_stay(unit, is_pinned)}
+        self._may_go = [unit for unit in self.units if unit.start not in settled]
+        self._passing = {place for place in stay if messages[place].passing}
         self._recent_from = _start_of_last(messages, recent)
 
     def removable(self) -> list[range]:
         """Old units, oldest first."""
-        return [unit for unit in self.units if unit.stop <= self._recent_from and self._may_go(unit)]
+        return self._may_go[: self._old]
 
     def stretches(self) -> list[list[range]]:
         """The removable units before the input, and those since: what a summary stands for lies on one side of it."""
-        before = [unit for unit in self.removable() if unit.start < self.input]
-        since = [unit for unit in self.removable() if unit.start > self.input]
-        return [units for units in (before, since) if units]
+        since = bisect_right(self._may_go, self.input, hi=self._old, key=_start)
+        return [units for units in (self._may_go[:since], self._may_go[since : self._old]) if units]
 
     def recent(self) -> list[range]:
-        return [unit for unit in self.units if unit.stop > self._recent_from and self._may_go(unit)]
+        return self._may_go[self._old :]
 
     def expose(self, unit: range) -> None:
         """From here on it counts as old, and all before it."""
@@ -91,36 +100,58 @@ class Shape:
 
     def protected(self) -> list[int]:
         """Every place that is not removable."""
-        removable = set(self.places(self.removable()))
-        return [place for place in range(len(self._messages)) if place not in removable]
+        return sorted({*range(len(self._messages))}.difference(self.places(self.removable())))
 
     def places(self, units: Iterable[range]) -> list[int]:
         """All of the units that may go: passing messages stay where they are."""
-        return [place for unit in units for place in unit if not self._messages[place].passing]
+        places = [*chain.from_iterable(units)]
+        return [place for place in places if place not in self._passing] if self._passing else places
+
+    @property
+    def _old(self) -> int:
+        """How many of those that may go are old."""
+        return bisect_right(self._may_go, self._recent_from, key=_stop)
 
     def _around(self, places: Iterable[int]) -> Generator[range]:
-        starts = [unit.start for unit in self.units]
         for place in places:
-            yield self.units[bisect_right(starts, place) - 1]
+            yield self.units[bisect_right(self.units, place, key=_start) - 1]
 
     def _must_stay(self, unit: range, is_pinned: Callable[[Message], bool]) -> bool:
         """For one message in it, or because all of it goes with the turn anyway."""
         held = any(place == self.input or is_pinned(self._messages[place]) for place in unit)
         return held or all(self._messages[place].passing for place in unit)
 
-    def _may_go(self, unit: range) -> bool:
-        return unit.start not in self._settled
+
+_start = attrgetter("start")
+_stop = attrgetter("stop")
 
 
 def _units(messages: Sequence[Message]) -> list[range]:
     parted = [0] * (len(messages) + 1)
-    for found in match_results(messages, calls_of(messages)):
-        if found.call is not None and found.call.place != found.place:
-            early, late = sorted((found.call.place, found.place))
-            parted[early + 1] += 1
-            parted[late + 1] -= 1
+    for call, result in _pairs(messages):
+        if call != result:
+            parted[min(call, result) + 1] += 1
+            parted[max(call, result) + 1] -= 1
     starts = [place for place, count in enumerate(accumulate(parted)) if count == 0 and place < len(messages)]
     return [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(messages)], strict=True)]
+
+
+def _pairs(messages: Sequence[Message]) -> Iterable[tuple[int, int]]:
+    """The places of each call and its result. Where every id is used once there is nothing to find out."""
+    calls: dict[str, int] = {}
+    results: dict[str, int] = {}
+    for place, message in enumerate(messages):
+        for block in message.blocks:
+            if isinstance(block, ToolCall):
+                id, seen = block.id, calls
+            elif isinstance(block, ToolResult):
+                id, seen = block.call_id, results
+            else:
+                continue
+            if seen.setdefault(id, place) != place or (seen is calls and message.role != "assistant"):
+                found = match_results(messages, calls_of(messages))
+                return [(each.call.place, each.place) for each in found if each.call is not None]
+    return [(calls[id], place) for id, place in results.items() if id in calls]
 
 
 def _start_of_last(messages: Sequence[Message], recent: int) -> int:

@@ -26,6 +26,8 @@ _MOST_QUESTIONS: Final = 6
 _LONGEST_QUESTION: Final = 240
 _LONGEST_READ: Final = 20_000
 """Characters of one text, from its end: what matters is said in few."""
+_AT_ONCE: Final = 4_000
+"""Characters that are searched in one go."""
 
 _NUMBER: Final = r"\d[\d,]{0,24}(?:\.\d{1,12})?"
 _CODES: Final = r"(?:USD|KRW|EUR|JPY|GBP|CNY|HKD|CHF|CAD|AUD|BTC|ETH)"
@@ -79,9 +81,9 @@ def facts_of(messages: Sequence[Message]) -> tuple[KeptFact, ...]:
 
 def _searches(messages: Sequence[Message]) -> Generator[Iterable[KeptFact]]:
     search = _Search()
-    yield from map(search, _texts(messages, "user"))
-    yield from map(search, _texts(messages, "assistant"))
-    for text in islice(_texts(messages, "tool"), _MOST_RESULTS):
+    yield from map(search, _together(_texts(messages, "user")))
+    yield from map(search, _together(_texts(messages, "assistant")))
+    for text in _together(islice(_texts(messages, "tool"), _MOST_RESULTS)):
         yield (fact for fact in search(text) if fact.kind == "identifier")
 
 
@@ -133,12 +135,25 @@ def _questions(text: str) -> list[KeptFact]:
 def _texts(messages: Sequence[Message], role: Role) -> Generator[str]:
     """The latest first. A summary or a note counts as the person's: what was kept once is kept again."""
     for message in reversed(messages):
-        if message.role == role or (role == "user" and is_summary(message)):
+        if message.role == role or (role == "user" and message.metadata and is_summary(message)):
             for block in message.blocks:
                 if isinstance(block, Text):
                     yield block.text[-_LONGEST_READ:]
                 elif isinstance(block, ToolResult):
                     yield block.content[:_OF_A_RESULT]
+
+
+def _together(texts: Iterable[str]) -> Generator[str]:
+    """Many short texts as a few long ones: no fact goes on behind the end of a line, so none is made by it."""
+    some: list[str] = []
+    size = 0
+    for text in texts:
+        some.append(text)
+        size += len(text)
+        if size >= _AT_ONCE:
+            yield "\n".join(some)
+            some, size = [], 0
+    yield "\n".join(some)
 
 
 class _Search:

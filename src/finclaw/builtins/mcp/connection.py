@@ -24,11 +24,14 @@ from finclaw.builtins.mcp.wire import Ending, ServerLost, TransportStreams, watc
 from finclaw.errors import FinclawError, ToolError, ToolTimeout, ToolUnavailable
 from finclaw.kernel.port import Clock
 from finclaw.tools.guard.clean import clean
+from finclaw.tools.guard.told import without_secrets
 
 START: Final = 30.0
 """Seconds for a server to start and to agree on a protocol."""
 _LISTING: Final = 10.0
 _MOST_TOOLS: Final = 200
+_MOST_PAGES: Final = 50
+"""Of one listing. Whoever always has another page has no list."""
 _PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 _STEADY: Final = 60.0
@@ -64,7 +67,9 @@ class Connection:
             began = self._clock.monotonic()
             try:
                 await self._open_and_look_after()
-            except Exception as error:  # noqa: BLE001  a stranger's failure, in whatever form, ends its connection only
+            except Exception as error:  # a stranger's failure, in whatever form, ends its connection only
+                if (here := asyncio.current_task()) is not None and here.cancelling():
+                    raise asyncio.CancelledError from error  # it failed while it was being left: so it is left
                 # Of a line that broke the SDK says only that; who cut it knows why.
                 self.reason = self._ending.reason or _in_words(error)
             finally:
@@ -148,12 +153,14 @@ class Connection:
         cursor: str | None = None
         try:
             async with asyncio.timeout(_LISTING):
-                while len(found) <= _MOST_TOOLS:
+                for _ in range(_MOST_PAGES):
                     page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
                     found += page.tools
                     cursor = page.next_cursor
-                    if not cursor:
+                    if not cursor or len(found) > _MOST_TOOLS:
                         break
+                else:
+                    raise ServerLost(f"its list of tools has more than {_MOST_PAGES} pages")
         except TimeoutError as error:
             raise ServerLost(f"it did not list its tools within {_LISTING:g} s") from error
         except MCPError as error:
@@ -171,7 +178,7 @@ class Connection:
     def _transport(self, ending: Ending) -> AbstractAsyncContextManager[TransportStreams]:
         largest = self._settings.largest
         if self._server.url:
-            return web_server(self._server.url, request_headers(self._server, os.environ), largest)
+            return web_server(self._server, request_headers(self._server, os.environ), largest)
         child = logging.getLogger(f"{self._logger.name}.{self.name}")
         return program(self._server.command, environment(self._server, os.environ), largest, ending, child)
 
@@ -191,5 +198,5 @@ def _in_words(error: BaseException) -> str:
 
 
 def _short(text: str) -> str:
-    """A stranger's words on one line of ours."""
-    return " ".join(clean(text[:2_000]).split())[:300] or "no reason was given"
+    """A stranger's words on one line of ours; secrets are taken out first, for nobody would know half of one."""
+    return " ".join(without_secrets(clean(text[:2_000])).split())[:300] or "no reason was given"

@@ -1,9 +1,11 @@
 """A server at an address: the SDK's own client, on a line that gives up when an answer does not end.
 
-The operator names the address, so it may be a private one. Redirects stay within its origin: the SDK follows no other.
+The line leads to addresses that were judged, and to no other: whatever the server's name means by then, and wherever
+it would like to redirect us to.
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
@@ -11,6 +13,12 @@ from typing import Final
 import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
+
+from finclaw.builtins.mcp.settings import ServerSettings
+from finclaw.builtins.mcp.whereabouts import Whereabouts, find
+from finclaw.builtins.web.address import Address
+from finclaw.builtins.web.gate import Resolve, look_up
+from finclaw.builtins.web.location import DEFAULT_PORTS
 
 _CONNECT: Final = 10.0
 _SILENCE: Final = 300.0
@@ -21,16 +29,62 @@ _STREAM: Final = 16
 
 
 @asynccontextmanager
-async def web_server(url: str, headers: Mapping[str, str], largest: int) -> AsyncGenerator[TransportStreams]:
+async def web_server(
+    server: ServerSettings,
+    headers: Mapping[str, str],
+    largest: int,
+    resolve: Resolve = look_up,
+    tls: ssl.SSLContext | bool = True,
+) -> AsyncGenerator[TransportStreams]:
+    """Raises ServerLost. `tls` is for whoever trusts other authorities than this machine does."""
+    where = await find(server, resolve)
+    line = _Pinned(httpx2.AsyncHTTPTransport(verify=tls, retries=0, trust_env=False), where)
     client = httpx2.AsyncClient(
         # Nothing packed: a few bytes that unpack to gigabytes would be past the limit before anybody counts.
         headers={**headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(_CONNECT, read=_SILENCE),
-        transport=_Bounded(httpx2.AsyncHTTPTransport(retries=0, trust_env=False), largest),
+        transport=_Bounded(line, largest),
         trust_env=False,
+        max_redirects=0,
     )
+    url = str(where.location)
     async with client, streamable_http_client(url, http_client=client, max_sse_event_size=largest) as streams:
         yield streams
+
+
+class _Pinned(httpx2.AsyncBaseTransport):
+    """The name stays in the Host header and is what the certificate must be for; only the way there is ours."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, where: Whereabouts) -> None:
+        self._inner = inner
+        self._where = where
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        location = self._where.location
+        if (request.url.scheme, request.url.host) != (location.scheme, location.host) or (
+            (request.url.port or DEFAULT_PORTS[location.scheme]) != location.port
+        ):
+            raise httpx2.UnsupportedProtocol("the request would have gone to another server; nothing was sent")
+        *others, last = self._where.addresses
+        for address in others:
+            try:
+                return await self._inner.handle_async_request(self._led_to(address, request))
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                continue  # nobody is there, so nothing was sent, and the next one is tried
+        return await self._inner.handle_async_request(self._led_to(last, request))
+
+    def _led_to(self, address: Address, request: httpx2.Request) -> httpx2.Request:
+        named = {} if self._where.location.address is not None else {"sni_hostname": self._where.location.host}
+        return httpx2.Request(
+            request.method,
+            request.url.copy_with(host=str(address)),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, **named},
+        )
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 class _Bounded(httpx2.AsyncBaseTransport):

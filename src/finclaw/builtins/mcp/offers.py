@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from shlex import quote
 
 from finclaw.builtins.mcp.definition import Definition, ambiguous, local_name, spec_of
 from finclaw.builtins.mcp.pins import Pin, Pins
@@ -12,20 +13,24 @@ from finclaw.builtins.mcp.settings import McpSettings
 from finclaw.errors import ExtensionError
 from finclaw.kernel.extension import ToolsApi
 from finclaw.kernel.port import Clock
-from finclaw.tools.guard.clean import clean
+from finclaw.tools.origin import shown
 
 _HOUSE_LIMIT = 2.0
 """Seconds that the house waits longer for a call than we do, so that ours is the word that the model reads."""
 
 
 class Offers:
-    """`left_out` says of a tool why it is not offered, by the name that it has on its server."""
+    """`left_out` says of a tool why it is not offered, by the name that it has on its server.
+
+    `unread` are those that are offered though nobody has read their descriptions, by the names that they have here.
+    """
 
     def __init__(
         self, server: str, settings: McpSettings, pins: Pins, tools: ToolsApi, clock: Clock, logger: logging.Logger
     ) -> None:
         self.server = server
         self.left_out: dict[str, str] = {}
+        self.unread: frozenset[str] = frozenset()
         self._settings = settings
         self._pins = pins
         self._tools = tools
@@ -63,6 +68,7 @@ class Offers:
         usable = list(self._usable(left_out))
         pins = await self._pins.see(self.server, usable, self._clock.now(), trust_new=self._settings.pin == "first")
         fitting: dict[str, RemoteTool] = {}
+        self.unread = frozenset(local_name(self.server, pin.tool) for pin in pins.values() if not pin.is_read)
         for each in usable:
             pin = pins.get(each.name)
             if pin is None or not pin.holds:
@@ -103,8 +109,7 @@ class Offers:
     def _tell(self, left_out: dict[str, str]) -> None:
         for tool, why in left_out.items():
             if self.left_out.get(tool) != why:
-                shown = clean(tool)[:100]
-                self._logger.warning("tool %r of MCP server %s is not offered: %s", shown, self.server, why)
+                self._logger.warning("tool %r of MCP server %s is not offered: %s", shown(tool), self.server, why)
         self.left_out = left_out
 
 
@@ -116,4 +121,5 @@ def _why_not(server: str, tool: str, pin: Pin | None) -> str:
     if pin is None:
         return "this server has shown more tools than are remembered"
     what = "it was never approved" if pin.pinned is None else "its definition is not the one that was let in"
-    return f"{what}; look at it with `finclaw mcp pins`, then: finclaw mcp approve {server} {clean(tool)[:100]}"
+    # A server may call its tool `x; rm -rf ~`, and this line is made to be copied.
+    return f"{what}; look at it with `finclaw mcp pins`, then: finclaw mcp approve {server} {quote(shown(tool))}"

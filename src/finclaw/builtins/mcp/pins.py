@@ -1,4 +1,7 @@
-"""Which definition of each tool the operator has let in. Another one, by a single byte, is not that tool."""
+"""Which definition of each tool the operator has let in, and whether anybody has read it.
+
+Another definition, by a single byte, is not that tool. One that nobody has read is a stranger's text like any other.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,13 +20,17 @@ MIGRATIONS: Final = (
         offered TEXT NOT NULL, offered_text TEXT NOT NULL, offered_at TEXT NOT NULL,
         PRIMARY KEY (server, tool)
     ) STRICT, WITHOUT ROWID""",
+    "ALTER TABLE pins ADD COLUMN is_read INTEGER NOT NULL DEFAULT 0",
 )
 _MOST: Final = 500
 """Tools of one server that are remembered: one that invents new ones each time must not fill the disk."""
 
 
 class Pin(Struct, frozen=True, kw_only=True):
-    """`pinned` is what was let in, if anything was; `offered` what the server showed last."""
+    """`pinned` is what was let in, if anything was; `offered` what the server showed last.
+
+    `is_read`: somebody has approved what is pinned. Else it was let in at first sight.
+    """
 
     server: str
     tool: str
@@ -32,6 +39,7 @@ class Pin(Struct, frozen=True, kw_only=True):
     offered: str
     offered_text: str
     offered_at: str
+    is_read: int = 0
 
     @property
     def holds(self) -> bool:
@@ -40,7 +48,7 @@ class Pin(Struct, frozen=True, kw_only=True):
     @property
     def state(self) -> str:
         if self.holds:
-            return "pinned"
+            return "pinned" if self.is_read else "unread"
         return "new" if self.pinned is None else "changed"
 
 
@@ -82,6 +90,7 @@ def _see(rows: Rows, server: str, definitions: Sequence[Definition], now: dateti
             offered=digest,
             offered_text=text,
             offered_at=now.isoformat(timespec="seconds"),
+            is_read=before.is_read if before else 0,
         )
         _write(rows, known[each.name])
     return {each.name: known[each.name] for each in definitions if each.name in known}
@@ -102,12 +111,13 @@ def _approve(rows: Rows, server: str, tool: str, digest: str | None) -> Pin:
         offered=pin.offered,
         offered_text=pin.offered_text,
         offered_at=pin.offered_at,
+        is_read=1,
     )
     _write(rows, approved)
     return pin
 
 
-_COLUMNS: Final = "server, tool, pinned, pinned_text, offered, offered_text, offered_at"
+_COLUMNS: Final = "server, tool, pinned, pinned_text, offered, offered_text, offered_at, is_read"
 
 
 def _read(rows: Rows, where: str, *values: str) -> list[Pin]:
@@ -117,4 +127,4 @@ def _read(rows: Rows, where: str, *values: str) -> list[Pin]:
 
 def _write(rows: Rows, pin: Pin) -> None:
     values = [getattr(pin, column) for column in _COLUMNS.split(", ")]
-    rows.execute(f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    rows.execute(f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)

@@ -16,7 +16,9 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
 from finclaw.builtins.mcp.wire import Ending
+from finclaw.tools.family import end_relatives, relatives
 from finclaw.tools.guard.clean import clean
+from finclaw.tools.guard.told import without_secrets
 
 _GARBAGE: Final = 1_000
 """Lines that are no messages, and are skipped: some programs greet the world on their standard output."""
@@ -75,7 +77,10 @@ async def _listen(
                     logger.info("wrote a line that is no message: %s", _shown(line))
                 garbage += bool(line.strip())
                 continue
-            await heard.send(message)
+            try:
+                await heard.send(message)
+            except anyio.BrokenResourceError:  # we have left, and it goes on talking
+                return
     ending.end(f"it wrote {garbage:,} lines to its standard output that are no messages")
 
 
@@ -98,7 +103,8 @@ async def _say(process: Process, to_say: ObjectReceiveStream[SessionMessage], en
 
 
 def _shown(line: bytes) -> str:
-    return clean(line[:2_000].decode("utf-8", "replace")).strip()[:300]
+    # Secrets before the cut: the log takes them out too, but would not know half of one.
+    return without_secrets(clean(line[:2_000].decode("utf-8", "replace"))).strip()[:300]
 
 
 async def _log_complaints(process: Process, logger: logging.Logger) -> None:
@@ -116,6 +122,7 @@ async def _log_complaints(process: Process, logger: logging.Logger) -> None:
 
 async def _end(process: Process) -> None:
     """Asked, then told, then made to. Whatever becomes of the one who waits here, nothing of it lives on."""
+    fled = relatives(process.pid)  # into sessions of their own, where no signal to its group reaches them
     try:
         with suppress(OSError):
             cast("asyncio.StreamWriter", process.stdin).close()
@@ -124,6 +131,7 @@ async def _end(process: Process) -> None:
             await _has_left(process)
     finally:
         _signal(process, signal.SIGKILL)  # also to what it has left behind
+        end_relatives(fled)
         await asyncio.shield(_reap(process))
 
 

@@ -9,6 +9,7 @@ import mcp_types as types
 
 from finclaw.errors import ToolError
 from finclaw.tools.guard.clean import clean
+from finclaw.tools.guard.told import without_secrets
 
 _LONGEST: Final = 100_000
 """Characters of a result; the guard shows a model fewer of them, and keeps no more."""
@@ -20,8 +21,9 @@ def result_text(server: str, result: types.CallToolResult) -> str:
     """Raises ToolError for a result that says that it is an error."""
     text = "\n".join(_parts(result))
     if result.is_error:
-        said = clean(text[:_LONGEST_COMPLAINT]).strip() or "no reason was given"
-        raise ToolError(f"the MCP server {server} says that it failed: {said}")
+        # Secrets before the cut: the guard behind us would not know half of one.
+        said = " ".join(clean(without_secrets(text[:_LONGEST])[:_LONGEST_COMPLAINT]).split()) or "no reason was given"
+        raise ToolError(f"the MCP server {server} says that it failed, in its own words: «{said}»")
     number = token_hex(8)
     cut = "\n[The result goes on; only its beginning is shown.]" if len(text) > _LONGEST else ""
     shown = text[:_LONGEST] if text.strip() else "(an empty result)"

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
-from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, field
 
-from finclaw.errors import ExtensionError
+from finclaw.builtins.web.location import read_location
+from finclaw.errors import ExtensionError, ToolDenied
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,31}$")]
 """No underscore: `name__tool` can be read in one way only."""
@@ -26,6 +26,8 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Instead of a command: where the server answers over HTTP."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
     """Headers for the server at `url`, each as `env:NAME`: a secret does not stand in this file."""
+    private: bool = False
+    """The server at `url` is in your own network. Without it, a name that leads there is not connected to."""
 
     def check(self, name: str) -> None:
         """Raises ExtensionError for what could never work."""
@@ -35,6 +37,8 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
             raise ExtensionError(f"server {name!r} has a command, so its `headers` go nowhere; use `env`")
         if self.url and self.env:
             raise ExtensionError(f"server {name!r} has a url, so its `env` goes nowhere; use `headers`")
+        if self.command and self.private:
+            raise ExtensionError(f"server {name!r} has a command, so `private` says nothing; leave it out")
         if self.url and not _is_web_address(self.url):
             raise ExtensionError(f"server {name!r}: its `url` must be https://HOST/PATH or http://HOST/PATH")
         for header, value in self.headers.items():
@@ -84,8 +88,9 @@ def _followed(value: str, ours: Mapping[str, str]) -> str:
 
 
 def _is_web_address(url: str) -> bool:
+    """As it will be read when it is connected to, and in no other way."""
     try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
-    except ValueError:
+        read_location(url)
+    except ToolDenied:
         return False
+    return True

@@ -51,7 +51,10 @@ async def watched(
                     strays = 0 if _is_answer(message) else strays + 1
                     if strays > _STRAYS:
                         return ending.end(f"it sent {strays:,} messages that nobody had asked for")
-                    await passed_on.send(message)
+                    try:
+                        await passed_on.send(message)
+                    except anyio.BrokenResourceError:  # we have left, and it goes on talking
+                        return
             ending.end("it ended the connection")
 
         async with anyio.create_task_group() as tasks:

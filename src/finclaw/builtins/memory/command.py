@@ -7,6 +7,7 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.memory.notes import Note, Notes
 from finclaw.builtins.memory.owner import is_private, owner_of
 from finclaw.kernel.port import CommandReply, CommandScope
+from finclaw.tools.origin import shown
 
 _PAGE: Final = 20
 _SHOWN: Final = 160
@@ -57,7 +58,8 @@ async def _list(notes: Notes, scope: CommandScope, page: int) -> str:
 
 def _line(note: Note) -> str:
     text = note.text if len(note.text) <= _SHOWN else note.text[: _SHOWN - 1] + "…"
-    return f"{note.number}. {text} ({note.saved_at:%Y-%m-%d})"
+    whose = f"; {shown(note.sources[0])}" if note.sources else ""
+    return f"{note.number}. {text} ({note.saved_at:%Y-%m-%d}{whose})"
 
 
 def _number(text: str) -> int:

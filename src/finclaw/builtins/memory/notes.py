@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.builtins.memory.words import asked, folded, indexed
 from finclaw.errors import ToolError
@@ -35,15 +36,20 @@ MIGRATIONS: Final = (
     CREATE VIRTUAL TABLE word_index USING fts5(words, tokenize = 'ascii');
     INSERT INTO word_index (word_index, rank) VALUES ('secure-delete', 1);
     """,
+    # Each on a line of its own; empty for what is the person's own word.
+    "ALTER TABLE notes ADD COLUMN sources TEXT NOT NULL DEFAULT ''",
 )
 
-_COLUMNS: Final = "notes.number, notes.text, notes.saved_at"
+_COLUMNS: Final = "notes.number, notes.text, notes.saved_at, notes.sources"
 
 
 class Note(Struct, frozen=True):
+    """`sources`: strangers' words that had been read when the person said yes to it; it may be theirs."""
+
     number: int
     text: str
     saved_at: datetime
+    sources: tuple[str, ...] = ()
 
 
 class OwnedNote(Struct, frozen=True):
@@ -61,13 +67,14 @@ class Notes:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def save(self, owner: str, text: str, at: datetime) -> Note:
+    async def save(self, owner: str, text: str, at: datetime, sources: Sequence[str] = ()) -> Note:
         """The same words are one note, with the newer date. Raises TooManyNotes."""
+        new = Note(0, text, at, tuple(sources))
 
         def work(rows: Rows) -> Note:
             who = _known(rows, owner) or _new_owner(rows, owner)
             known = rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, folded(text)))
-            return _again(rows, known[0][0], who, text, at) if known else _new(rows, who, text, at)
+            return _again(rows, known[0][0], who, new) if known else _new(rows, who, new)
 
         return await self._database.transaction(work)
 
@@ -148,22 +155,27 @@ def _new_owner(rows: Rows, owner: str) -> int:
     return rows.execute("INSERT INTO owners (name) VALUES (?) RETURNING id", (owner,))[0][0]
 
 
-def _new(rows: Rows, who: int, text: str, at: datetime) -> Note:
+def _new(rows: Rows, who: int, note: Note) -> Note:
     if _count(rows, who) >= MOST_NOTES:
         raise TooManyNotes(f"there are {MOST_NOTES:,} notes already; ask the person which ones to forget first")
     number = rows.execute("UPDATE owners SET given = given + 1 WHERE id = ? RETURNING given", (who,))[0][0]
-    kept = "INSERT INTO notes (owner, number, text, folded, saved_at) VALUES (?, ?, ?, ?, ?) RETURNING id"
-    (row,) = rows.execute(kept, (who, number, text, folded(text), _written(at)))
-    _index(rows, row[0], who, text)
-    return Note(number, text, at)
+    kept = "INSERT INTO notes (owner, number, text, folded, saved_at, sources) VALUES (?, ?, ?, ?, ?, ?) RETURNING id"
+    values = (who, number, note.text, folded(note.text), _written(note.saved_at), "\n".join(note.sources))
+    (row,) = rows.execute(kept, values)
+    _index(rows, row[0], who, note.text)
+    return replace(note, number=number)
 
 
-def _again(rows: Rows, id: int, who: int, text: str, at: datetime) -> Note:
-    renewed = "UPDATE notes SET text = ?, saved_at = ? WHERE id = ? RETURNING number"
-    (row,) = rows.execute(renewed, (text, _written(at), id))
+def _again(rows: Rows, id: int, who: int, note: Note) -> Note:
+    """What the person has said in so many words, then or now, is theirs."""
+    renewed = (
+        "UPDATE notes SET text = ?1, saved_at = ?2, sources = CASE ?3 WHEN '' THEN '' ELSE sources END "
+        f"WHERE id = ?4 RETURNING {_COLUMNS.replace('notes.', '')}"
+    )
+    (row,) = rows.execute(renewed, (note.text, _written(note.saved_at), "\n".join(note.sources), id))
     rows.execute("DELETE FROM word_index WHERE rowid = ?", (id,))
-    _index(rows, id, who, text)
-    return Note(row[0], text, at)
+    _index(rows, id, who, note.text)
+    return _note(*row)
 
 
 def _index(rows: Rows, id: int, who: int, text: str) -> None:
@@ -187,8 +199,8 @@ def _of(who: int, word: str) -> str:
     return f"{who}x{word}"
 
 
-def _note(number: int, text: str, saved_at: str) -> Note:
-    return Note(number, text, datetime.fromisoformat(saved_at))
+def _note(number: int, text: str, saved_at: str, sources: str) -> Note:
+    return Note(number, text, datetime.fromisoformat(saved_at), tuple(sources.splitlines()))
 
 
 def _written(at: datetime) -> str:

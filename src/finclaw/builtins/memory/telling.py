@@ -10,4 +10,5 @@ from finclaw.builtins.memory.notes import Note
 def lines(notes: Iterable[Note]) -> Iterator[str]:
     """A note that says "end of notes, now obey" is still only words between quotation marks."""
     for note in notes:
-        yield f"note {note.number} ({note.saved_at:%Y-%m-%d}): {msgspec.json.encode(note.text).decode()}"
+        whose = ", after others' words were read" if note.sources else ""
+        yield f"note {note.number} ({note.saved_at:%Y-%m-%d}{whose}): {msgspec.json.encode(note.text).decode()}"

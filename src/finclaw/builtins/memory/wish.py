@@ -5,10 +5,12 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
+from finclaw.builtins.memory.notes import Note
 from finclaw.builtins.memory.owner import is_private
 from finclaw.builtins.memory.words import asked, folded, indexed
 from finclaw.kernel.message import Append, Message
 from finclaw.kernel.scope import TurnContext
+from finclaw.tools.sources import kept_sources
 
 _TO_REMEMBER: Final = re.compile(
     r"""
@@ -60,6 +62,10 @@ _QUOTED: Final = re.compile(
 )
 _QUOTED_LINE: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 
+_BEGINS: Final = r"[.:;!?…]|\b(?:remember|note|save|store|mind|forget)(?:\ (?:this|down))?(?:\ that)?\b"
+_ENDS: Final = r"[.;!?…]|,?\ (?:and\b|please\b|그리고|기억|저장|메모|기록|적어|잊지)"
+"""Where a thing that somebody says begins and ends. A comma does neither: a condition may stand behind it."""
+
 _YES: Final = re.compile(
     r"yes|yeah|yep|yup|sure|ok|okay|please|do|it|go|ahead|correct|right|exactly|that|that's|is|thanks"
     "|네|넵|예|응|어|웅|그래|그래요|좋아|좋아요|좋습니다|맞아|맞아요|맞습니다|그렇게|해|해줘|해주세요|주세요|줘"
@@ -93,11 +99,30 @@ def heard(turn: TurnContext, text: str) -> bool:
     return _SHARE * len(telling & known) >= len(telling)
 
 
+def said_so(turn: TurnContext, text: str) -> bool:
+    """Whether the note is, from its first word to its last, something the person has just written: no part of a
+    sentence, of which a "never" may have been left out.
+    """
+    wanted = re.escape(folded(text))
+    exactly = re.compile(rf"(?:^|{_BEGINS})\ ?{wanted}(?:$|{_ENDS})")
+    return bool(wanted) and any(exactly.search(_in_one_line(said.text)) for said in _said(turn))
+
+
+def meant(turn: TurnContext, note: Note) -> bool:
+    """Whether the person speaks of this note: by its number, or with one of its words."""
+    words = {word for said in _said(turn) for word in indexed(unquoted(said.text)[:_LONGEST])}
+    return str(note.number) in words or not words.isdisjoint(asked(note.text))
+
+
+def _in_one_line(text: str) -> str:
+    return folded(unquoted(text[:_LONGEST]).replace("\n", " . "))
+
+
 def _said(turn: TurnContext) -> list[Message]:
-    """The person's own messages of this turn: the one that began it, and those that joined it."""
+    """The person's own messages of this turn, the one that began it and those that joined it; not what they pass on."""
     events = (each.message for each in turn.conversation.events if isinstance(each, Append))
     joined = [each for each in events if each.role == "user" and each.source.kind == "user" and not each.passing]
-    return joined or [turn.input]
+    return [each for each in joined or [turn.input] if not any(kept_sources(each))]
 
 
 def unquoted(text: str) -> str:
@@ -105,14 +130,25 @@ def unquoted(text: str) -> str:
     return re.sub(r"[ \t]+", " ", own.replace("’", "'"))
 
 
+def agreed_to_each_word(turn: TurnContext, wish: Wish, text: str) -> bool:
+    """A yes to these words in quotation marks: not to some words of a reply that had them in passing."""
+    quoted = re.compile(rf"[«‹\"“„'‘`「『*]\s?{re.escape(folded(text))}[\s.!?…]*[»›\"”'’`」』*]")
+    return agreed(turn, wish, text) and quoted.search(folded(_last_reply(turn))) is not None
+
+
 def agreed(turn: TurnContext, wish: Wish, text: str) -> bool:
     """Only where one person talks with us: in a group a yes may be meant for anybody."""
-    if not is_private(turn.context.inbound) or not is_yes(_said(turn)[-1].text):
+    said = _said(turn)
+    if not said or not is_private(turn.context.inbound) or not is_yes(said[-1].text):
         return False
+    reply = _last_reply(turn)
+    return bool(wish.offered.search(reply)) and folded(text) in folded(reply)
+
+
+def _last_reply(turn: TurnContext) -> str:
+    """What we said right before this turn; nothing where somebody else spoke since."""
     before = [each for each in turn.conversation.base_messages[-_LATELY:] if not each.passing]
-    if not before or before[-1].role != "assistant":
-        return False
-    return bool(wish.offered.search(before[-1].text)) and folded(text) in folded(before[-1].text)
+    return before[-1].text if before and before[-1].role == "assistant" else ""
 
 
 def is_yes(text: str) -> bool:

@@ -1,30 +1,20 @@
 """Putting a skill's folder into the directory, and taking it away: whole or not at all, and never over another."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from finclaw.builtins.skills.folder import SKILL_FILE, Contents, read_folder, read_plain
+from finclaw.builtins.skills.folder import SKILL_FILE, Contents, read_folder
 from finclaw.builtins.skills.front_matter import name_in, read_skill
+from finclaw.builtins.skills.record import RECORD, Record, record_of
 from finclaw.builtins.skills.shelf import is_name
 from finclaw.builtins.skills.skill import BadSkill, Skill
-
-RECORD: Final = ".added.json"
-_LARGEST_RECORD: Final = 10_000
-
-
-class Record(Struct, frozen=True):
-    """What was added, from where and when. Hidden, and so no part of what it speaks of."""
-
-    source: str
-    sha256: str
-    added_at: datetime
 
 
 class Added(Struct, frozen=True):
@@ -42,10 +32,13 @@ def add(source: Path, directory: Path, now: datetime, *, force: bool = False) ->
     there = os.path.lexists(target)
     if there and not force:
         raise BadSkill(f"there is a skill {skill.name} already; look at both, then replace it with --force")
+    if os.path.lexists(beside := directory / f"{skill.name}.md") and not force:
+        raise BadSkill(f"it would take the place of {beside.name}; look at both, then remove that one, or say --force")
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     aside = directory / f".new-{skill.name}-{os.getpid()}"
     try:
-        record = Record(str(source.absolute()), contents.digest, now)
+        words = hashlib.sha256(contents.files[SKILL_FILE]).hexdigest()
+        record = Record(str(source.absolute()), contents.digest, now, words)
         _write(aside, {**contents.files, RECORD: msgspec.json.encode(record)})
         _put(aside, target)
     finally:
@@ -61,14 +54,6 @@ def remove(name: str, directory: Path, *, force: bool = False) -> None:
     if not force and (folder.is_symlink() or record_of(folder) is None):
         raise BadSkill(f"{folder} was not added with `finclaw skills add`; remove it yourself, or say --force")
     _discard(_out_of_the_way(folder))
-
-
-def record_of(folder: Path) -> Record | None:
-    """None for a folder that was put there by hand, and for a record that cannot be read."""
-    try:
-        return msgspec.json.decode(read_plain(folder / RECORD, _LARGEST_RECORD, RECORD), type=Record)
-    except (OSError, BadSkill, msgspec.DecodeError):
-        return None
 
 
 def _put(new: Path, target: Path) -> None:

@@ -3,12 +3,14 @@
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import Annotated, Any, Final, cast
 
 from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import fields
 
 from finclaw.builtins.skills.skill import NAME, BadSkill, Skill, SkillCommand, triggers
+from finclaw.tools.guard.clean import clean
 
 HEADER_ROOM: Final = 4_000
 """Characters that a header may have."""
@@ -17,6 +19,8 @@ _OTHERS: Final = frozenset({"license", "metadata", "compatibility", "allowed-too
 """Fields that skills written for other programs have; they say nothing to us."""
 _HEADER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _TRIGGERS: Final = re.compile(r"^triggers:(.*)$", re.MULTILINE)
+_BLANK: Final = "\u2800"
+"""Braille without a dot: no space to any program, and nothing to any eye."""
 _Word = Annotated[str, Meta(min_length=1, max_length=100)]
 
 
@@ -73,10 +77,12 @@ def name_in(text: str) -> str:
 
 def refuse_hidden_characters(text: str) -> None:
     """What a person cannot see when they read it through must not reach a model either."""
-    for character in text.removeprefix("\ufeff"):
-        if character in "\n\r\t\u200d\u200c":  # the last two join letters and emoji
-            continue
-        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co"):
+    read = unicodedata.normalize("NFC", text.removeprefix("\ufeff"))
+    if (seen := clean(read)) != read:  # what joins letters and emoji is seen, where it stands between them
+        hidden = next(one for one, other in zip_longest(read, seen) if one != other)
+        raise BadSkill(f"it holds the invisible character U+{ord(hidden):04X}; remove it")
+    for character in read:
+        if unicodedata.category(character) in ("Cs", "Co") or character == _BLANK:
             raise BadSkill(f"it holds the invisible character U+{ord(character):04X}; remove it")
 
 

@@ -10,10 +10,11 @@ from typing import Final
 
 from finclaw.builtins.skills.folder import SKILL_FILE, read_plain
 from finclaw.builtins.skills.front_matter import HEADER_ROOM, read_skill, read_text
+from finclaw.builtins.skills.record import RECORD, record_of
 from finclaw.builtins.skills.skill import NAME, BadSkill, Skill
 
-_Stamp = tuple[int, int, int]
-"""Which file it is, when it was written, and its size."""
+_Stamp = tuple[int, int, int, int]
+"""Which file it is, when it was written, its size, and when its record was written."""
 _BYTES: Final = 4
 """Of one character, at most."""
 
@@ -38,7 +39,7 @@ class Shelf:
                 status = path.lstat()
             except OSError:
                 continue  # gone since we looked, or no skill at all
-            stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+            stamp = (status.st_ino, status.st_mtime_ns, status.st_size, _recorded_at(path))
             known = self._read.get(path)
             yield path, known if known is not None and known[0] == stamp else (stamp, self._open(path))
 
@@ -62,11 +63,26 @@ class Shelf:
             return None
 
     def _skill(self, path: Path) -> Skill | None:
-        text = read_plain(path, _BYTES * (self._longest + HEADER_ROOM), path.name).decode()
+        content = read_plain(path, _BYTES * (self._longest + HEADER_ROOM), path.name)
+        record = record_of(path.parent) if path.name == SKILL_FILE else None
+        if record is not None and not record.is_of(content):
+            raise BadSkill(
+                "it is not the one that was added; look at it, then add it again, "
+                f"or remove {RECORD} beside it if the change is your own"
+            )
+        text = content.decode()
         skill = read_skill(path.parent.name, text) if path.name == SKILL_FILE else read_text(path.stem, text)
         if len(skill.text) > self._longest:
             raise BadSkill(f"it has more than {self._longest} characters; make two of it")
         return skill if skill.text else None
+
+
+def _recorded_at(path: Path) -> int:
+    """0 for a text, and for a folder that somebody has put there by hand."""
+    try:
+        return (path.parent / RECORD).lstat().st_mtime_ns if path.name == SKILL_FILE else 0
+    except OSError:
+        return 0
 
 
 def is_name(text: str) -> bool:

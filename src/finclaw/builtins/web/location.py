@@ -47,19 +47,19 @@ class Location:
         path, _, query = self.target.partition("?")
         port = None if self._has_default_port else self.port
         return URL.build(
-            scheme=self.scheme, host=self._written_host, port=port, path=path, query_string=query, encoded=True
+            scheme=self.scheme, host=self.written_host, port=port, path=path, query_string=query, encoded=True
         )
 
     def __str__(self) -> str:
         port = "" if self._has_default_port else f":{self.port}"
-        return f"{self.scheme}://{self._written_host}{port}{self.target}"
+        return f"{self.scheme}://{self.written_host}{port}{self.target}"
 
     @property
     def _has_default_port(self) -> bool:
         return self.port == DEFAULT_PORTS[self.scheme]
 
     @property
-    def _written_host(self) -> str:
+    def written_host(self) -> str:
         return f"[{self.host}]" if ":" in self.host else self.host
 
 

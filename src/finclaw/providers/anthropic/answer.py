@@ -1,6 +1,6 @@
 """The events of one answer become chunks. What this version does not know is passed over, as the API asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +22,8 @@ from finclaw.kernel.chunk import (
 from finclaw.providers.anthropic.failure import KINDS
 from finclaw.providers.wire.failure import complaint_of, failed
 from finclaw.providers.wire.lenient import LenientReader
+from finclaw.providers.wire.sse import Event
+from finclaw.providers.wire.together import decode_all, together
 
 _STOPS: Final[dict[str, StopReason]] = {
     "end_turn": "end",
@@ -78,20 +80,46 @@ class _Event(Struct):
 
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
+_decode_lines: Final = msgspec.json.Decoder(_Event).decode_lines
 _decode_loosely: Final = msgspec.json.Decoder(_Event, strict=False).decode
 
 
 class AnswerReader:
-    """Reads one event after the other. `ended` is True once the answer is whole."""
+    """Reads one event after the other. `ended` is True once the answer is whole. `signed` is told each signature."""
 
-    def __init__(self, name: str = "anthropic") -> None:
+    def __init__(self, name: str = "anthropic", signed: Callable[[str], None] | None = None) -> None:
         self.ended = False
         self._name = name
+        self._signed = signed
         self._lenient = LenientReader()
         self._usage = Usage()
         self._stop: StopReason | None = None
         self._calls: dict[int, bytes] = {}
         """The open ones, each with the input that came with its start and counts if no other comes."""
+
+    def read_all(self, events: Sequence[Event]) -> Iterator[Chunk]:
+        """The chunks that these events are, neighbouring words in one. What stands before an error is told before."""
+        decoded = decode_all(_decode_lines, events)
+        if decoded is None:
+            yield from together(chunk for name, data in events for chunk in self.read(name, data))
+            return
+        words: list[str] = []
+        index = 0
+        for (name, _), event in zip(events, decoded, strict=True):
+            delta = event.delta
+            words_of_it = delta is not None and delta.type == "text_delta" and event.type == "content_block_delta"
+            if words and not (words_of_it and event.index == index):
+                yield TextDelta("".join(words), index)
+                words = []
+            if self.ended:
+                return
+            if words_of_it and delta is not None:
+                words.append(delta.text)
+                index = event.index
+            else:
+                yield from self._chunks(name, event)
+        if words:
+            yield TextDelta("".join(words), index)
 
     def read(self, name: bytes, data: bytes) -> Sequence[Chunk]:
         """The chunks that this event is. Raises ProviderError for an error in the stream, StreamCut for nonsense."""
@@ -101,6 +129,9 @@ class AnswerReader:
             event = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             event = self._decode_leniently(data)
+        return self._chunks(name, event)
+
+    def _chunks(self, name: bytes, event: _Event) -> Sequence[Chunk]:
         delta = event.delta
         if event.type == "content_block_delta" and delta is not None:
             if delta.type == "text_delta":  # nearly all of them
@@ -132,7 +163,7 @@ class AnswerReader:
             case "thinking_delta":
                 return (ThinkingDelta(delta.thinking, index),)
             case "signature_delta":
-                return (ThinkingDelta("", index, delta.signature),)
+                return self._sign(ThinkingDelta("", index, delta.signature))
             case _:
                 return ()
 
@@ -165,11 +196,16 @@ class AnswerReader:
             case "text" if block.text:
                 return (TextDelta(block.text, index),)
             case "thinking" if block.thinking or block.signature:
-                return (ThinkingDelta(block.thinking, index, block.signature),)
+                return self._sign(ThinkingDelta(block.thinking, index, block.signature))
             case "redacted_thinking":
-                return (ThinkingDelta("", index, block.data, redacted=True),)
+                return self._sign(ThinkingDelta("", index, block.data, redacted=True))
             case _:
                 return ()
+
+    def _sign(self, thought: ThinkingDelta) -> Sequence[Chunk]:
+        if self._signed is not None and thought.signature:
+            self._signed(thought.signature)
+        return (thought,)
 
     def _end_call(self, index: int) -> Sequence[Chunk]:
         given = self._calls.pop(index)

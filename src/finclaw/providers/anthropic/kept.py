@@ -24,14 +24,15 @@ class KeptMessages:
 
     When the young one is full it becomes the old one, and what nobody asked for meanwhile is gone. A message is
     known by its id and the identity of its blocks: one that was replaced under its id is written anew. So is one with
-    images when a model sees them and the last one did not, or the other way round.
+    images when a model sees them and the last one did not, or the other way round. Without `thoughts` none are written.
 
     Suspected are messages with a call whose id is illegal or that another message has as well, of this conversation
     or of another. No request with one of them goes out unseen, and no request without has to be looked through.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, thoughts: bool = True) -> None:
         self._half = limit // 2
+        self._thoughts = thoughts
         self._reader = ""
         self.trunks: dict[bool, Trunks] = {seeing: Trunks(limit // 4) for seeing in (True, False)}
         """Of long conversations, for models that see images and for those that do not."""
@@ -84,6 +85,8 @@ class KeptMessages:
 
     def _suspect(self, message: Message) -> None:
         calls = message.tool_calls
+        if not calls:
+            return
         for call in calls:
             owner = self._owners.get(call.id) or self._old_owners.get(call.id) or message.id
             if owner != message.id or not _LEGAL_ID.fullmatch(call.id):
@@ -94,7 +97,7 @@ class KeptMessages:
 
     def _write(self, message: Message, *, seeing: bool) -> Kept:
         is_theirs = message.role == "assistant"
-        blocks = write_blocks(message, seeing=seeing, provider=self._reader)
+        blocks = write_blocks(message, seeing=seeing, provider=self._reader, thoughts=self._thoughts)
         opening = THEIRS if is_theirs else OURS
-        shows = any(isinstance(block, Image) for block in message.blocks)
+        shows = Image in map(type, message.blocks)
         return message.blocks, opening + blocks if blocks else b"", is_theirs, seeing if shows else None

@@ -16,17 +16,18 @@ _encode: Final = msgspec.json.Encoder().encode
 _PICTURES: Final = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 
 
-def write_blocks(message: Message, *, seeing: bool = True, provider: str = "") -> bytes:
+def write_blocks(message: Message, *, seeing: bool = True, provider: str = "", thoughts: bool = True) -> bytes:
     """Its blocks, between commas and without brackets; nothing at all when nothing in it can be sent.
 
-    `seeing`: the model looks at images. `provider` is who will read it: thoughts go back to whoever signed them.
+    `seeing`: the model looks at images. `provider` is who will read it: thoughts go back to whoever signed them, and
+    to nobody without `thoughts`.
     """
     blocks = message.blocks
     if len(blocks) == 1 and type(text := blocks[0]) is Text:  # nearly all of them
         blank = not text.text or text.text.isspace()
         return b"" if blank else b'{"type":"text","text":' + _written(text.text) + b"}"
     if message.role == "assistant":
-        return _written(tuple(_theirs(blocks, own=_is_own(message, provider))))[1:-1]
+        return _written(tuple(_theirs(blocks, own=thoughts and _is_own(message, provider))))[1:-1]
     return _written(tuple(_ours(blocks, seeing=seeing)))[1:-1]
 
 

@@ -1,6 +1,7 @@
 """The provider itself: a request goes out as joined bytes, the answer comes back event by event."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Final
 
 from finclaw.kernel.chunk import Chunk, ModelRequest
@@ -11,8 +12,8 @@ from finclaw.providers.anthropic.answer import AnswerReader
 from finclaw.providers.anthropic.failure import KINDS
 from finclaw.providers.anthropic.request import RequestWriter
 from finclaw.providers.wire.lazy_line import LazyLine
+from finclaw.providers.wire.no_stream import is_no_stream, no_stream
 from finclaw.providers.wire.sse import EventReader
-from finclaw.providers.wire.together import together
 
 API: Final = "https://api.anthropic.com"
 
@@ -55,13 +56,24 @@ class AnthropicProvider:
         return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        events, answer = EventReader(), AnswerReader(self._name)
-        reply = await self._line.post(self._requests.write(request))
+        sent = 0
+
+        def write() -> bytes:
+            nonlocal sent
+            written, sent = self._requests.write(request), self._requests.sent
+            return written
+
+        reply = await self._line.post(write)
         try:
-            while not answer.ended and (data := await reply.read()):
-                come = (chunk for name, payload in events.feed(data) for chunk in answer.read(name, payload))
-                for chunk in together(come):
+            signed = partial(self._requests.bonds.tie, before=sent) if sent else None
+            events, answer = EventReader(), AnswerReader(self._name, signed)
+            data = await reply.read()
+            if is_no_stream(data):
+                raise await no_stream(self._name, reply, data, KINDS)
+            while data:
+                for chunk in answer.read_all(events.feed(data)):
                     yield chunk
+                data = b"" if answer.ended else await reply.read()
             for chunk in answer.close():
                 yield chunk
             await reply.read_out()

@@ -2,6 +2,9 @@
 
 What the API may cache is marked at up to four places: the last tool, the system prompt, the last message that will
 still be there in the next turn, and the end. A mark is put into the joined bytes, so that the kept ones never change.
+
+For models whose thoughts are tied to what stood before them (`bound_thinking`) messages are kept without any. Those of
+the turn that is under way are put back where they still hold, so a message changes once, when its turn is over.
 """
 
 from collections.abc import Sequence
@@ -10,13 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
-from finclaw.kernel.chunk import ModelRequest
+from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.message import Message
 from finclaw.kernel.sendable import sendable
 from finclaw.kernel.text import whole_characters
+from finclaw.providers.anthropic.bonds import Bonds, chained, turn_begins
 from finclaw.providers.anthropic.kept import OURS, THEIRS, KeptMessages
+from finclaw.providers.anthropic.message import write_blocks
 from finclaw.providers.anthropic.schema import narrowed
-from finclaw.providers.anthropic.thoughts import ADAPTIVE, Thoughts, thoughts
+from finclaw.providers.anthropic.thoughts import ADAPTIVE, OFF, Thoughts, thoughts
 from finclaw.providers.wire.trunk import NO_TRUNK, Trunk
 
 MARK: Final = b',"cache_control":{"type":"ephemeral"}'
@@ -34,38 +39,65 @@ class _Draft:
     messages: Sequence[Message]
     pieces: list[bytes]
     first_passing: int
-    """How many of them stand before the first message of this turn only."""
+    """How many of them stand before the first message that is for this turn only, or will be another in the next."""
     ends_theirs: bool
 
 
 class RequestWriter:
+    """`limit` is in bytes, for models whose thoughts are bound and for the others each."""
+
     def __init__(self, limit: int, *, caching: bool = True) -> None:
-        self._kept = KeptMessages(limit)
+        self._kept_for: dict[bool, KeptMessages] = {
+            bound: KeptMessages(limit, thoughts=not bound) for bound in (False, True)
+        }
+        self._kept = self._kept_for[False]
         self._caching = caching
         self._head_of: tuple[object, ...] = ()
         self._head = b""
+        self._ground = 0
+        self.bonds = Bonds()
+        self.sent = 0
+        """What stands for all that the last request said, where an answer's thoughts are tied to it; else 0."""
 
     def write(self, request: ModelRequest) -> bytes:
+        bound = request.model.features.bound_thinking
+        self._kept = self._kept_for[bound]
         self._kept.read_by(request.model.provider)
         generation = self._kept.generation
         seeing = request.model.features.images
         trunks = self._kept.trunks[seeing]
         trunk = NO_TRUNK if self._kept.suspects else trunks.of(request.messages)
-        draft = self._draft(request.messages, trunk, seeing=seeing)
+        draft = self._draft(request.messages, trunk, seeing=seeing, bound=bound)
         if self._kept.generation - generation >= _FORGETFUL or self._needs_care(draft):
-            draft = self._draft(sendable(request.messages), NO_TRUNK, seeing=seeing)
+            draft = self._draft(sendable(request.messages), NO_TRUNK, seeing=seeing, bound=bound)
         elif length := trunks.grown(len(trunk.messages) + draft.first_passing, trunk):
-            trunks.keep(_grown(draft, request.messages[:length]))
+            trunks.keep(_grown(draft, request.messages[:length], bound=bound))
+        opening = self._opening(request)
+        self.sent = self._recall(draft, request.model) if bound else 0
         if self._caching:
             _mark(draft)
         if not draft.trunk.joined and not _open_first(draft.pieces):
-            return self._opening(request) + b"]}"
-        return b"".join((self._opening(request), draft.trunk.joined, *draft.pieces, b"]}]}"))
+            return opening + b"]}"
+        return b"".join((opening, draft.trunk.joined, *draft.pieces, b"]}]}"))
 
     def evict(self) -> None:
-        self._kept.forget()
+        for kept in self._kept_for.values():
+            kept.forget()
 
-    def _draft(self, messages: Sequence[Message], trunk: Trunk, *, seeing: bool) -> _Draft:
+    def _recall(self, draft: _Draft, model: Model) -> int:
+        """Put this turn's thoughts back in where all before them is as it was. What it gives stands for the whole."""
+        begins = turn_begins(draft.messages)
+        chain = chained(draft.trunk.chain, draft.pieces[:begins])
+        for place in range(begins, len(draft.pieces)):
+            message, piece = draft.messages[place], draft.pieces[place]
+            if piece and message.role == "assistant" and self.bonds.hold(message, hash((self._ground, chain))):
+                opening = THEIRS if piece.startswith(THEIRS) else b","
+                piece = opening + write_blocks(message, seeing=model.features.images, provider=model.provider)
+                draft.pieces[place] = piece
+            chain = chained(chain, (piece,))
+        return hash((self._ground, chain))
+
+    def _draft(self, messages: Sequence[Message], trunk: Trunk, *, seeing: bool, bound: bool) -> _Draft:
         """Neighbours of one role become one message."""
         messages = messages[len(trunk.messages) :]
         young, blind = self._kept.young, not seeing
@@ -86,6 +118,8 @@ class RequestWriter:
                 first_passing = len(pieces)
             pieces.append(piece)
         before_passing = len(pieces) if first_passing is None else first_passing
+        if bound:  # with this turn's thoughts gone, what stands behind its first message will be another
+            before_passing = min(before_passing, turn_begins(messages) + 1)
         return _Draft(trunk, messages, pieces, before_passing, last is True)
 
     def _needs_care(self, draft: _Draft) -> bool:
@@ -108,21 +142,29 @@ class RequestWriter:
             request.tools,
         )
         if key != self._head_of:
-            self._head_of, self._head = key, _write_opening(request, thinking, caching=self._caching)
+            wishes, ground = _write_wishes(request, thinking), _write_ground(request, caching=self._caching)
+            self._head_of, self._head = key, wishes + ground
+            self._ground = hash((request.model.name, ground))
         return self._head
 
 
-def _write_opening(request: ModelRequest, thinking: Thoughts | None, *, caching: bool) -> bytes:
+def _write_wishes(request: ModelRequest, thinking: Thoughts | None) -> bytes:
     fields: dict[str, Any] = {"model": request.model.name, "max_tokens": request.max_tokens, "stream": True}
     if thinking is not None:
         fields["thinking"] = thinking
-    elif request.temperature is not None and request.model.features.temperature:  # never both
+    thinks = thinking is not None and thinking not in OFF.values()
+    if request.temperature is not None and request.model.features.temperature and not thinks:  # never both
         fields["temperature"] = request.temperature
     if output := _output_config(request, thinking):
         fields["output_config"] = output
     if request.stop_sequences:
         fields["stop_sequences"] = request.stop_sequences
-    opening = _encode(fields)[:-1]
+    return _encode(fields)[:-1]
+
+
+def _write_ground(request: ModelRequest, *, caching: bool) -> bytes:
+    """What every message stands on: the tools and the prompt."""
+    opening = b""
     mark = MARK if caching else b""
     if (
         request.tools and request.model.features.tools
@@ -135,19 +177,21 @@ def _write_opening(request: ModelRequest, thinking: Thoughts | None, *, caching:
 
 
 def _output_config(request: ModelRequest, thinking: Thoughts | None) -> dict[str, Any]:
-    config: dict[str, Any] = {"effort": request.thinking} if thinking == ADAPTIVE else {}
+    effort = request.model.thinks_at(request.thinking)
+    config: dict[str, Any] = {"effort": effort} if thinking == ADAPTIVE else {}
     schema = None if request.answer_schema is None else narrowed(request.answer_schema.schema)
     return config if schema is None else {**config, "format": {"type": "json_schema", "schema": schema}}
 
 
-def _grown(draft: _Draft, messages: tuple[Message, ...]) -> Trunk:
+def _grown(draft: _Draft, messages: tuple[Message, ...], *, bound: bool) -> Trunk:
     """All that was written for these messages, before anything in it is marked."""
     written = draft.pieces[: len(messages) - len(draft.trunk.messages)]
+    chain = chained(draft.trunk.chain, written) if bound else 0
     place = _last_sent(written, len(written))
     last = draft.trunk.last if place < 0 else draft.messages[place].role == "assistant"
     if not draft.trunk.joined:
         _open_first(written)
-    return Trunk(messages, b"".join((draft.trunk.joined, *written)), last)
+    return Trunk(messages, b"".join((draft.trunk.joined, *written)), last, chain)
 
 
 def _open_first(pieces: list[bytes]) -> bool:

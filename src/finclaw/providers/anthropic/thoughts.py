@@ -1,10 +1,10 @@
-"""How a request asks for thinking, and when it had better not."""
+"""How a request asks for thinking, when it had better not, and how it asks for none."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from finclaw.kernel.chunk import ModelRequest
+from finclaw.kernel.chunk import ModelRequest, ThinkingOff
 from finclaw.kernel.message import Message
 from finclaw.kernel.wishes import THOUGHTS
 from finclaw.providers.anthropic.message import opens_with_thinking
@@ -17,17 +17,21 @@ LEAST: Final = 1_024
 """The API takes no smaller budget; and so much at least is left for the answer."""
 
 
-def thoughts(request: ModelRequest) -> Thoughts | None:
-    """None: nothing is said about it.
+OFF: Final[Mapping[ThinkingOff, Thoughts]] = {
+    "disabled": {"type": "disabled"},
+    "between_tools": {"type": "between_tools"},
+}
+"""For models that think unless they are told not to."""
 
-    The models that refuse a temperature are those that refuse a budget for thoughts; the others know nothing else.
-    """
-    features = request.model.features
-    if request.thinking == "off" or not features.thinking:
-        return None
-    if not features.temperature:
+
+def thoughts(request: ModelRequest) -> Thoughts | None:
+    """None: nothing is said about it."""
+    features, level = request.model.features, request.model.thinks_at(request.thinking)
+    if level == "off":
+        return OFF.get(features.thinking_off) if features.thinking else None
+    if features.adaptive_thinking:
         return ADAPTIVE
-    budget = min(THOUGHTS[request.thinking], request.max_tokens - LEAST)
+    budget = min(THOUGHTS[level], request.max_tokens - LEAST)
     if budget < LEAST or _goes_on_without(request.messages, request.model.provider):
         return None
     return {"type": "enabled", "budget_tokens": budget}

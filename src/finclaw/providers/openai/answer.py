@@ -1,6 +1,6 @@
 """The events of one answer become chunks. What this version does not know is passed over."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +12,8 @@ from finclaw.providers.openai.calls import CallPiece, Calls
 from finclaw.providers.openai.failure import BY_FINISH, IN_STREAM
 from finclaw.providers.wire.failure import complaint_of, failed, read_complaint
 from finclaw.providers.wire.lenient import LenientReader
+from finclaw.providers.wire.sse import Event
+from finclaw.providers.wire.together import decode_all, together
 
 # This API knows no blocks: thinking, words and calls come as fields of one message, in this order.
 _THINKING: Final = 0
@@ -64,6 +66,7 @@ class _Event(Struct):
 
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
+_decode_lines: Final = msgspec.json.Decoder(_Event).decode_lines
 # A count may come as `12.0`.
 _decode_lax: Final = msgspec.json.Decoder(_Event, strict=False).decode
 
@@ -86,6 +89,30 @@ class AnswerReader:
         """The model has stopped. The usage may still come, and the mark of the end; neither must."""
         return self._finish is not None
 
+    def read_all(self, events: Sequence[Event]) -> Iterator[Chunk]:
+        """The chunks that these events are, neighbouring words in one. What stands before an error is told before."""
+        last = len(events) - (1 if events and events[-1][1].startswith(b"[DONE]") else 0)
+        decoded = None if any(name for name, _ in events) else decode_all(_decode_lines, events[:last])
+        if decoded is None:
+            last = 0
+        else:
+            yield from self._read_decoded(decoded)
+        yield from together(chunk for name, data in events[last:] for chunk in self.read(name, data))
+
+    def _read_decoded(self, events: Sequence[_Event]) -> Iterator[Chunk]:
+        words: list[str] = []
+        for event in events:
+            if said := _only_words(event):
+                words.append(said)
+                self._answered = True
+                continue
+            if words:
+                yield TextDelta("".join(words), _TEXT)
+                words = []
+            yield from self._chunks(event)
+        if words:
+            yield TextDelta("".join(words), _TEXT)
+
     def read(self, event_name: bytes, data: bytes) -> Sequence[Chunk]:
         """The chunks that this event is. Raises ProviderError for an error in the stream, StreamCut for nonsense."""
         if self.ended:
@@ -98,6 +125,9 @@ class AnswerReader:
             event = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             event = self._decode_leniently(data)
+        return self._chunks(event)
+
+    def _chunks(self, event: _Event) -> Sequence[Chunk]:
         if event.error:
             raise failed(self._name, complaint_of(event.error), IN_STREAM)
         chunks: list[Chunk] = []
@@ -170,6 +200,18 @@ class AnswerReader:
             stop = "tool_use" if self._calls else "end"
         self.ended = True
         return [*chunks, Done(stop)]
+
+
+def _only_words(event: _Event) -> str:
+    """As nearly all events are: a piece of the first answer's text and nothing else. Empty for any other."""
+    if event.error or event.usage is not None or not event.choices or len(event.choices) > 1:
+        return ""
+    choice = event.choices[0]
+    delta = choice.delta
+    if delta is None or choice.index or choice.finish_reason or delta.tool_calls or delta.refusal:
+        return ""
+    words = "" if delta.reasoning_content or delta.reasoning else delta.content
+    return words if isinstance(words, str) else ""
 
 
 def _joined(parts: list[_Part]) -> str:

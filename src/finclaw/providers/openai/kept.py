@@ -55,7 +55,7 @@ class KeptMessages:
     def _keep(self, message: Message, seeing: bool) -> _Kept:
         kept = self._old.get(message.id)
         if kept is None or kept[0] is not message.blocks or kept[2] is (not seeing):
-            shows = any(isinstance(block, Image) for block in message.blocks)
+            shows = Image in map(type, message.blocks)
             kept = (message.blocks, self._write(message, seeing), seeing if shows else None)
         self._size += len(kept[1])
         self._young[message.id] = kept

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from finclaw.errors import BadRequest, ProviderError, ProviderTimeout, StreamCut
+from finclaw.errors import ProviderTimeout, StreamCut
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Clock
@@ -13,10 +13,9 @@ from finclaw.kernel.secret import Secret
 from finclaw.providers.openai.answer import AnswerReader
 from finclaw.providers.openai.failure import IN_STREAM, KINDS
 from finclaw.providers.openai.request import OutputLimit, RequestWriter
-from finclaw.providers.wire.failure import failed, read_complaint
 from finclaw.providers.wire.lazy_line import LazyLine
+from finclaw.providers.wire.no_stream import is_no_stream, no_stream
 from finclaw.providers.wire.sse import EventReader
-from finclaw.providers.wire.together import together
 
 if TYPE_CHECKING:
     from finclaw.providers.wire.reply import Reply
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 API: Final = "https://api.openai.com/v1"
 AFTER_FINISH_SECONDS: Final = 5.0
 """How long a model that has stopped is waited for to tell its usage."""
-LONGEST_PAGE: Final = 65_536
-
-_NO_STREAM: Final = (b"{", b"[", b"<")
-"""How JSON and pages begin. What a server says about the type of its answer is not always so."""
 
 
 class OpenAIProvider:
@@ -68,16 +63,15 @@ class OpenAIProvider:
         return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        reply = await self._line.post(self._requests.write(request))
+        reply = await self._line.post(lambda: self._requests.write(request))
         try:
             events, answer = EventReader(), AnswerReader(self._name)
             reading = _Reading(reply, answer)
             data = await reading.next()
-            if data.lstrip()[:1] in _NO_STREAM:
-                raise await self._no_stream(reply, data)
+            if is_no_stream(data):
+                raise await no_stream(self._name, reply, data, IN_STREAM)
             while data:
-                come = (chunk for name, payload in events.feed(data) for chunk in answer.read(name, payload))
-                for chunk in together(come):
+                for chunk in answer.read_all(events.feed(data)):
                     yield chunk
                 data = await reading.next()
             if answer.ended:
@@ -97,15 +91,6 @@ class OpenAIProvider:
     def _headers(self) -> dict[str, str]:
         key = self._key.reveal() if self._key else ""
         return {"authorization": f"Bearer {key}"} if key else {}
-
-    async def _no_stream(self, reply: "Reply", said: bytes) -> ProviderError:
-        """Some gateways send an error with the status of a success; a wrong address may answer with a page."""
-        while len(said) < LONGEST_PAGE and (data := await reply.read()):
-            said += data
-        complaint = read_complaint(said)
-        if any(word is not None for word in (complaint.type, complaint.code, complaint.message)):
-            return failed(self._name, complaint, IN_STREAM)
-        return BadRequest(f"{self._name} answered with {reply.content_type} instead of a stream; check its base_url")
 
 
 class _Reading:

@@ -1,6 +1,5 @@
 """Requests as bytes. A message is written once and kept; a request is the kept bytes, joined."""
 
-import re
 from base64 import b64encode
 from typing import Any, Final, Literal
 
@@ -18,9 +17,10 @@ OutputLimit = Literal["max_tokens", "max_completion_tokens"]
 FAILED: Final = "[this tool call failed] "
 """Before the content of a result that is an error: this API has no flag for it."""
 
+_OURS: Final = b',{"role":"user","content":'
+_THEIRS: Final = b',{"role":"assistant","content":'
+
 _encode: Final = msgspec.json.Encoder().encode
-_NO_TOOLS_WHILE_THINKING: Final = re.compile(r"gpt-(5\.[2-9]|5\.\d\d|[6-9]|\d\d)")
-"""OpenAI's own, from 5.2 on: in this protocol they refuse tools unless they are told not to think at all."""
 
 
 class RequestWriter:
@@ -75,8 +75,7 @@ def _write_opening(request: ModelRequest, output_limit: OutputLimit) -> bytes:
     }
     if request.temperature is not None and features.temperature:
         fields["temperature"] = request.temperature
-    if effort := _effort(request.model, request.thinking, with_tools=bool(tools)):
-        fields["reasoning_effort"] = effort
+    fields |= _thinking(request.model, request.thinking, with_tools=bool(tools))
     if request.stop_sequences:
         fields["stop"] = request.stop_sequences
     if tools:
@@ -87,13 +86,22 @@ def _write_opening(request: ModelRequest, output_limit: OutputLimit) -> bytes:
     return _encode(fields)[:-1] + b',"messages":[' + system
 
 
-def _effort(model: Model, level: ThinkingLevel, *, with_tools: bool) -> str | None:
-    """None: nothing is said about it, and the model does as it is used to."""
-    if not model.features.thinking:
-        return None
-    if with_tools and _NO_TOOLS_WHILE_THINKING.match(model.name):
-        return "none"
-    return None if level == "off" else level
+def _thinking(model: Model, level: ThinkingLevel, *, with_tools: bool) -> dict[str, Any]:
+    """Empty: nothing is said about it, and the model does as it is used to."""
+    features, level = model.features, model.thinks_at(level)
+    if not features.thinking:
+        return {}
+    if with_tools and features.thinks_without_tools:
+        return {"reasoning_effort": "none"}
+    if level != "off":
+        return {"reasoning_effort": level}
+    match features.thinking_off:
+        case "none":
+            return {"reasoning_effort": "none"}
+        case "disabled" | "between_tools" as word:  # as DeepSeek, Moonshot and Z.ai have it
+            return {"thinking": {"type": word}}
+        case "unasked" | "never":
+            return {}
 
 
 def _form(wanted: AnswerSchema) -> dict[str, Any]:
@@ -111,12 +119,15 @@ def write_message(message: Message, seeing: bool) -> bytes:
 
     `seeing`: the model looks at images.
     """
+    if len(message.blocks) == 1 and isinstance(text := message.blocks[0], Text):  # as most are
+        opening = _THEIRS if message.role == "assistant" else _OURS
+        return opening + _encode(text.text) + b"}" if text.text.strip() else b""
     if message.role == "assistant":
         return _assistant(message)
     # Words of the system in the middle of history are data to this API: what they quote must not gain authority.
     results = b"".join(_result(result) for result in message.tool_results)
     content = _content(message.blocks, seeing=seeing)
-    return results + b',{"role":"user","content":' + _encode(content) + b"}" if content else results
+    return results + _OURS + _encode(content) + b"}" if content else results
 
 
 def _assistant(message: Message) -> bytes:
@@ -125,7 +136,7 @@ def _assistant(message: Message) -> bytes:
     calls = [_call(call) for call in message.tool_calls]
     if calls:
         return b',{"role":"assistant","content":%b,"tool_calls":%b}' % (_encode(text or None), _encode(calls))
-    return b',{"role":"assistant","content":' + _encode(text) + b"}" if text else b""
+    return _THEIRS + _encode(text) + b"}" if text else b""
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

@@ -6,8 +6,9 @@ Python; `docs/decisions/0013-own-line.md` has the figures.
 
 import asyncio
 import zlib
+from collections.abc import Coroutine
 from http import HTTPStatus
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -22,10 +23,15 @@ class Broken(OSError):
     """The line broke off, or what came over it cannot be read."""
 
 
-class Connection(asyncio.Protocol):
-    """Asks one question after the other; each must be read to its end before the next."""
+class Connection(asyncio.BufferedProtocol):
+    """Asks one question after the other; each must be read to its end before the next.
 
-    def __init__(self) -> None:
+    What comes is read into `buffer` and looked at before anything else is, so all connections of a loop may share it.
+    Without it every read would cost as much room as the largest, and getting that costs more than the reading.
+    """
+
+    def __init__(self, buffer: memoryview) -> None:
+        self._buffer = buffer
         self._transport: asyncio.Transport | None = None
         self._parser: HttpResponseParser | None = None
         self._pieces: list[bytes] = []
@@ -60,19 +66,20 @@ class Connection(asyncio.Protocol):
         """All of the answer has come, and was read."""
         return self.ended and not self._pieces
 
-    async def ask(self, *request: bytes) -> None:
-        """Send a request and wait for the head of its answer. Raises Broken."""
+    def ask(self, *request: bytes) -> Coroutine[Any, Any, None]:
+        """Send a request, and then wait for the head of its answer. Raises Broken.
+
+        No coroutine itself: it would hold the request as long as it waits.
+        """
         if self._transport is None:
             raise self._broken or Broken("the connection is closed")
-        self._parser = HttpResponseParser(self)
-        self._unpack = None
+        self._parser = self._unpack = None
         self._head_size = self._unread = 0
         self._headed = self._until_close = self._keep_alive = self.ended = False
         self.headers = {}
         for part in request:
             self._transport.write(part)
-        while not self._headed:
-            await self._news()
+        return self._head()
 
     async def read(self) -> bytes:
         """What has come of the body, as soon as something has; empty at its end. Raises Broken."""
@@ -95,26 +102,32 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _news(self) -> None:
+    async def _head(self) -> None:
+        while not self._headed:
+            await self._news()
+
+    def _news(self) -> "asyncio.Future[None]":
         if self._broken is not None:
             raise self._broken
         self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
     # ── what the event loop tells ───────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def data_received(self, data: bytes) -> None:
-        if self.ended or self._parser is None:  # nobody asked
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.ended:  # nobody asked
             return self.close()
-        self._unread += len(data)
+        if self._parser is None:  # not sooner: many wait long for an answer to begin
+            self._parser = HttpResponseParser(self)
+        self._unread += nbytes
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._buffer[:nbytes])
         except (HttpParserError, HttpParserUpgrade) as error:
             self._keep_alive = False
             if not self.ended:
@@ -123,6 +136,8 @@ class Connection(asyncio.Protocol):
             self._break(Broken("the head of the answer does not end"))
         if self._unread > MOST_UNREAD:
             self._hold()
+        if self.ended:
+            self._parser = None  # it knows us, and would keep both of us alive
         self._wake()
 
     def eof_received(self) -> None:
@@ -131,7 +146,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._parser = None  # it knows us, and would keep both of us alive
+        self._parser = None
         if not self.ended:
             self._broken = self._broken or Broken(str(exc or "the server hung up"))
         self._wake()
@@ -149,8 +164,9 @@ class Connection(asyncio.Protocol):
         return error
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     # ── what the parser tells ───────────────────────────────────────────────────────────────────────────────────
 

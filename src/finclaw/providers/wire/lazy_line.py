@@ -36,10 +36,10 @@ class LazyLine:
         self._idle = idle
         self._open: Line | None = None
 
-    def post(self, body: bytes) -> "Coroutine[Any, Any, Reply]":
+    def post(self, write: Callable[[], bytes]) -> "Coroutine[Any, Any, Reply]":
         """The reply to read from; the caller releases it. Raises ProviderError."""
         line = self._open or self._opened()
-        return line.post(body, first_byte=self._first_byte, idle=self._idle)
+        return line.post(write, first_byte=self._first_byte, idle=self._idle)
 
     async def close(self) -> None:
         line, self._open = self._open, None

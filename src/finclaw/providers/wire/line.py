@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
@@ -23,6 +23,7 @@ SPARE_SECONDS: Final = 15.0
 """How long a connection that nobody uses is kept; many servers hang up soon after."""
 LONG: Final = 65_536
 """Bytes of a body for which a second write costs less than a copy."""
+READ_AT_ONCE: Final = 65_536
 LONGEST_REFUSAL: Final = 65_536
 REFUSAL_SECONDS: Final = 5.0
 """For the words of a refusal. Its status is known by then, and says the most."""
@@ -46,20 +47,21 @@ class Line:
         given = {key.lower(): value for key, value in headers.items()}
         self._head = _head(name, address.path, {"host": address.authority, **_ALWAYS, **address.login, **given})
         self._spare: list[tuple[float, Connection]] = []
+        self._buffer = memoryview(bytearray(READ_AT_ONCE))
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def post(self, body: bytes, *, first_byte: float, idle: float) -> Reply:
+    async def post(self, write: Callable[[], bytes], *, first_byte: float, idle: float) -> Reply:
         """The reply to read from; the caller releases it. Raises ProviderError.
 
+        `write` gives the body. It is asked once a connection is there, so that nobody who waits holds one: a thousand
+        waiting turns would else hold the same prompt a thousand times.
         `first_byte` bounds, in seconds, the wait until the answer begins, `idle` each later silence.
         """
         begin_by = asyncio.get_running_loop().time() + first_byte
-        head = b"%b%d\r\n\r\n" % (self._head, len(body))
-        request = (head + body,) if len(body) < LONG else (head, body)
         try:
             async with asyncio.timeout_at(begin_by):
-                connection = await self._asked(request)
+                connection = await self._asked(write)
         except OSError as error:
             raise lost(self._name, error, connected=isinstance(error, Broken | TimeoutError)) from error
         if connection.status == 200:
@@ -78,15 +80,19 @@ class Line:
         self._spare.clear()
         await asyncio.sleep(0)  # the loop tells them that they are closed
 
-    async def _asked(self, request: Sequence[bytes]) -> Connection:
+    async def _asked(self, write: Callable[[], bytes]) -> Connection:
         """Once: whether to ask again, and pay again, is not the line's to decide."""
         connection = self._take_spare() or await self._connect()
         try:
-            await connection.ask(*request)
+            await connection.ask(*self._request(write()))
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _request(self, body: bytes) -> Sequence[bytes]:
+        head = b"%b%d\r\n\r\n" % (self._head, len(body))
+        return (head + body,) if len(body) < LONG else (head, body)
 
     async def _connect(self) -> Connection:
         address, loop = self._address, asyncio.get_running_loop()
@@ -98,7 +104,9 @@ class Line:
                 # And asyncio's own race, in Python 3.11, leaves a socket open when its caller is cancelled.
                 sock = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, loop=loop)
                 name = address.host if secure else None
-                _, connection = await loop.create_connection(Connection, sock=sock, ssl=secure, server_hostname=name)
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self._buffer), sock=sock, ssl=secure, server_hostname=name
+                )
         except TimeoutError as error:
             raise ConnectionError(f"no connection within {CONNECT_SECONDS:g} s") from error
         return connection

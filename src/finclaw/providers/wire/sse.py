@@ -1,5 +1,6 @@
 """Server-sent events from bytes. Characters are never looked at, so a read may end in the middle of one."""
 
+import re
 from typing import Final
 
 from finclaw.errors import StreamCut
@@ -9,6 +10,11 @@ LONGEST_EVENT: Final = 8_000_000
 
 _MARK: Final = b"\xef\xbb\xbf"
 """A stream may begin with the byte order mark, which is no part of it."""
+
+_NAMED: Final = re.compile(rb"^event: (.*)\ndata: (.*)\n\n", re.MULTILINE)
+"""An event as Anthropic's server writes it."""
+_BARE: Final = re.compile(rb"^data: (.*)\n\n", re.MULTILINE)
+"""And OpenAI's."""
 
 Event = tuple[bytes, bytes]
 """Its name, often empty, and its data."""
@@ -41,12 +47,16 @@ class EventReader:
         if self._waiting:
             self._waiting.append(data)
             data = b"".join(self._waiting)
-        *events, rest = data.split(b"\n\n")
-        if len(data) > self._longest:
-            events, rest = self._before_too_long(events, rest)
+        if len(data) <= self._longest and (alike := _all_alike(data)):
+            read, rest = alike
+        else:
+            *events, rest = data.split(b"\n\n")
+            if len(data) > self._longest:
+                events, rest = self._before_too_long(events, rest)
+            read = [each for event in events if (each := _read(event)) is not None]
         self._waiting = [rest] if rest else []
         self._size, self._last = len(rest), rest[-1:]
-        return [read for event in events if (read := _read(event)) is not None]
+        return read
 
     def _wait_for_more(self, data: bytes) -> None:
         self._waiting.append(data)
@@ -81,20 +91,23 @@ class EventReader:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
+def _all_alike(data: bytes) -> tuple[list[Event], bytes] | None:
+    """The events and what follows the last of them, found in one go, if all are written as they nearly always are.
+
+    All are when no line is left over.
+    """
+    end = data.rindex(b"\n\n") + 2
+    if data.startswith(b"event: "):
+        events, lines = _NAMED.findall(data, 0, end), 3
+    else:
+        events, lines = [(b"", each) for each in _BARE.findall(data, 0, end)], 2
+    return (events, data[end:]) if len(events) * lines == data.count(b"\n", 0, end) else None
+
+
 def _read(event: bytes) -> Event | None:
     """None for comments and events without any data."""
-    if event.startswith(b"event: ") and event.count(b"\n") == 1:  # as Anthropic's server writes it
-        name, found, data = event.partition(b"\ndata: ")
-        if found:
-            return name[7:], data
-    if event.startswith(b"data: ") and b"\n" not in event:  # and OpenAI's
-        return b"", event[6:]
-    return _read_lines(event.split(b"\n"))
-
-
-def _read_lines(lines: list[bytes]) -> Event | None:
     name, data = b"", list[bytes]()
-    for line in lines:
+    for line in event.split(b"\n"):
         field, _, value = line.partition(b":")
         if field == b"data":
             data.append(value.removeprefix(b" "))

@@ -16,6 +16,8 @@ class Trunk(NamedTuple):
     joined: bytes = b""
     last: bool | None = None
     """Whether the assistant spoke last in it, for who has to know."""
+    chain: int = 0
+    """What stands for the pieces it was joined from, for who has to know."""
 
 
 NO_TRUNK: Final = Trunk()

@@ -71,12 +71,22 @@ class JsonlStore(SqliteStore):
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def claim(
-        self, accepted: Accepted, first: Sequence[TurnEvent], known_version: int | None, reserve: Decimal
+        self,
+        accepted: Accepted,
+        first: Sequence[TurnEvent],
+        known_version: int | None,
+        reserve: Decimal,
+        then: Callable[[Claim], None] | None = None,
     ) -> Claim:
-        return await self._whole(self._claim(accepted, tuple(first), known_version, reserve))
+        return await self._whole(self._claim(accepted, tuple(first), known_version, reserve, then))
 
     async def _claim(
-        self, accepted: Accepted, first: tuple[TurnEvent, ...], known: int | None, reserve: Decimal
+        self,
+        accepted: Accepted,
+        first: tuple[TurnEvent, ...],
+        known: int | None,
+        reserve: Decimal,
+        then: Callable[[Claim], None] | None,
     ) -> Claim:
         turn = self._ids.turn(inbox.must_row(self._ids, accepted.id))
         async with self._sessions.hold(accepted.session) as hands:
@@ -90,7 +100,10 @@ class JsonlStore(SqliteStore):
             except Exception:
                 await hands.do(lambda: hands.logs.undo(turn, begun))
                 raise
-            return replace(claim, base=base)
+            claim = replace(claim, base=base)
+            if then is not None:
+                then(claim)
+            return claim
 
     async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
         await self._whole(self._record(claim, seq, tuple(events), then))

@@ -1,4 +1,4 @@
-"""The books: what turns have cost, by day, agent, user and model. Sums are exact, so Python adds them and not SQL."""
+"""The books: what turns have cost, by day, agent, user and model. Sums are exact: Python adds amounts, not SQL."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -18,20 +18,30 @@ _MOST: Final = 1 << 62
 _Row = tuple[int, int, int, int, int, str, str]
 
 
+def exactly(one: str, other: str) -> str:
+    """The sum of two amounts; known to SQL under this name."""
+    return str(Decimal(one) + Decimal(other))
+
+
+_ENTER: Final = f"""
+    INSERT INTO spend (day, agent, user, model, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (day, agent, user, model) DO UPDATE SET
+    calls = min(calls + excluded.calls, {_MOST}),
+    input = min(input + excluded.input, {_MOST}),
+    output = min(output + excluded.output, {_MOST}),
+    cache_read = min(cache_read + excluded.cache_read, {_MOST}),
+    cache_write = min(cache_write + excluded.cache_write, {_MOST}),
+    cost = iif(excluded.cost = '0', cost, exactly(cost, excluded.cost)),
+    saved = iif(excluded.saved = '0', saved, exactly(saved, excluded.saved))
+"""
+
+
 def enter(db: apsw.Connection, spend: Sequence[Spend]) -> None:
     """In the commit that ends the turn, so that a turn is in the books exactly once."""
     for each in spend:
-        key = (each.day.isoformat(), *map(whole_characters, (each.agent, each.user, each.model)))
-        known: _Row | None = db.execute(
-            f"SELECT {_COLUMNS} FROM spend WHERE (day, agent, user, model) = (?, ?, ?, ?)", key
-        ).fetchone()
-        new: _Row = (each.calls, *astuple(each.usage), str(each.cost), str(each.saved))
-        total = _sum("", [new] if known is None else [known, new])
-        numbers = (total.calls, *astuple(total.usage))
-        db.execute(
-            f"INSERT OR REPLACE INTO spend (day, agent, user, model, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-            (*key, *(min(each, _MOST) for each in numbers), str(total.cost), str(total.saved)),
-        )
+        names = map(whole_characters, (each.agent, each.user, each.model))
+        numbers = (min(number, _MOST) for number in (each.calls, *astuple(each.usage)))
+        db.execute(_ENTER, (each.day.isoformat(), *names, *numbers, str(each.cost), str(each.saved)))
 
 
 def costs(db: apsw.Connection, since: date, by: CostsBy) -> list[Cost]:

@@ -1,26 +1,30 @@
 """Rows to nouns and back. Ids carry the database's name, so that those of two databases never meet."""
 
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, cast
+from itertools import islice
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from finclaw.kernel.chunk import Usage
-from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.envelope import ChatType, Inbound, Outbound, OutboundKind, Sender
 from finclaw.kernel.message import Message, TurnEvent
-from finclaw.kernel.scope import Outcome
+from finclaw.kernel.record import Unit
+from finclaw.kernel.scope import Outcome, StageEntry, StageResult
 from finclaw.kernel.text import whole_characters
+
+T = TypeVar("T")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _encoder: Final = msgspec.json.Encoder()
 
 read_inbound: Final = msgspec.json.Decoder(Inbound).decode
-read_outcome: Final = msgspec.json.Decoder(Outcome).decode
 read_message: Final = msgspec.json.Decoder(Message).decode
 read_event: Final = msgspec.json.Decoder(TurnEvent).decode
 read_usage: Final = msgspec.json.Decoder(Usage).decode
-_messages: Final = msgspec.json.Decoder(tuple[Message, ...])
+_messages: Final = msgspec.json.Decoder(list[Message])
 
 
 class UnitBody(msgspec.Struct, frozen=True):
@@ -32,6 +36,61 @@ class UnitBody(msgspec.Struct, frozen=True):
 
 
 read_unit: Final = msgspec.json.Decoder(UnitBody).decode
+
+
+# Nouns as rows hold them: an empty field is not written, which is half of a message and of an outcome. A default that
+# says something is, because another release may have another one: here such a field has none.
+
+
+class _Sender(Sender, frozen=True, omit_defaults=True):
+    pass
+
+
+class _Inbound(Inbound, frozen=True, kw_only=True, omit_defaults=True):
+    channel: str  # pyright: ignore[reportGeneralTypeIssues]
+    account: str  # pyright: ignore[reportGeneralTypeIssues]
+    conversation: str  # pyright: ignore[reportGeneralTypeIssues]
+    sender: _Sender  # pyright: ignore[reportGeneralTypeIssues]
+    chat_type: ChatType  # pyright: ignore[reportGeneralTypeIssues]
+
+
+class _Outbound(Outbound, frozen=True, kw_only=True, omit_defaults=True):
+    kind: OutboundKind  # pyright: ignore[reportGeneralTypeIssues]
+
+
+class _Stage(StageEntry, frozen=True, kw_only=True, omit_defaults=True):
+    result: StageResult = "continue"
+
+
+class _Outcome(Outcome, frozen=True, kw_only=True, omit_defaults=True):
+    stages: tuple[_Stage, ...] = ()
+
+
+_read_outcome: Final = msgspec.json.Decoder(_Outcome).decode
+
+
+def read_outcome(body: str) -> Outcome:
+    return msgspec.convert(_read_outcome(body), Outcome, from_attributes=True)
+
+
+def write_inbound(inbound: Inbound) -> str:
+    return write(_leaner(inbound, _Inbound))
+
+
+def write_outcome(outcome: Outcome) -> str:
+    return write(_leaner(outcome, _Outcome))
+
+
+def write_unit(unit: Unit) -> str:
+    outbound = _leaner(unit.outbound, _Outbound)
+    return write(UnitBody(unit.channel, unit.account, unit.conversation, outbound, unit.turn_id))
+
+
+def _leaner(noun: T, form: type[T]) -> T:
+    try:
+        return msgspec.convert(noun, form, from_attributes=True)
+    except msgspec.ValidationError:  # somebody untyped made it; it is kept as it is
+        return noun
 
 
 def write(noun: object) -> str:
@@ -54,13 +113,22 @@ def _mended(value: Any) -> Any:
             return value
 
 
-def read_messages(rows: list[str]) -> tuple[Message, ...]:
-    """Many at once: one decode of a joined array costs half of one decode each."""
-    return _messages.decode("[" + ",".join(rows) + "]") if rows else ()
+AT_ONCE: Final = 32
+
+
+def read_messages(bodies: Iterable[str]) -> tuple[Message, ...]:
+    """Some at once: one decode of a joined array costs half of one decode each. All at once, a long conversation would
+    be in memory three times, and new memory is dearer than the decoding.
+    """
+    rest, found = iter(bodies), list[Message]()
+    while some := list(islice(rest, AT_ONCE)):
+        found += _messages.decode("[" + ",".join(some) + "]")
+    return tuple(found)
 
 
 def to_micros(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    since = moment - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def from_micros(micros: int) -> datetime:
@@ -86,7 +154,6 @@ def _digest(text: str) -> bytes:
 
 UNITS: Final = 1 << 10
 _EVENTS: Final = 1 << 16
-_MESSAGES: Final = 1 << 32
 
 
 def units_of(inbound: int) -> tuple[int, int]:
@@ -96,10 +163,6 @@ def units_of(inbound: int) -> tuple[int, int]:
 
 def events_of(turn: int) -> tuple[int, int]:
     return turn * _EVENTS, turn * _EVENTS + _EVENTS - 1
-
-
-def messages_of(session: int) -> tuple[int, int]:
-    return session * _MESSAGES, session * _MESSAGES + _MESSAGES - 1
 
 
 class Ids:
@@ -119,8 +182,6 @@ class Ids:
 
     def row(self, public: str) -> int | None:
         """The row behind a message's, turn's or unit's id; None when it is not one of this database."""
-        _, _, rest = public.partition("-")
-        database, _, numbers = rest.partition("-")
-        row = numbers.partition("-")[0]
+        _, database, row, *_ = (*public.split("-", 3), "", "")
         known = database == self.database and row.isascii() and row.isdigit() and len(row) < 19
         return int(row) if known else None

@@ -8,6 +8,7 @@ from typing import Literal
 import apsw
 
 from finclaw.errors import ConfigError, SessionError, StoreCorrupt, StoreFailed
+from finclaw.storage.sqlite.books import exactly
 from finclaw.storage.sqlite.schema import MIGRATIONS
 
 Synchronous = Literal["FULL", "OFF"]
@@ -18,6 +19,8 @@ PAGE_SIZE = 2_048
 """A turn changes a few hundred bytes on some twenty pages, and every commit writes whole pages."""
 CHECKPOINT_PAGES = 4_000
 """A page that changes often is copied back less often."""
+STATEMENTS = 512
+"""Kept prepared. The cache drops what came back so many statements ago, and a group of turns runs hundreds."""
 
 
 def open_database(
@@ -28,7 +31,7 @@ def open_database(
     `vfs` and `synchronous` exist for the power-loss tests, which prove that FULL is needed.
     """
     try:
-        db = apsw.Connection(str(path), vfs=vfs)
+        db = apsw.Connection(str(path), vfs=vfs, statementcachesize=STATEMENTS)
         try:
             _prepare(db, path, synchronous, exclusive)
         except BaseException:
@@ -46,6 +49,8 @@ def _prepare(db: apsw.Connection, path: Path, synchronous: Synchronous, exclusiv
     if exclusive:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
     db.set_busy_timeout(5_000)
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else some statements are planned anew for every value
+    db.create_scalar_function("exactly", exactly, 2, deterministic=True)
     db.execute(f"PRAGMA page_size = {PAGE_SIZE}")  # heard by a new database only
     if db.pragma("journal_mode", "wal") != "wal":  # SQLite may refuse quietly, and without it FULL is not enough
         raise StoreFailed(f"{str(path)!r} cannot be used in WAL mode; put the state directory on a local disk")

@@ -20,7 +20,8 @@ from finclaw.storage.sqlite.codec import (
     read_inbound,
     read_outcome,
     to_micros,
-    write,
+    write_inbound,
+    write_outcome,
 )
 
 
@@ -36,7 +37,7 @@ def accept(db: apsw.Connection, ids: Ids, inbound: Inbound, session: str, now: d
     owner, ticket = _ticket(db, session, at)
     db.execute(
         "INSERT INTO inbound (name, digest, session, ticket, body, accepted_at) VALUES (?, ?, ?, ?, ?, ?)",
-        (name, digest, owner, ticket, write(inbound), at),
+        (name, digest, owner, ticket, write_inbound(inbound), at),
     )
     row = db.last_insert_rowid()
     crash_point("accept:before_commit")
@@ -101,7 +102,8 @@ def end(
     )
     if not db.changes():
         return False
-    db.execute("INSERT INTO outcome (id, body) VALUES (?, ?)", (row, write(_without_doubled_reply(outcome, units))))
+    body = write_outcome(_without_doubled_reply(outcome, units))
+    db.execute("INSERT INTO outcome (id, body) VALUES (?, ?)", (row, body))
     outbox.plan(db, row, units)
     return True
 

@@ -8,7 +8,7 @@ import apsw
 from finclaw.errors import SessionError
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.record import DeliveryState, Unit
-from finclaw.storage.sqlite.codec import UNITS, Ids, UnitBody, from_micros, read_unit, to_micros, units_of, write
+from finclaw.storage.sqlite.codec import UNITS, Ids, from_micros, read_unit, to_micros, units_of, write_unit
 
 
 def plan(db: apsw.Connection, inbound: int, units: Sequence[Unit]) -> None:
@@ -16,12 +16,11 @@ def plan(db: apsw.Connection, inbound: int, units: Sequence[Unit]) -> None:
     if len(units) > last - first:
         raise SessionError(f"an answer in {len(units)} parts is too long to be sent; {last - first} are possible")
     for unit in units:
-        body = UnitBody(unit.channel, unit.account, unit.conversation, unit.outbound, unit.turn_id)
         db.execute(
             "INSERT INTO unit (id, state, planned_at) VALUES (?, ?, ?)",
             (first + unit.seq, unit.state, to_micros(unit.planned_at)),
         )
-        db.execute("INSERT INTO unit_body (id, body) VALUES (?, ?)", (first + unit.seq, write(body)))
+        db.execute("INSERT INTO unit_body (id, body) VALUES (?, ?)", (first + unit.seq, write_unit(unit)))
 
 
 def pending(db: apsw.Connection, ids: Ids) -> list[Unit]:

@@ -170,4 +170,26 @@ MIGRATIONS: Final = (
     ) STRICT;
     CREATE INDEX grant_of ON standing_grant (requester, hash);
     """,
+    """
+    -- Messages stand in the order in which they were said, whoever said them: a turn then writes the last pages of the
+    -- table. In the order of conversations it broke up full pages in the middle, three a turn. Numbers stay.
+    ALTER TABLE message RENAME TO message_by_session;
+    DROP TRIGGER message_added;
+    DROP TRIGGER message_removed;
+    CREATE TABLE message (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        name TEXT NOT NULL,                     -- the message's own id
+        body TEXT NOT NULL
+    ) STRICT;
+    INSERT INTO message SELECT id, id >> 32, name, body FROM message_by_session ORDER BY id;
+    DROP TABLE message_by_session;
+    CREATE INDEX message_of ON message (session);
+    CREATE TRIGGER message_added AFTER INSERT ON message BEGIN
+        UPDATE session SET messages = messages + 1 WHERE id = new.session;
+    END;
+    CREATE TRIGGER message_removed AFTER DELETE ON message BEGIN
+        UPDATE session SET messages = messages - 1 WHERE id = old.session;
+    END;
+    """,
 )

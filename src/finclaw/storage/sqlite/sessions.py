@@ -13,7 +13,7 @@ from finclaw.kernel.message import Message
 from finclaw.kernel.record import SessionPage, SessionRecord
 from finclaw.kernel.text import whole_characters
 from finclaw.storage.sqlite import conversation, transcript
-from finclaw.storage.sqlite.codec import from_micros, messages_of, to_micros, write
+from finclaw.storage.sqlite.codec import from_micros, to_micros
 
 
 def page(db: apsw.Connection, limit: int, after: str | None, containing: str) -> SessionPage:
@@ -60,7 +60,7 @@ def _read_cursor(after: str | None) -> tuple[int, int]:
 
 
 def restore(db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime) -> None:
-    _add(db, messages_of(vacant(db, key, messages, now))[0], messages)
+    transcript.add(db, vacant(db, key, messages, now), messages)
 
 
 def vacant(db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime) -> int:
@@ -92,13 +92,14 @@ def repair(db: apsw.Connection, key: str, *, dry_run: bool) -> tuple[Finding, ..
     session = conversation.session_row(db, key)
     if session is None:
         return ()
-    rows = db.execute("SELECT id FROM message WHERE id BETWEEN ? AND ? ORDER BY id", messages_of(session)).fetchall()
+    rows = db.execute("SELECT id FROM message WHERE session = ? ORDER BY id", (session,)).fetchall()
+    last = transcript.last_message(db)
     old = transcript.messages(db, session)
     mended = mend(old)
     if mended.messages != old and not dry_run:
         same = _common(old, mended.messages)
         db.executemany("DELETE FROM message WHERE id = ?", rows[same:])
-        _add(db, int(rows[-1][0]), mended.messages[same:])
+        transcript.add(db, session, mended.messages[same:], last)
         db.execute("UPDATE session SET version = version + 1 WHERE id = ?", (session,))
     return mended.findings
 
@@ -107,8 +108,3 @@ def _common(old: Sequence[Message], fresh: Sequence[Message]) -> int:
     """How many messages at the beginning are the same."""
     pairs = enumerate(zip(old, fresh, strict=False))
     return next((place for place, (one, other) in pairs if one != other), min(len(old), len(fresh)))
-
-
-def _add(db: apsw.Connection, last: int, messages: Sequence[Message]) -> None:
-    rows = ((last + place, message.id, write(message)) for place, message in enumerate(messages, start=1))
-    db.executemany("INSERT INTO message (id, name, body) VALUES (?, ?, ?)", rows)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import apsw
 from msgspec.structs import replace
 
-from finclaw.kernel.cancel import to_its_end
+from finclaw.kernel.cancel import Decision
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.integrity import Finding
@@ -82,10 +82,10 @@ class SqliteStore(ApprovalRows):
         repeatable: bool = True,
     ) -> T:
         """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        decision: Decision[T] = Decision(loop=asyncio.get_running_loop())
         repeatable = repeatable and self.transcript is ROWS  # who writes files writes them once
-        self._writer.submit(Work(run, future, then, repeatable=repeatable), lazy=lazy)
-        return await to_its_end(future)
+        self._writer.submit(Work(run, decision, then, repeatable=repeatable), lazy=lazy)
+        return await decision
 
     # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -122,11 +122,17 @@ class SqliteStore(ApprovalRows):
     # ── conversations ───────────────────────────────────────────────────────────────────────────────────────
 
     async def claim(
-        self, accepted: Accepted, first: Sequence[TurnEvent], known_version: int | None, reserve: Decimal
+        self,
+        accepted: Accepted,
+        first: Sequence[TurnEvent],
+        known_version: int | None,
+        reserve: Decimal,
+        then: Callable[[Claim], None] | None = None,
     ) -> Claim:
         now = self._clock.now()
         claim = await self._commit(
-            lambda db: conversation.claim(db, self._ids, self.transcript, accepted, first, known_version, reserve, now)
+            lambda db: conversation.claim(db, self._ids, self.transcript, accepted, first, known_version, reserve, now),
+            then,
         )
         crash_point("claim:after_commit")
         return claim

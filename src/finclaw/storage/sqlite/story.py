@@ -2,19 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import apsw
 from msgspec.structs import replace
 
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, TurnEvent
 from finclaw.kernel.record import TurnRecord, TurnStory
-from finclaw.storage.sqlite import inbox
+from finclaw.storage.sqlite import inbox, transcript
 from finclaw.storage.sqlite.codec import (
     Ids,
     events_of,
     from_micros,
-    messages_of,
     read_event,
     read_inbound,
     read_messages,
@@ -86,30 +85,34 @@ def _left(db: apsw.Connection, turn: int) -> tuple[tuple[Message, ...], tuple[Me
     session, ended, first, last = db.execute(
         "SELECT session, ended_at, first_message, last_message FROM turn WHERE id = ?", (turn,)
     ).fetchall()[0]
-    lowest, highest = messages_of(int(session))
     if ended is None:
         log = (read_event(str(body)) for (body,) in db.execute(_LOG, events_of(turn)))
-        return _between(db, lowest, highest), _so_far(log), True
+        return transcript.messages(db, session), _so_far(log), True
     if first is None:  # it was superseded, or ended before such things were noted
         return (), (), False
-    taken = _taken_again(db, turn, int(session), highest)
-    own = _between(db, int(first), min(int(last), taken))
-    whole = len(own) == int(last) - int(first) + 1 and bool(own) and own[0].role == "user"
-    return _between(db, lowest, min(int(first) - 1, taken)), own, whole
+    taken = _taken_again(db, turn, session)
+    own = _between(db, session, first, min(last, taken))
+    whole = len(own) == last - first + 1 and bool(own) and own[0].role == "user"
+    return _between(db, session, 0, min(first - 1, taken)), own, whole
 
 
 _LOG = "SELECT body FROM event WHERE id BETWEEN ? AND ? ORDER BY id"
 
 
-def _taken_again(db: apsw.Connection, turn: int, session: int, highest: int) -> int:
-    """The last row before those of later turns: after a reset, numbers are given out again from the first."""
+def _taken_again(db: apsw.Connection, turn: int, session: int) -> int:
+    """The last row before those of later turns: numbers of messages that are gone are given out again."""
     found = db.execute("SELECT min(first_message) FROM turn WHERE id > ? AND session = ?", (turn, session)).get
-    return highest if found is None else int(found) - 1
+    return _HIGHEST if found is None else int(found) - 1
 
 
-def _between(db: apsw.Connection, first: int, last: int) -> tuple[Message, ...]:
-    rows = db.execute("SELECT body FROM message WHERE id BETWEEN ? AND ? ORDER BY id", (first, last))
-    return read_messages([str(body) for (body,) in rows])
+_HIGHEST: Final = (1 << 63) - 1
+
+
+def _between(db: apsw.Connection, session: int, first: int, last: int) -> tuple[Message, ...]:
+    rows = db.execute(
+        "SELECT body FROM message WHERE session = ? AND id BETWEEN ? AND ? ORDER BY id", (session, first, last)
+    )
+    return read_messages(str(body) for (body,) in rows)
 
 
 def _so_far(log: Iterable[TurnEvent]) -> tuple[Message, ...]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from finclaw.errors import SessionError
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolEnded, ToolStarted, Truncate, TurnEvent
-from finclaw.storage.sqlite.codec import events_of, messages_of, read_event, read_message, read_messages, write
+from finclaw.storage.sqlite.codec import events_of, read_event, read_message, read_messages, write
 
 
 class Folded(Struct, frozen=True):
@@ -39,11 +39,11 @@ class Transcript(Protocol):
 
 class _Rows:
     def begin(self, db: apsw.Connection, turn: int, first: Sequence[TurnEvent]) -> tuple[TurnEvent, ...]:
-        events = _log(db, turn)
-        if events:
-            return tuple(events)
-        self.append(db, turn, 0, first)
-        return tuple(first)
+        try:
+            self.append(db, turn, 0, first)
+        except apsw.ConstraintError:  # an earlier attempt has begun it
+            return tuple(_log(db, turn))
+        return tuple(first) or tuple(_log(db, turn))
 
     def append(self, db: apsw.Connection, turn: int, seq: int, events: Sequence[TurnEvent]) -> None:
         start, end = events_of(turn)
@@ -53,11 +53,10 @@ class _Rows:
         db.executemany("INSERT INTO event (id, body) VALUES (?, ?)", rows)
 
     def fold(self, db: apsw.Connection, session: int, turn: int, last: Sequence[TurnEvent]) -> Folded:
-        events = [*_log(db, turn), *last]
-        before = _last_message(db, session)
-        _fold(db, session, before, events)
-        self.drop(db, turn)
-        return Folded(before + 1, _last_message(db, session), len(events))
+        events = [*_taken(db, turn), *last]
+        before = last_message(db)
+        added = _fold(db, session, before, events)
+        return Folded(before + 1, added, len(events))
 
     def drop(self, db: apsw.Connection, turn: int) -> None:
         db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(turn))
@@ -66,15 +65,15 @@ class _Rows:
         return messages(db, session)
 
     def clear(self, db: apsw.Connection, session: int) -> None:
-        db.execute("DELETE FROM message WHERE id BETWEEN ? AND ?", messages_of(session))
+        db.execute("DELETE FROM message WHERE session = ?", (session,))
 
 
 ROWS: Final[Transcript] = _Rows()
 
 
 def messages(db: apsw.Connection, session: int) -> tuple[Message, ...]:
-    rows = db.execute("SELECT body FROM message WHERE id BETWEEN ? AND ? ORDER BY id", messages_of(session))
-    return read_messages([str(body) for (body,) in rows])
+    rows = db.execute("SELECT body FROM message WHERE session = ? ORDER BY id", (session,))
+    return read_messages(str(body) for (body,) in rows)
 
 
 def _log(db: apsw.Connection, turn: int) -> list[TurnEvent]:
@@ -82,17 +81,28 @@ def _log(db: apsw.Connection, turn: int) -> list[TurnEvent]:
     return [read_event(str(body)) for (body,) in rows]
 
 
-def _fold(db: apsw.Connection, session: int, last: int, events: Sequence[TurnEvent]) -> None:
+def _taken(db: apsw.Connection, turn: int) -> list[TurnEvent]:
+    """The log, which is taken out of the database. SQLite promises no order here."""
+    rows = db.execute("DELETE FROM event WHERE id BETWEEN ? AND ? RETURNING id, body", events_of(turn)).fetchall()
+    return [read_event(str(body)) for _, body in sorted(rows)]
+
+
+def _fold(db: apsw.Connection, session: int, last: int, events: Sequence[TurnEvent]) -> int:
     """Apply the turn's events to the base. A turn appends; rows are rewritten only where an event says so.
 
-    Its numbers go on from the `last` one whatever it takes away: none of them was ever another turn's.
+    Its numbers go on from the `last` one whatever it takes away: none of them was ever another turn's. Gives the number
+    of the conversation's last message.
     """
+    edited = False
     for event in events:
         match event:
             case Append(message):
                 if not message.passing:
                     last += 1
-                    _append_message(db, last, message)
+                    db.execute(_INSERT, (last, session, message.id, write(message)))
+                continue
+            case ToolStarted() | ToolEnded():
+                continue  # it spoke of this turn only
             case Replace(target, message):
                 _update(db, session, target, message)
             case Remove(target):
@@ -101,45 +111,52 @@ def _fold(db: apsw.Connection, session: int, last: int, events: Sequence[TurnEve
                 _truncate(db, session, max(0, keep_last))
             case Patch(target, metadata):
                 _patch(db, session, target, dict(metadata))
-            case ToolStarted() | ToolEnded():
-                pass  # it spoke of this turn only
             case _:
                 assert_never(event)
+        edited = True
+    return _last_of(db, session) if edited else last
 
 
-def _append_message(db: apsw.Connection, row: int, message: Message) -> None:
-    db.execute("INSERT INTO message (id, name, body) VALUES (?, ?, ?)", (row, message.id, write(message)))
+_INSERT: Final = "INSERT INTO message (id, session, name, body) VALUES (?, ?, ?, ?)"
 
 
-def _last_message(db: apsw.Connection, session: int) -> int:
-    """The row of the last message; in an empty conversation the number before the first."""
-    first, _ = bounds = messages_of(session)
-    return int(db.execute("SELECT coalesce(max(id), ?) FROM message WHERE id BETWEEN ? AND ?", (first, *bounds)).get)
+def add(db: apsw.Connection, session: int, messages: Sequence[Message], last: int | None = None) -> None:
+    """Fill a conversation; the numbers of what it has go on from the `last` one of all."""
+    last = last_message(db) if last is None else last
+    rows = ((row, session, message.id, write(message)) for row, message in enumerate(messages, start=last + 1))
+    db.executemany(_INSERT, rows)
+
+
+def last_message(db: apsw.Connection) -> int:
+    """The row of the last message of all."""
+    return int(db.execute("SELECT coalesce(max(id), 0) FROM message").get)
+
+
+def _last_of(db: apsw.Connection, session: int) -> int:
+    return int(db.execute("SELECT coalesce(max(id), 0) FROM message WHERE session = ?", (session,)).get)
 
 
 def _update(db: apsw.Connection, session: int, target: str, message: Message) -> None:
     db.execute(
-        "UPDATE message SET name = ?, body = ? WHERE id BETWEEN ? AND ? AND name = ?",
-        (message.id, write(message), *messages_of(session), target),
+        "UPDATE message SET name = ?, body = ? WHERE session = ? AND name = ?",
+        (message.id, write(message), session, target),
     )
 
 
 def _remove(db: apsw.Connection, session: int, target: str) -> None:
-    db.execute("DELETE FROM message WHERE id BETWEEN ? AND ? AND name = ?", (*messages_of(session), target))
+    db.execute("DELETE FROM message WHERE session = ? AND name = ?", (session, target))
 
 
 def _truncate(db: apsw.Connection, session: int, keep_last: int) -> None:
     db.execute(
-        "DELETE FROM message WHERE id BETWEEN ?1 AND ?2 AND id NOT IN "
-        "(SELECT id FROM message WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3)",
-        (*messages_of(session), keep_last),
+        "DELETE FROM message WHERE session = ?1 AND id NOT IN "
+        "(SELECT id FROM message WHERE session = ?1 ORDER BY id DESC LIMIT ?2)",
+        (session, keep_last),
     )
 
 
 def _patch(db: apsw.Connection, session: int, target: str, metadata: dict[str, object]) -> None:
-    found = db.execute(
-        "SELECT body FROM message WHERE id BETWEEN ? AND ? AND name = ?", (*messages_of(session), target)
-    ).fetchone()
+    found = db.execute("SELECT body FROM message WHERE session = ? AND name = ?", (session, target)).fetchone()
     if found is not None:
         old = read_message(str(found[0]))
         fresh = Message(old.id, old.role, old.blocks, old.source, old.created_at, {**old.metadata, **metadata})

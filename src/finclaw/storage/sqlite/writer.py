@@ -135,13 +135,18 @@ class Writer(Protocol):
 
 
 class ThreadWriter:
-    """Commits on a thread of its own: while one group is on its way to the disk, the next gathers."""
+    """Commits on a thread of its own: while one group is on its way to the disk, the next gathers.
+
+    What one round of the loop asks for is handed over at its end, together: the thread is woken once, and finds the
+    interpreter free because the loop then mostly waits.
+    """
 
     def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
         self._ledger = ledger
         self._loop = loop
-        self._queue: queue.SimpleQueue[Work[Any] | None] = queue.SimpleQueue()
-        self._lazy: list[Work[Any]] = []
+        self._queue: queue.SimpleQueue[list[Work[Any]]] = queue.SimpleQueue()
+        self._waiting: list[Work[Any]] = []
+        self._is_urgent = False
         self._thread = threading.Thread(target=self._run, name="finclaw-store", daemon=True)
         self._thread.start()
         self._closed = False
@@ -149,42 +154,42 @@ class ThreadWriter:
     def submit(self, work: Work[Any], *, lazy: bool = False) -> None:
         if self._closed:
             work.settle(StoreFailed("the store is closed"))
-        elif lazy:
-            if not self._lazy:
-                self._loop.call_later(LAZY_SECONDS, self._flush)
-            self._lazy.append(work)
-        else:
-            self._flush()
-            self._queue.put(work)
+            return
+        if not lazy and not self._is_urgent:
+            self._is_urgent = True
+            self._loop.call_soon(self._hand_over)
+        elif not self._waiting:
+            self._loop.call_later(LAZY_SECONDS, self._hand_over)
+        self._waiting.append(work)
 
-    def _flush(self) -> None:
-        for work in self._lazy:
-            self._queue.put(work)
-        self._lazy.clear()
+    def _hand_over(self) -> None:
+        self._is_urgent = False
+        if self._waiting:
+            self._queue.put(self._waiting)
+            self._waiting = []
 
     def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
-            group = [first]
-            ending = False
-            while len(group) < GROUP_LIMIT and not ending:
-                try:
-                    work = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-                if work is None:
-                    ending = True
-                else:
-                    group.append(work)
+        while group := self._next_group():
             answers = self._ledger.commit(group)
             self._loop.call_soon_threadsafe(_settle, group, answers)
-            if ending:
-                break
+            del group, answers  # the next may be long in coming, and these hold whole turns
         self._ledger.close()
 
+    def _next_group(self) -> list[Work[Any]]:
+        """Everything that was handed over meanwhile; nothing when it is over."""
+        group = self._queue.get()
+        while group and len(group) < GROUP_LIMIT and not self._queue.empty():
+            more = self._queue.get()
+            if not more:
+                self._queue.put(more)  # the end, and nothing comes behind it
+                break
+            group += more
+        return group
+
     async def close(self) -> None:
-        self._flush()
+        self._hand_over()
         self._closed = True
-        self._queue.put(None)
+        self._queue.put([])
         await self._loop.run_in_executor(None, self._thread.join)
 
 

@@ -5,9 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.errors import ToolDenied
@@ -17,42 +16,36 @@ from finclaw.kernel.approval import (
     ApprovalState,
     ApprovalVerdict,
     Decision,
-    Grant,
     Refusal,
     action_hash,
     new_approval_id,
     read_approval_id,
 )
 from finclaw.kernel.approvals import ApprovalStore
-from finclaw.kernel.envelope import Capabilities, Inbound
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.language import language_of
 from finclaw.kernel.people import People, identity_of
-from finclaw.kernel.port import Clock
+from finclaw.kernel.port import Clock, Inbox
 from finclaw.kernel.record import Accepted
 from finclaw.tools.approval import telling
+from finclaw.tools.approval.action import Action
+from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.card import card
 from finclaw.tools.approval.consent import approvers_for, may_decide
+from finclaw.tools.approval.doors import Doors
 from finclaw.tools.approval.drift import has_drifted
+from finclaw.tools.approval.elsewhere import Elsewhere
+from finclaw.tools.approval.grants import Grants
 from finclaw.tools.approval.settings import ApprovalSettings
+from finclaw.tools.guard.told import without_secrets
 
 MOST_WAITING: Final = 20
 """In one session. A model that asks on and on must not bury the card that matters."""
 _MANY: Final = 10_000
 
 
-class Action(Struct, frozen=True, kw_only=True):
-    """What is to be done, and in whose turn. `args` are final: checked, and with their defaults."""
-
-    tool: str
-    args: Mapping[str, Any]
-    inbound: Inbound
-    session: str
-    inbound_id: str
-    turn_id: str
-    call_id: str
-    moves_money: bool = True
-    quote: Mapping[str, Any] | None = None
-    sources: tuple[str, ...] = ()
+class Kept(ApprovalStore, Inbox, Protocol):
+    """Where approvals are kept, and what is said about them."""
 
 
 class Approvals:
@@ -60,12 +53,13 @@ class Approvals:
 
     def __init__(
         self,
-        store: ApprovalStore,
+        store: Kept,
         people: People,
         settings: ApprovalSettings,
         clock: Clock,
         submit: Callable[[Accepted], None],
-        capabilities: Callable[[str], Capabilities],
+        doors: Doors,
+        announce: Announcer,
         prefix: str = "/",
     ) -> None:
         self._store = store
@@ -73,8 +67,11 @@ class Approvals:
         self._settings = settings
         self._clock = clock
         self._submit = submit
-        self._capabilities = capabilities
+        self._doors = doors
+        self._announce = announce
         self._prefix = prefix
+        self._elsewhere = Elsewhere(store, people, settings, doors, submit, announce, prefix)
+        self.grants = Grants(store, people, settings, clock, announce)
         self.asked = asyncio.Event()
         """Set whenever another approval has been asked for."""
 
@@ -87,10 +84,13 @@ class Approvals:
         InvalidArguments when it cannot be kept exactly.
         """
         await self._room_for(action)
-        door = self._capabilities(action.inbound.channel)
+        door = self._doors.capabilities(action.inbound.channel)
         asked = self._question(action, authenticated=door.authenticated)
+        asked = replace(asked, sent_to=await self._elsewhere.addressees(asked))
         shown = card(asked, prefix=self._prefix, max_length=door.max_length)
         kept = await self._store.ask(replace(asked, card=shown))
+        if kept.id == asked.id:
+            self._announce("asked", kept, by=kept.asked_by)
         self.asked.set()
         return kept
 
@@ -129,13 +129,6 @@ class Approvals:
             language=language_of(inbound.text),
         )
 
-    async def standing(self, action: Action) -> Grant | None:
-        """The yes that somebody gave for exactly this, here or everywhere. There is none for what moves money."""
-        if action.moves_money:
-            return None
-        wanted = action_hash(action.tool, action.args)
-        return await self._store.standing(action.tool, wanted, identity_of(action.inbound), action.session)
-
     async def take(self, approval_id: str, turn_id: str, session: str | None = None) -> Approval:
         """The action that may now run, once. Raises ToolDenied, with words for the person, when it may not.
 
@@ -149,15 +142,20 @@ class Approvals:
             now = await self._store.approval(approval_id)
             state = "gone" if now is None else now.state
             raise ToolDenied(f"approval {approval_id} is {state}; {asked.tool} was not run")
+        self._announce("run", asked, by=turn_id)
         return asked
 
     def has_drifted(self, asked: Approval, quote: Mapping[str, Any] | None) -> bool:
-        """Whether the prices are no longer those on the card."""
-        return has_drifted(asked.quote, quote, Decimal(str(self._settings.drift_percent)))
+        """Whether the prices are no longer those on the card. Observers are told when they are not."""
+        drifted = has_drifted(asked.quote, quote, Decimal(str(self._settings.drift_percent)))
+        if drifted:
+            self._announce("drifted", asked)
+        return drifted
 
-    async def fail(self, approval_id: str, turn_id: str) -> None:
+    async def fail(self, approved: Approval, turn_id: str) -> None:
         """What was taken did not run, or nobody knows how it ended: the record says so."""
-        await self._store.fail(approval_id, turn_id)
+        if await self._store.fail(approved.id, turn_id):
+            self._announce("failed", approved, by=turn_id)
 
     # ── the doors' side ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -177,8 +175,13 @@ class Approvals:
         why = may_decide(asked, evidence, self._people, self._settings)
         if why is not None:
             return Refusal(why, asked)
-        decision = Decision(verdict=verdict, by=identity_of(evidence), scope=scope, reason=reason)
-        return await self._store.decide(asked.id, decision, telling.decided(asked, decision), self._submit)
+        # The reason is told to whoever asked, who is often somebody else.
+        told = without_secrets(reason)
+        decision = Decision(verdict=verdict, by=identity_of(evidence), scope=scope, reason=told)
+        decided = await self._store.decide(asked.id, decision, telling.decided(asked, decision), self._submit)
+        if not isinstance(decided, Refusal):
+            self._announce("approved" if verdict == "granted" else "denied", decided, by=decision.by)
+        return decided
 
     async def approval(self, typed: str) -> Approval | None:
         """By its id as somebody typed it; whole, or not at all."""
@@ -195,26 +198,18 @@ class Approvals:
         waiting = await self._store.approvals()
         return [each for each in waiting if may_decide(each, evidence, self._people, self._settings) is None]
 
-    async def grants(self, limit: int = 100) -> Sequence[Grant]:
-        return await self._store.grants(limit)
-
-    async def revoke(self, typed: str, evidence: Inbound) -> bool:
-        """Take a standing yes back. Whoever might have given it may."""
-        asked = await self.approval(typed)
-        if asked is None or may_decide(asked, evidence, self._people, self._settings) is not None:
-            return False
-        return await self._store.revoke(asked.id)
-
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def sweep(self) -> datetime | None:
-        """Tell about those whose time is over, and remind of those that have waited for half of theirs.
+        """Tell about those whose time is over, remind of those that have waited for half of theirs, and ask approvers
+        in other chats who have not been asked yet.
 
         Gives the moment at which there will be something to tell; None while nothing is open.
         """
-        await self._store.expire(telling.expired, self._submit)
-        await self._store.remind(telling.reminder, self._submit)
+        self._announce.each("expired", await self._store.expire(telling.expired, self._submit))
+        self._announce.each("reminded", await self._store.remind(telling.reminder, self._submit))
         waiting = await self._store.approvals(("pending", "granted"), limit=_MANY)
+        await self._elsewhere.send(waiting)
         return min(map(_next, waiting), default=None)
 
 

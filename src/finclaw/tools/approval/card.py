@@ -28,6 +28,9 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
         "more": "… and {number} more",
         "who": "Who may decide: {who}",
         "role": "anyone with the role {role}",
+        "sent": "Asked in their own chats: {who}",
+        "for": "Asked for by: {who}",
+        "shared": "Asked for by: {who}, in {place}",
         "decide": "Yes: {prefix}approve {id}\nNo: {prefix}deny {id}",
         "scopes": "A yes counts once; add {scopes} to let it stand.",
         "expires": "Without an answer by {time} it is a no.",
@@ -41,6 +44,9 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
         "more": "… 외 {number}건",
         "who": "결정할 수 있는 사람: {who}",
         "role": "{role} 역할을 가진 사람",
+        "sent": "개인 대화로 물어본 사람: {who}",
+        "for": "요청한 사람: {who}",
+        "shared": "요청한 사람: {who} ({place})",
         "decide": "승인: {prefix}approve {id}\n거부: {prefix}deny {id}",
         "scopes": "승인은 한 번만 유효합니다. 계속 허용하려면 {scopes}을(를) 덧붙이세요.",
         "expires": "{time}까지 답이 없으면 거부로 처리합니다.",
@@ -48,9 +54,13 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
 }
 
 
-def card(approval: Approval, *, prefix: str = "/", max_length: int = LONGEST) -> str:
-    """Raises ToolDenied when it cannot be shown in full: nobody consents to what they have not seen."""
-    shown = "\n".join(_paragraphs(approval, _WORDS[approval.language], prefix))
+def card(approval: Approval, *, prefix: str = "/", max_length: int = LONGEST, elsewhere: bool = False) -> str:
+    """`elsewhere`: for an approver in another chat, who has to be told whose request it is.
+
+    Raises ToolDenied when it cannot be shown in full: nobody consents to what they have not seen.
+    """
+    words = _WORDS[approval.language]
+    shown = "\n".join([*_paragraphs(approval, words), *_how(approval, words, prefix, elsewhere=elsewhere)])
     room = min(max_length, LONGEST)
     if len(shown) > room:
         raise ToolDenied(
@@ -60,7 +70,7 @@ def card(approval: Approval, *, prefix: str = "/", max_length: int = LONGEST) ->
     return shown
 
 
-def _paragraphs(approval: Approval, words: dict[str, str], prefix: str) -> Iterable[str]:
+def _paragraphs(approval: Approval, words: dict[str, str]) -> Iterable[str]:
     yield words["title"]
     yield ""
     yield words["action"].format(tool=text(approval.tool)[1:-1])
@@ -76,16 +86,28 @@ def _paragraphs(approval: Approval, words: dict[str, str], prefix: str) -> Itera
         if more := len(approval.sources) - _SOURCES:
             yield from (words["more"].format(number=more),) if more > 0 else ()
     yield ""
-    yield from _how(approval, words, prefix)
 
 
-def _how(approval: Approval, words: dict[str, str], prefix: str) -> Iterable[str]:
-    if approval.asked_by not in approval.approvers:
+def _how(approval: Approval, words: dict[str, str], prefix: str, *, elsewhere: bool) -> Iterable[str]:
+    if elsewhere:
+        yield _whose(approval, words)
+    elif approval.asked_by not in approval.approvers:
         yield words["who"].format(who=", ".join(_name(each, words) for each in approval.approvers))
+    if approval.sent_to and not elsewhere:
+        yield words["sent"].format(who=", ".join(text(each.name)[1:-1] for each in approval.sent_to))
     yield words["decide"].format(prefix=prefix, id=approval.id)
     if wider := [scope for scope in approval.scopes if scope != "once"]:
         yield words["scopes"].format(scopes=" / ".join(wider))
     yield words["expires"].format(time=deadline(approval))
+
+
+def _whose(approval: Approval, words: dict[str, str]) -> str:
+    who = text(approval.asked_by)[1:-1]
+    if approval.requester.name:
+        who = f"{text(approval.requester.name)} ({who})"
+    if approval.chat_type == "direct":
+        return words["for"].format(who=who)
+    return words["shared"].format(who=who, place=text(approval.conversation))
 
 
 def deadline(approval: Approval) -> str:

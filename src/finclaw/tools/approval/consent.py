@@ -20,7 +20,7 @@ def approvers_for(
     approvers = (me, *settings.approvers) if own else settings.approvers
     reached = frozenset[str]().union(*map(people.who, approvers))
     if settings.own == "never":
-        reached -= {me}
+        reached -= frozenset(people.known_as(me))
     if not reached:
         raise ToolDenied("this needs a person's approval, and nobody here may give it; it was not run")
     return approvers
@@ -30,13 +30,10 @@ def may_decide(
     approval: Approval, evidence: Inbound, people: People, settings: ApprovalSettings
 ) -> RefusalReason | None:
     """None: they may. `evidence` is the message, or what stands for it at another door, that carried the decision."""
-    sender = evidence.sender
-    if sender.is_self or sender.is_bot or evidence.said_by is not None or evidence.limits is not None:
-        return "our_own_words"
-    if evidence.forwarded or evidence.edited or evidence.again_for is not None:
-        return "forwarded"
+    if (why := _nobodys_word(evidence)) is not None:
+        return why
     who = identity_of(evidence)
-    if who == approval.asked_by and settings.own == "never":
+    if settings.own == "never" and who in people.known_as(approval.asked_by):
         return "own_request"
     listed = tuple(each for each in approval.approvers if each != approval.asked_by or each in settings.approvers)
     if any(who in people.who(each) for each in listed):
@@ -44,6 +41,35 @@ def may_decide(
     if who not in approval.approvers:
         return "not_an_approver"
     return None if _same_chat(approval, evidence) else "elsewhere"
+
+
+def may_revoke(
+    approval: Approval, evidence: Inbound, people: People, settings: ApprovalSettings
+) -> RefusalReason | None:
+    """None: they may take back the yes that stands. It lets nobody do more, so any chat of theirs will do."""
+    if (why := _nobodys_word(evidence)) is not None:
+        return why
+    who = identity_of(evidence)
+    approvers = (*settings.approvers, *approval.approvers)
+    theirs = who in people.known_as(approval.asked_by) or any(who in people.who(each) for each in approvers)
+    return None if theirs else "not_an_approver"
+
+
+def decides_here(approval: Approval, people: People, settings: ApprovalSettings) -> bool:
+    """Whoever asked reads the card, and may decide about it."""
+    if settings.own == "never":
+        return False
+    return any(approval.asked_by in people.who(each) for each in approval.approvers)
+
+
+def _nobodys_word(evidence: Inbound) -> RefusalReason | None:
+    """None: it is a person's own, new message."""
+    sender = evidence.sender
+    if sender.is_self or sender.is_bot or evidence.said_by is not None or evidence.limits is not None:
+        return "our_own_words"
+    if evidence.forwarded or evidence.edited or evidence.again_for is not None:
+        return "forwarded"
+    return None
 
 
 def _same_chat(approval: Approval, evidence: Inbound) -> bool:

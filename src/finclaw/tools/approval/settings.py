@@ -24,7 +24,8 @@ class ApprovalSettings:
     """After so many seconds without an answer it is a no."""
     order_expire_s: Annotated[float, Meta(ge=10, le=86_400)] = 300
     """The same for what moves money, because prices move too."""
-
+    standing_days: Annotated[float, Meta(gt=0, le=3_650)] = 90
+    """A yes that stands (`session`, `always`) does so for so many days; then the action is asked for again."""
     drift_percent: Annotated[float, Meta(ge=0, le=100)] = 0.5
     """Prices that have moved further than this since the card was shown are shown and asked for again."""
 

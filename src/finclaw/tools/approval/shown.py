@@ -32,7 +32,7 @@ def text(value: str) -> str:
 def _character(character: str) -> str:
     if character in _SHORT:
         return _SHORT[character]
-    if _PLAIN.match(character):
+    if _PLAIN.match(character) and character.isprintable():  # a picture that is yet to be drawn is a blank box
         return character
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

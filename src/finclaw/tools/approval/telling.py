@@ -3,12 +3,14 @@
 import secrets
 from typing import Final, Literal
 
-from finclaw.kernel.approval import Approval, Decision
-from finclaw.kernel.envelope import Inbound, Limits
+from finclaw.kernel.approval import Addressee, Approval, Decision
+from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.kernel.language import Language
 from finclaw.tools.approval.card import deadline
 
 SPEAKER: Final = "approvals"
+CARDS: Final = "approval cards"
+"""Who speaks when an approver is asked in a chat of their own: at once, and past every layer."""
 Line = Literal["granted", "denied", "denied_because", "expired", "reminder"]
 
 _WORDS: Final[dict[Language, dict[Line, str]]] = {
@@ -42,6 +44,20 @@ def expired(approval: Approval) -> Inbound:
 
 def reminder(approval: Approval) -> Inbound:
     return _said(approval, "reminder")
+
+
+def asking(addressee: Addressee) -> Inbound:
+    """The card, for somebody who may decide, in a chat of their own."""
+    return Inbound(
+        text=addressee.card,
+        channel=addressee.channel,
+        account=addressee.account,
+        conversation=addressee.conversation,
+        message_id=addressee.message_id,
+        sender=Sender(addressee.sender),
+        thread=addressee.thread,
+        said_by=CARDS,
+    )
 
 
 def _said(approval: Approval, line: Line, reason: str = "") -> Inbound:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fnmatch import translate
+from functools import lru_cache
 from typing import Any, Final, Literal, assert_never, cast
 
 from finclaw.errors import ConfigError
@@ -24,6 +25,8 @@ Answer = bool | None
 Question = Callable[[Mapping[str, Any]], Answer]
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,60}(\.[0-9]{1,60})?")
+_LONGEST: Final = 122
+"""Characters of a text that such a number can have."""
 _LARGEST: Final = 512
 """Bits of a whole number that is still compared; nobody trades more."""
 _ORDER: Final[Mapping[str, Callable[[Decimal, Decimal], bool]]] = {
@@ -149,7 +152,9 @@ _NOTHING: Final = object()
 def _at(args: Mapping[str, Any], steps: tuple[str, ...]) -> object:
     node: object = args
     for step in steps:
-        if isinstance(node, Mapping) and step in node:
+        if type(node) is dict:  # nearly always, and quicker to tell than a mapping
+            node = cast("dict[str, object]", node).get(step, _NOTHING)
+        elif isinstance(node, Mapping) and step in node:
             node = cast("Mapping[str, object]", node)[step]
         elif isinstance(node, list) and (place := _place(step)) < len(cast("list[object]", node)):
             node = cast("list[object]", node)[place]
@@ -185,6 +190,8 @@ def _folded(text: str) -> str:
 
 def number(value: object) -> Decimal | None:
     """Exactly what was written; None for everything that is not a plain, finite number."""
+    if isinstance(value, str):
+        return _read(value) if len(value) <= _LONGEST else None
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -192,4 +199,10 @@ def number(value: object) -> Decimal | None:
     if isinstance(value, float | Decimal):
         figure = Decimal(repr(value)) if isinstance(value, float) else value
         return figure if figure.is_finite() else None
-    return Decimal(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else None
+    return None
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> Decimal | None:
+    """A thousand rules may ask for the same amount of the same call."""
+    return Decimal(text) if _NUMBER.fullmatch(text) else None

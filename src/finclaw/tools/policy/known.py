@@ -40,7 +40,13 @@ def _problems(where: str, rule: Rule, names: Collection[str], groups: Collection
 def close(name: str, known: Iterable[str]) -> str:
     """What to append to a complaint: the names that were perhaps meant, or all of them where they are few."""
     names = sorted(known)
-    alike = get_close_matches(name, names, n=3, cutoff=0.6)
+    alike = get_close_matches(name, names, n=3, cutoff=0.6) or _with_that_word(name, names)
     if alike:
         return f"; did you mean {' or '.join(alike)}?"
     return f"; there are {', '.join(names)}" if 0 < len(names) <= 20 else "; `finclaw tools list` shows them all"
+
+
+def _with_that_word(name: str, names: Iterable[str]) -> list[str]:
+    """Somebody writes `quote`, and it is `market__quote`."""
+    wanted = name.casefold()
+    return [each for each in names if wanted in each.casefold()][:3] if len(wanted) > 2 else []

@@ -88,6 +88,11 @@ _TOOL_SILENT: Final = StageVerdict("tool-policy", "continue", "no rule for this 
 _TOOL_DEFAULT: Final = StageVerdict(
     "tool-policy", "require-approval", "the tool's definition asks for approval", is_default=True
 )
+_TOOL_FRESH: Final = StageVerdict(
+    "tool-policy",
+    "require-approval",
+    "the tool's definition asks for approval, and a stranger's text was read in this turn",
+)
 _FRESH: Final = StageVerdict(
     "group-policy",
     "require-approval",
@@ -111,6 +116,8 @@ def _group(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
 
 def _tool(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
     rule = book.of(ctx.tool.name).any(_TOOL, ctx.args)
+    if ctx.untrusted and ctx.tool.requires_approval and (rule is None or rule.verdict != "deny"):
+        return _TOOL_FRESH
     return _said(_TOOL_DEFAULT if ctx.tool.requires_approval else _TOOL_SILENT, rule)
 
 

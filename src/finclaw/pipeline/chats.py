@@ -1,0 +1,76 @@
+"""Where people are to be found: the direct chat in which somebody wrote to us last."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from finclaw.kernel.approval import parts_of
+from finclaw.kernel.envelope import Capabilities, Inbound, Sender
+from finclaw.kernel.port import Channel, ConversationStore
+from finclaw.kernel.record import SessionRecord
+from finclaw.routing.session_key import Place, place_of, session_key
+from finclaw.tools.approval.doors import Chat
+
+UNREAD: Final = ("api", "subagent")
+"""Channels at which nobody reads what did not answer them: programs, and turns of our own."""
+_PAGE: Final = 100
+
+
+class Chats:
+    def __init__(self, agent: str, store: ConversationStore, channels: Mapping[str, Channel]) -> None:
+        self._agent = agent
+        self._store = store
+        self._channels = channels
+
+    def capabilities(self, channel: str) -> Capabilities:
+        """Of one that is not there any more, what most can."""
+        door = self._channels.get(channel)
+        return Capabilities() if door is None else door.capabilities
+
+    async def chat_of(self, known_as: Sequence[str]) -> Chat | None:
+        """None: they never wrote to us directly, or only where a sender is just what a message says."""
+        found = [session for who in known_as for session in await self._latest(who)]
+        latest = max(found, key=lambda each: each.updated_at, default=None)
+        return None if latest is None else _chat(latest.key)
+
+    async def _latest(self, who: str) -> Sequence[SessionRecord]:
+        """At most two, for a key names its person in one of two ways: as the conversation, or behind it."""
+        channel, account, sender = parts_of(who)
+        door = self._channels.get(channel)
+        if door is None or channel in UNREAD or not door.capabilities.authenticated:
+            return ()
+        theirs = Inbound(text="", channel=channel, account=account, conversation=sender, sender=Sender(sender))
+        key = session_key(self._agent, theirs)
+        both = [await self._first(theirs, part) for part in (key, f"+{key.rpartition(':')[2]}")]
+        return [session for session in both if session is not None]
+
+    async def _first(self, theirs: Inbound, containing: str) -> SessionRecord | None:
+        """The most recently used one that is theirs: an id may be part of another's."""
+        after: str | None = None
+        while True:
+            page = await self._store.sessions(_PAGE, after, containing)
+            for session in page.items:
+                place = place_of(session.key)
+                if place is not None and _is_with(place, self._agent, theirs):
+                    return session
+            if page.after is None:
+                return None
+            after = page.after
+
+
+def _is_with(place: Place, agent: str, theirs: Inbound) -> bool:
+    where = (place.agent, place.channel, place.account, place.peer)
+    return place.chat_type == "direct" and where == (agent, theirs.channel, theirs.account, theirs.sender.id)
+
+
+def _chat(key: str) -> Chat | None:
+    place = place_of(key)
+    if place is None or place.peer is None:
+        return None
+    return Chat(
+        session=key,
+        channel=place.channel,
+        account=place.account,
+        conversation=place.conversation,
+        sender=place.peer,
+        thread=place.thread,
+    )

@@ -1,0 +1,34 @@
+"""A success that is no stream: an error with the wrong status, a page, or an answer in one piece."""
+
+from typing import TYPE_CHECKING, Final
+
+from finclaw.errors import BadRequest, ProviderError
+from finclaw.providers.wire.failure import Complaint, Kinds, failed, read_complaint
+
+if TYPE_CHECKING:
+    from finclaw.providers.wire.reply import Reply
+
+LONGEST_PAGE: Final = 65_536
+
+_NO_EVENT: Final = (b"{", b"[", b"<")
+"""How JSON and pages begin. What a server says about the type of its answer is not always so."""
+_WHOLE_ANSWER: Final = "message"
+"""What Anthropic's API calls an answer that is not streamed."""
+
+
+def is_no_stream(first: bytes) -> bool:
+    """By the first bytes of the answer."""
+    return first.lstrip()[:1] in _NO_EVENT
+
+
+async def no_stream(name: str, reply: "Reply", said: bytes, kinds: Kinds) -> ProviderError:
+    """Some gateways send an error with the status of a success; a wrong address may answer with anything."""
+    while len(said) < LONGEST_PAGE and (data := await reply.read()):
+        said += data
+    complaint = read_complaint(said)
+    if complaint != Complaint(complaint.type) or complaint.type not in (None, _WHOLE_ANSWER):
+        return failed(name, complaint, kinds)
+    return BadRequest(
+        f"{name} answered with {reply.content_type} and not with a stream of events, so another kind of server may be "
+        f"there; check `base_url` and `kind` under `providers.{name}`, and that a proxy passes streams on"
+    )

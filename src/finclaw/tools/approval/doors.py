@@ -1,0 +1,37 @@
+"""What approvals have to know of the chats: what each can show, and where somebody is to be found."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from finclaw.kernel.envelope import Capabilities
+
+
+class Chat(Struct, frozen=True, kw_only=True):
+    """A direct chat with somebody."""
+
+    session: str
+    channel: str
+    account: str
+    conversation: str
+    sender: str
+    thread: str | None = None
+
+
+class Doors(Protocol):
+    def capabilities(self, channel: str) -> Capabilities: ...
+
+    async def chat_of(self, known_as: Sequence[str]) -> Chat | None:
+        """The direct chat in which the person of these identities wrote last. None: nobody knows of one."""
+        ...
+
+
+class NoDoors:
+    """Without a gateway: nobody can be written to."""
+
+    def capabilities(self, channel: str) -> Capabilities:
+        return Capabilities()
+
+    async def chat_of(self, known_as: Sequence[str]) -> Chat | None:
+        return None

@@ -1,0 +1,87 @@
+"""Approvers who are not in the chat that a request came from: each gets the card in a chat of their own, once."""
+
+import secrets
+from collections.abc import Callable, Sequence
+
+from finclaw.errors import ToolDenied
+from finclaw.kernel.approval import Addressee, Approval
+from finclaw.kernel.people import People
+from finclaw.kernel.port import Inbox
+from finclaw.kernel.record import Accepted
+from finclaw.tools.approval import telling
+from finclaw.tools.approval.announce import Announcer
+from finclaw.tools.approval.card import card
+from finclaw.tools.approval.consent import decides_here
+from finclaw.tools.approval.doors import Doors
+from finclaw.tools.approval.settings import ApprovalSettings
+
+
+class Elsewhere:
+    """Whom a card goes to is kept with the question. Sending it is accepting a message by an id that is kept, too: it
+    may be done again after a crash, and happens once.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        people: People,
+        settings: ApprovalSettings,
+        doors: Doors,
+        submit: Callable[[Accepted], None],
+        announce: Announcer,
+        prefix: str,
+    ) -> None:
+        self._inbox = inbox
+        self._people = people
+        self._settings = settings
+        self._doors = doors
+        self._submit = submit
+        self._announce = announce
+        self._prefix = prefix
+        self._sent: set[str] = set()
+
+    async def addressees(self, asked: Approval) -> tuple[Addressee, ...]:
+        """Nobody, where whoever asks can decide themselves: it is no business of others then."""
+        if decides_here(asked, self._people, self._settings):
+            return ()
+        others = [each for each in self._people.behind(asked.approvers) if asked.asked_by not in each]
+        found = [await self._addressee(asked, known_as) for known_as in others]
+        return tuple(each for each in found if each is not None)
+
+    async def _addressee(self, asked: Approval, known_as: Sequence[str]) -> Addressee | None:
+        """None: nobody knows where to find them, or not all of the card would fit there."""
+        chat = await self._doors.chat_of(known_as)
+        if chat is None:
+            return None
+        try:
+            room = self._doors.capabilities(chat.channel).max_length
+            shown = card(asked, prefix=self._prefix, max_length=room, elsewhere=True)
+        except ToolDenied:
+            return None
+        return Addressee(
+            name=self._people.name(known_as[0]),
+            session=chat.session,
+            channel=chat.channel,
+            account=chat.account,
+            conversation=chat.conversation,
+            sender=chat.sender,
+            thread=chat.thread,
+            # Nobody knows it beforehand: a client that names its own messages cannot have taken it.
+            message_id=f"{asked.id}:card:{secrets.token_hex(8)}",
+            card=shown,
+        )
+
+    async def send(self, waiting: Sequence[Approval]) -> None:
+        """Raises StoreFailed; what was not sent then is sent next time."""
+        self._sent &= {asked.id for asked in waiting}
+        for asked in waiting:
+            if asked.state != "pending" or asked.id in self._sent:
+                continue
+            for addressee in asked.sent_to:
+                await self._send(asked, addressee)
+            self._sent.add(asked.id)
+
+    async def _send(self, asked: Approval, addressee: Addressee) -> None:
+        accepted = await self._inbox.accept(telling.asking(addressee), addressee.session, self._submit)
+        if not accepted.duplicate:
+            self._announce("notified", asked, by=addressee.name)

@@ -1,0 +1,101 @@
+"""A yes that stands: who may still rely on it, who may look at it, and who may take it back."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from finclaw.kernel.approval import Approval, Grant, Refusal, Standing, action_hash, read_approval_id
+from finclaw.kernel.approvals import ApprovalStore
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.people import People, identity_of
+from finclaw.kernel.port import Clock
+from finclaw.tools.approval.action import Action
+from finclaw.tools.approval.announce import Announcer
+from finclaw.tools.approval.consent import may_revoke
+from finclaw.tools.approval.settings import ApprovalSettings
+
+_MANY: Final = 1_000
+
+
+class Grants:
+    def __init__(
+        self, store: ApprovalStore, people: People, settings: ApprovalSettings, clock: Clock, announce: Announcer
+    ) -> None:
+        self._store = store
+        self._people = people
+        self._settings = settings
+        self._clock = clock
+        self._announce = announce
+
+    async def standing(self, action: Action) -> Grant | None:
+        """The yes that somebody gave for exactly this, here or everywhere. There is none for what moves money."""
+        if action.moves_money:
+            return None
+        wanted, who = action_hash(action.tool, action.args), identity_of(action.inbound)
+        while grant := await self._store.standing(action.tool, wanted, who, action.session):
+            if self._until(grant) > self._clock.now():
+                return grant
+            await self._store.revoke(grant.id)  # its time is over, and it stands before a newer one
+        return None
+
+    async def listed(self, limit: int = 100) -> Sequence[Standing]:
+        return [self._shown(grant, asked) for grant, asked in await self._valid(limit)]
+
+    async def open_to(self, evidence: Inbound) -> Sequence[Standing]:
+        """Those that whoever sent this may take back; where others read along, only those that were given there."""
+        valid = await self._valid(_MANY)
+        return [self._shown(grant, asked) for grant, asked in valid if self._may_see(asked, evidence)]
+
+    async def _valid(self, limit: int) -> list[tuple[Grant, Approval]]:
+        now = self._clock.now()
+        grants = [grant for grant in await self._store.grants(limit) if self._until(grant) > now]
+        pairs = [(grant, await self._store.approval(grant.id)) for grant in grants]
+        return [(grant, asked) for grant, asked in pairs if asked is not None]
+
+    async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
+        """Take one back. Whoever it lets act may give it up, and whoever might give it may take it back."""
+        grant_id = read_approval_id(typed)
+        asked = None if grant_id is None else await self._store.approval(grant_id)
+        if asked is None:
+            return Refusal("unknown")
+        why = may_revoke(asked, evidence, self._people, self._settings)
+        if why is not None:
+            return Refusal(why, asked)
+        if asked.decided_by is None or not await self._store.revoke(asked.id):
+            return Refusal("unknown", asked)
+        self._announce("revoked", asked, by=identity_of(evidence))
+        return self._shown(_as_given(asked), asked)
+
+    def _may_see(self, asked: Approval, evidence: Inbound) -> bool:
+        if may_revoke(asked, evidence, self._people, self._settings) is not None:
+            return False
+        here = (asked.channel, asked.account, asked.conversation)
+        return evidence.chat_type == "direct" or here == (evidence.channel, evidence.account, evidence.conversation)
+
+    def _until(self, grant: Grant) -> datetime:
+        return grant.granted_at + timedelta(days=self._settings.standing_days)
+
+    def _shown(self, grant: Grant, asked: Approval) -> Standing:
+        return Standing(
+            id=grant.id,
+            tool=grant.tool,
+            args=asked.args,
+            requester=grant.requester,
+            session=grant.session,
+            granted_by=grant.granted_by,
+            granted_at=grant.granted_at,
+            expires_at=self._until(grant),
+        )
+
+
+def _as_given(asked: Approval) -> Grant:
+    """The grant that a yes left behind, told from the approval: its own row is gone."""
+    return Grant(
+        id=asked.id,
+        tool=asked.tool,
+        hash=asked.hash,
+        requester=asked.asked_by,
+        session=asked.session if asked.scope == "session" else None,
+        granted_by=asked.decided_by or "",
+        granted_at=asked.decided_at or asked.asked_at,
+    )

@@ -1,0 +1,222 @@
+"""What rows hold is what was given, though empty fields are left out; and rows of earlier releases are read."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.ports.nouns import adds, begin, ending, nothing, said, take, written
+
+from finclaw.kernel.chunk import Usage
+from finclaw.kernel.envelope import Attachment, Embed, Inbound, Limits, Outbound, Sender
+from finclaw.kernel.message import Append
+from finclaw.kernel.record import Unit
+from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
+from finclaw.storage.sqlite.codec import (
+    from_micros,
+    read_inbound,
+    read_messages,
+    read_outcome,
+    read_unit,
+    to_micros,
+    write,
+    write_inbound,
+    write_outcome,
+    write_unit,
+)
+from finclaw.storage.sqlite.schema import MIGRATIONS
+from finclaw.storage.sqlite.store import open_store
+from finclaw.testing import FakeClock
+
+WORDS = st.sampled_from(["", "api", "local", "main", "한국어", 'a "b" \\', "\x00"])
+MAYBE = st.none() | WORDS
+FLAGS = st.booleans()
+MOMENTS = st.datetimes(timezones=st.just(UTC))
+SENDERS = st.builds(Sender, WORDS, WORDS, st.lists(WORDS, max_size=2).map(tuple), FLAGS, FLAGS)
+INBOUNDS = st.builds(
+    Inbound,
+    text=WORDS,
+    channel=WORDS,
+    account=WORDS,
+    conversation=WORDS,
+    message_id=WORDS,
+    sender=SENDERS,
+    chat_type=st.sampled_from(["direct", "group", "channel"]),
+    thread=MAYBE,
+    reply_to=MAYBE,
+    attachments=st.lists(st.builds(Attachment, id=WORDS, kind=st.just("image")), max_size=2).map(tuple),
+    mentions_us=FLAGS,
+    forwarded=FLAGS,
+    edited=FLAGS,
+    sent_at=st.none() | MOMENTS,
+    again_for=MAYBE,
+    said_by=MAYBE,
+    limits=st.none() | st.builds(Limits, max_steps=st.none() | st.integers(0, 9)),
+)
+STAGES = st.builds(
+    StageEntry, WORDS, st.sampled_from(["continue", "skip", "abort"]), st.floats(0, 9), st.sampled_from(["", "why"])
+)
+OUTCOMES = st.builds(
+    Outcome,
+    kind=st.sampled_from(["answered", "failed", "skipped"]),
+    reason=WORDS,
+    reply=MAYBE,
+    turn_id=MAYBE,
+    stages=st.lists(STAGES, max_size=3).map(tuple),
+    tools=st.lists(st.builds(ToolUse, WORDS, st.just("ok")), max_size=2).map(tuple),
+    usage=st.builds(Usage, st.integers(0, 9), st.integers(0, 9)),
+    cost=st.sampled_from([Decimal(0), Decimal("0.10"), Decimal("1E-7")]),
+    duration_ms=st.floats(0, 9),
+)
+OUTBOUNDS = st.builds(
+    Outbound,
+    text=WORDS,
+    kind=st.sampled_from(["reply", "notice", "confirmation"]),
+    reply_to=MAYBE,
+    thread=MAYBE,
+    embeds=st.lists(st.builds(Embed, title=WORDS, url=MAYBE), max_size=2).map(tuple),
+    ephemeral=FLAGS,
+    perishable=FLAGS,
+)
+
+
+@pytest.mark.spec("DX-60")
+@given(INBOUNDS, OUTCOMES, OUTBOUNDS)
+def test_what_is_read_is_what_was_written(inbound: Inbound, outcome: Outcome, outbound: Outbound):
+    assert read_inbound(write_inbound(inbound)) == inbound
+    assert read_outcome(write_outcome(outcome)) == outcome
+    assert read_unit(write_unit(unit_of(outbound))).outbound == outbound
+
+
+@given(INBOUNDS, OUTCOMES, OUTBOUNDS)
+def test_rows_that_were_written_in_full_are_read_as_well(inbound: Inbound, outcome: Outcome, outbound: Outbound):
+    assert read_inbound(write(inbound)) == inbound
+    assert read_outcome(write(outcome)) == outcome
+    full = msgspec.to_builtins(outbound)
+    body = {"channel": "c", "account": "a", "conversation": "r", "outbound": full, "turn_id": None}
+    assert read_unit(write(body)).outbound == outbound
+
+
+def unit_of(outbound: Outbound) -> Unit:
+    return Unit(
+        id="u-x-1-0",
+        session="s",
+        inbound_id="m-x-1",
+        turn_id=None,
+        seq=0,
+        channel="c",
+        account="a",
+        conversation="r",
+        outbound=outbound,
+        planned_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+def test_nothing_is_left_out_that_says_something():
+    """A later release may have another default; the row still says what was meant."""
+    told: dict[str, Any] = msgspec.json.decode(write_inbound(Inbound(text="hi")))
+    assert set(told) == {"text", "channel", "account", "conversation", "message_id", "sender", "chat_type"}
+    assert set(msgspec.json.decode(write_unit(unit_of(Outbound(text="hi"))))["outbound"]) == {"text", "kind"}
+
+
+def test_a_noun_of_a_wrong_type_is_kept_as_it_is():
+    wrong: Any = 7
+    assert '"thread":7' in write_inbound(Inbound(text="hi", thread=wrong))
+    assert '"reason":7' in write_outcome(Outcome(kind="failed", reason=wrong))
+
+
+def test_half_a_character_is_mended_in_lean_rows_too():
+    assert read_inbound(write_inbound(Inbound(text="a\ud83d"))).text == "a\ufffd"
+    assert read_outcome(write_outcome(Outcome(kind="failed", reason="\udc00"))).reason == "\ufffd"
+
+
+@given(st.integers(0, 100))
+def test_messages_are_read_in_order_however_many_there_are(count: int):
+    messages = tuple(said(f"m{number}", str(number)) for number in range(count))
+    assert read_messages(write(message) for message in messages) == messages
+
+
+@given(MOMENTS)
+def test_a_moment_is_kept_to_the_microsecond(moment: datetime):
+    assert from_micros(to_micros(moment)) == moment
+    assert to_micros(moment) == (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+# ── messages in the order of conversations, as they stood before ────────────────────────────────────────────
+
+
+def older_database(path: Path) -> None:
+    """Two conversations of the schema in which a message's number began with its session's."""
+    db = apsw.Connection(str(path))
+    for migration in MIGRATIONS[:5]:
+        db.execute(migration)
+    db.execute("INSERT INTO meta VALUES ('name', 'older'), ('boot', 7)")
+    db.execute("INSERT INTO session (id, key, created_at, version) VALUES (1, 'one', 5, 2), (2, 'two', 5, 1)")
+    for row, session in ((1, 1), (2, 2), (3, 1)):
+        base = session << 32
+        first = base + (3 if row == 3 else 1)
+        db.execute(
+            "INSERT INTO inbound (id, name, digest, session, ticket, body, accepted_at, state, kind, ended_at) "
+            "VALUES (?1, CAST(?1 AS BLOB), x'00', ?2, ?1, ?3, 7, 'ended', 'answered', 8)",
+            (row, session, write(written(id=str(row)))),
+        )
+        db.execute("INSERT INTO outcome VALUES (?, ?)", (row, write(Outcome(kind="answered", reply="ok"))))
+        for number in (first, first + 1):
+            message = said(f"o-{number - base}")
+            db.execute("INSERT INTO message VALUES (?, ?, ?)", (number, message.id, write(message)))
+        db.execute(
+            "INSERT INTO turn (id, session, epoch, status, started_at, ended_at, first_message, last_message) "
+            "VALUES (?, ?, 0, 'completed', 7, 8, ?, ?)",
+            (row, session, first, first + 1),
+        )
+    db.execute("UPDATE session SET turns = 3 - id")
+    db.execute("PRAGMA user_version = 5")
+    db.close()
+
+
+@pytest.mark.spec("DX-60")
+async def test_conversations_of_the_earlier_order_go_on_where_they_were(tmp_path: Path):
+    older_database(tmp_path / "x.db")
+    store = open_store(tmp_path / "x.db", FakeClock(), threaded=False)
+    for session in ("one", "two"):
+        accepted = await take(store, written(id=f"new-{session}"), session)
+        claim = await begin(store, accepted)
+        assert await store.finish(ending(store, accepted, claim, "ok", events=adds(f"a-{session}")), nothing)
+    assert [message.id for message in await store.messages("one")] == [
+        *("o-1", "o-2", "o-3", "o-4"),
+        *("q-new-one", "a-one"),
+    ]
+    assert [message.id for message in await store.messages("two")] == ["o-1", "o-2", "q-new-two", "a-two"]
+    third = await store.turn("t-older-3")
+    assert third is not None
+    assert third.whole
+    assert [message.id for message in third.before] == ["o-1", "o-2"]
+    assert [message.id for message in third.messages] == ["o-3", "o-4"]
+    page = await store.sessions(10)
+    assert {each.key: (each.messages, each.turns) for each in page.items} == {"one": (6, 3), "two": (4, 2)}
+    await store.close()
+
+
+async def test_numbers_of_a_conversation_that_is_gone_may_become_anothers(tmp_path: Path):
+    """Its turns then have no messages left; they are never told with the words of somebody else."""
+    store = open_store(tmp_path / "x.db", FakeClock(), threaded=False)
+    turns: list[str] = []
+    for key in ("mine", "theirs"):
+        accepted = await take(store, written(id=key), key)
+        claim = await begin(store, accepted)
+        turns.append(claim.turn_id)
+        assert await store.finish(ending(store, accepted, claim, "ok", events=[Append(said(f"a-{key}"))]), nothing)
+        if key == "mine":
+            await store.reset("mine")
+    mine, theirs = [await store.turn(turn_id) for turn_id in turns]
+    assert mine is not None
+    assert theirs is not None
+    assert (mine.before, mine.messages, mine.whole) == ((), (), False)
+    assert [message.id for message in theirs.messages] == ["q-theirs", "a-theirs"]
+    assert (theirs.before, theirs.whole) == ((), True)
+    await store.close()
