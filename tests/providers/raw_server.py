@@ -114,6 +114,31 @@ def fresh_connection() -> Connection:
     return Connection(memoryview(bytearray(65_536)))
 
 
+class Loose(asyncio.Transport):
+    """A transport that leads nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+def hear(connection: Connection, piece: bytes) -> None:
+    connection.get_buffer(-1)[: len(piece)] = piece
+    connection.buffer_updated(len(piece))
+
+
 @asynccontextmanager
 async def connected(port: int) -> AsyncGenerator[Connection]:
     _, connection = await asyncio.get_running_loop().create_connection(fresh_connection, "127.0.0.1", port)

@@ -9,7 +9,7 @@ import aiohttp
 import h11
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.providers.raw_server import REQUEST, Heard, fresh_connection, heard, raw, rest_of, says
+from tests.providers.raw_server import REQUEST, Heard, Loose, fresh_connection, hear, heard, raw, rest_of, says
 
 from finclaw.providers.wire.connection import Broken
 
@@ -68,26 +68,6 @@ def spoiled(draw: st.DrawFn) -> bytes:
 # ── any split ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Loose(asyncio.Transport):
-    """A transport that leads nowhere."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.closed = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        pass
-
-    def abort(self) -> None:
-        self.closed = True
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-
 async def read_from(pieces: Iterator[bytes]) -> Told:
     """What these pieces say, with the server's end behind them."""
     connection, transport = fresh_connection(), Loose()
@@ -96,8 +76,7 @@ async def read_from(pieces: Iterator[bytes]) -> Told:
     await asyncio.sleep(0)
     for piece in pieces:
         if not transport.closed:
-            connection.get_buffer(-1)[: len(piece)] = piece
-            connection.buffer_updated(len(piece))
+            hear(connection, piece)
     if not transport.closed:
         connection.eof_received()
     connection.connection_lost(None)

@@ -6,10 +6,11 @@ import tracemalloc
 from collections.abc import Generator
 
 import pytest
-from tests.providers.raw_server import Raw, line_to, raw, request_of
+from tests.providers.raw_server import REQUEST, Loose, Raw, fresh_connection, hear, line_to, raw, request_of
 
 from finclaw.errors import Unreachable
 from finclaw.providers.wire.line import LONG, Line
+from finclaw.testing import FakeClock
 
 HELLO = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
 
@@ -101,3 +102,34 @@ async def test_a_question_that_cannot_be_written_leaves_no_connection_behind() -
         script.go.set()
         assert await hello(line, 2) == b"hello"
         assert server.connections == 2
+
+
+def test_words_that_follow_closely_are_told_together_and_the_end_at_once() -> None:
+    """First words at once, then no more often than anybody reads; nobody waits for the end."""
+    FakeClock().run(_told_in_time())
+
+
+async def _told_in_time() -> None:
+    connection, transport = fresh_connection(), Loose()
+    connection.connection_made(transport)
+    asking = asyncio.ensure_future(connection.ask(REQUEST))
+    hear(connection, b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n")
+    await asking
+    first = asyncio.ensure_future(connection.read())
+    await asyncio.sleep(0)
+    hear(connection, b"Hi")
+    assert await first == b"Hi"
+    more = asyncio.ensure_future(connection.read())
+    await asyncio.sleep(0)
+    for piece in (b", ", b"yo"):
+        hear(connection, piece)
+        await asyncio.sleep(0)
+        assert not more.done()
+    assert await more == b", yo"
+    last = asyncio.ensure_future(connection.read())
+    await asyncio.sleep(0)
+    hear(connection, b"u")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert last.done()
+    assert await last == b"u"

@@ -1,6 +1,6 @@
 """The events of one answer become chunks. What this version does not know is passed over, as the API asks for."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -97,12 +97,16 @@ class AnswerReader:
         self._calls: dict[int, bytes] = {}
         """The open ones, each with the input that came with its start and counts if no other comes."""
 
-    def read_all(self, events: Sequence[Event]) -> Iterator[Chunk]:
+    def read_all(self, events: Sequence[Event]) -> Iterable[Chunk]:
         """The chunks that these events are, neighbouring words in one. What stands before an error is told before."""
+        if len(events) == 1:
+            return self.read(*events[0])
         decoded = decode_all(_decode_lines, events)
         if decoded is None:
-            yield from together(chunk for name, data in events for chunk in self.read(name, data))
-            return
+            return together(chunk for name, data in events for chunk in self.read(name, data))
+        return self._read_decoded(events, decoded)
+
+    def _read_decoded(self, events: Sequence[Event], decoded: Sequence[_Event]) -> Iterator[Chunk]:
         words: list[str] = []
         index = 0
         for (name, _), event in zip(events, decoded, strict=True):

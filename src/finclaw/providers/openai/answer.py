@@ -1,6 +1,6 @@
 """The events of one answer become chunks. What this version does not know is passed over."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -89,8 +89,11 @@ class AnswerReader:
         """The model has stopped. The usage may still come, and the mark of the end; neither must."""
         return self._finish is not None
 
-    def read_all(self, events: Sequence[Event]) -> Iterator[Chunk]:
+    def read_all(self, events: Sequence[Event]) -> Iterable[Chunk]:
         """The chunks that these events are, neighbouring words in one. What stands before an error is told before."""
+        return self.read(*events[0]) if len(events) == 1 else self._read_several(events)
+
+    def _read_several(self, events: Sequence[Event]) -> Iterator[Chunk]:
         last = len(events) - (1 if events and events[-1][1].startswith(b"[DONE]") else 0)
         decoded = None if any(name for name, _ in events) else decode_all(_decode_lines, events[:last])
         if decoded is None:

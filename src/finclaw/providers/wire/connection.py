@@ -15,6 +15,9 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 MOST_UNREAD: Final = 1_000_000
 """Bytes that may wait for whoever reads; then the server has to."""
 LONGEST_HEAD: Final = 65_536
+TOLD_EVERY: Final = 0.02
+"""Seconds. What comes sooner behind the last words is told together with what follows: nobody reads faster, and each
+telling wakes a whole turn. First words and the end are told at once."""
 MOST_INFLATED: Final = 16_000_000
 """Bytes out of one read of compressed ones. More is no answer."""
 
@@ -37,6 +40,9 @@ class Connection(asyncio.BufferedProtocol):
         self._pieces: list[bytes] = []
         self._unread = 0
         self._waiter: asyncio.Future[None] | None = None
+        self._tell_at = 0.0
+        """The event loop's time from which on whoever waits may be told of more."""
+        self._timer: asyncio.TimerHandle | None = None
         self._broken: Exception | None = None
         self._unpack: _Inflater | None = None
         self._head_size = 0
@@ -66,6 +72,10 @@ class Connection(asyncio.BufferedProtocol):
         """All of the answer has come, and was read."""
         return self.ended and not self._pieces
 
+    @property
+    def unread(self) -> bool:
+        return bool(self._pieces)
+
     def ask(self, *request: bytes) -> Coroutine[Any, Any, None]:
         """Send a request, and then wait for the head of its answer. Raises Broken.
 
@@ -75,6 +85,7 @@ class Connection(asyncio.BufferedProtocol):
             raise self._broken or Broken("the connection is closed")
         self._parser = self._unpack = None
         self._head_size = self._unread = 0
+        self._tell_at = 0.0
         self._headed = self._until_close = self._keep_alive = self.ended = False
         self.headers = {}
         for part in request:
@@ -95,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
             self._unread = 0
             data = data if self._unpack is None else self._unpack.more(data)
             if data:
+                self._tell_at = asyncio.get_running_loop().time() + TOLD_EVERY
                 return data
 
     def close(self) -> None:
@@ -138,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
             self._hold()
         if self.ended:
             self._parser = None  # it knows us, and would keep both of us alive
-        self._wake()
+        self._wake_in_time()
 
     def eof_received(self) -> None:
         """The server's own end. A line that is reset, or that we close, never ends an answer."""
@@ -150,6 +162,13 @@ class Connection(asyncio.BufferedProtocol):
         if not self.ended:
             self._broken = self._broken or Broken(str(exc or "the server hung up"))
         self._wake()
+
+    def _wake_in_time(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self.ended or self._broken is not None or loop.time() >= self._tell_at:
+            self._wake()
+        elif self._timer is None:
+            self._timer = loop.call_at(self._tell_at, self._wake)
 
     def _hold(self) -> None:
         """Whoever reads will let it go on; but nobody can read what is all wrapping."""
@@ -164,6 +183,9 @@ class Connection(asyncio.BufferedProtocol):
         return error
 
     def _wake(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

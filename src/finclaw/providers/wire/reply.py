@@ -69,7 +69,7 @@ class Reply:
     def _look(self) -> None:
         """Time is up, unless nobody waits just now or something came meanwhile."""
         now = self._loop.time()
-        if self._waiting_since is None:
+        if self._waiting_since is None or self._connection.unread:
             due = now + self._idle
         else:
             due = self._waiting_since + self._idle if self._begun else self._begin_by
