@@ -47,7 +47,8 @@ class Conversation:
         self._since = since
         self._new: set[str] = set()
         """Ids that came with this turn."""
-        self._has_passing = False
+        self._passing: set[str] = set()
+        """Keys of messages that pass; those came with this turn, so they stand behind the base."""
         self._emit = emit
         for event in events:
             self.push(event)
@@ -70,9 +71,12 @@ class Conversation:
     @property
     def lasting_messages(self) -> tuple[Message, ...]:
         """What the fold will keep: everything but the passing ones."""
-        if not self._has_passing:
+        if not self._passing:
             return tuple(self.next_messages)
-        return tuple(message for message in self._next if not message.passing)
+        base = len(self.base_messages)
+        if not base or len(self._next) < base or self._next[base - 1] is not self.base_messages[-1]:
+            base = 0  # something of it was taken away
+        return (*self._next[:base], *[message for message in self._next[base:] if not message.passing])
 
     def to_llm_messages(self) -> Sequence[LlmMessage]:
         return tuple(LlmMessage(message.role, message.blocks) for message in self._next)
@@ -111,7 +115,8 @@ class Conversation:
         former = self._passing_place(message.passing) if message.passing else None
         if former is None or self._next[former].id != message.id:  # a note may be written anew under its own name
             self._must_be_new(message.id)
-        self._has_passing = self._has_passing or bool(message.passing)
+        if message.passing:
+            self._passing.add(message.passing)
         if former is None:
             self._next.append(message)
             self._note(message.id)
@@ -171,7 +176,9 @@ class Conversation:
         return None
 
     def _passing_place(self, key: str) -> int | None:
-        return next((place for place, each in enumerate(self._next) if each.passing == key), None)
+        if key not in self._passing:
+            return None
+        return next((place for place in range(len(self._next) - 1, -1, -1) if self._next[place].passing == key), None)
 
     @property
     def _known_ids(self) -> set[str]:
