@@ -52,6 +52,8 @@ struct Shared {
     tool_args: String,
 }
 
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
 fn chunk_text(i: usize) -> String {
     // four words (about four tokens) a chunk
     let mut s = String::new();
@@ -306,7 +308,7 @@ fn handle(mut s: TcpStream, sh: Arc<Shared>) -> std::io::Result<()> {
             respond_json(&mut s, "404 Not Found", b"{\"error\":{\"message\":\"no such path\"}}")?;
             continue;
         }
-        let id = sh.reqs.fetch_add(1, Relaxed);
+        sh.reqs.fetch_add(1, Relaxed);
         sh.bytes_in.fetch_add(body.len() as u64, Relaxed);
         let inf = sh.inflight.fetch_add(1, Relaxed) + 1;
         sh.max_inflight.fetch_max(inf, Relaxed);
@@ -322,7 +324,7 @@ fn handle(mut s: TcpStream, sh: Arc<Shared>) -> std::io::Result<()> {
         let gap = num_after(&model, b"-g").unwrap_or(sh.gap_ms.load(Relaxed));
         let burst = find(&model, b"-burst").is_some();
         let figures = is_res || find(last, b"FIGURES").is_some();
-        let cid = format!("call_{:08}", id);
+        let cid = format!("call_{:024}", CALLS.fetch_add(1, Relaxed)); // unique and long, as real ones are
         // TOOL=name: the last such mark in the message names the tool
         let named: Option<String> = if want_tool {
             last.windows(5).rposition(|w| w == b"TOOL=").map(|p| last[p + 5..].iter().take_while(|c| c.is_ascii_alphanumeric() || **c == b'_' || **c == b'-').map(|c| *c as char).collect())

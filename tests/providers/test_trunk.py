@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from finclaw.kernel.chunk import Features, Model, ModelRequest
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.message import Image, Message, Role, Source, Text
+from finclaw.kernel.message import Image, Message, Role, Source, Text, ToolCall, ToolResult
 from finclaw.providers.anthropic.request import RequestWriter as AnthropicWriter
 from finclaw.providers.openai.request import RequestWriter as OpenAIWriter
 from finclaw.providers.wire.trunk import SHORT, Trunk, Trunks
@@ -32,6 +32,12 @@ def dialogue(length: int) -> list[Message]:
     return [message("assistant" if place % 2 else "user", f"word {place}") for place in range(length)]
 
 
+def called(call_id: str) -> list[Message]:
+    """By an id that other calls may have as well: some servers number them anew for every answer."""
+    call = Message(new_id(), "assistant", (ToolCall(call_id, "look", {}),), Source("assistant"), AT)
+    return [message(), call, Message(new_id(), "tool", (ToolResult(call_id, "look", "seen"),), Source("tool"), AT)]
+
+
 def request(messages: list[Message], *, seeing: bool = False) -> ModelRequest:
     model = Model("p", "m", features=Features(images=seeing))
     return ModelRequest(model=model, system="s", messages=tuple(messages))
@@ -40,7 +46,9 @@ def request(messages: list[Message], *, seeing: bool = False) -> ModelRequest:
 @st.composite
 def changes(draw: st.DrawFn) -> Change:
     place = draw(st.integers(0, 200))
-    what = draw(st.sampled_from(["append", "replace", "remove", "passing", "cut", "picture", "lengthen", "empty"]))
+    what = draw(
+        st.sampled_from(["append", "replace", "remove", "passing", "cut", "picture", "lengthen", "empty", "call"])
+    )
     role: Role = draw(st.sampled_from(ROLES))
 
     def change(messages: list[Message]) -> None:
@@ -60,6 +68,8 @@ def changes(draw: st.DrawFn) -> Change:
                 messages.append(Message(new_id(), "user", (Image("image/png", b"x"),), Source("user"), AT))
             case "empty":
                 messages.append(message(role, ""))
+            case "call":
+                messages.extend(called(f"call_{place % 3}"))
             case _:
                 messages.extend(dialogue(SHORT + 2))
         messages.append(message())  # and it is the person who asks
@@ -86,6 +96,18 @@ def test_who_sees_images_gets_them_though_the_last_reader_did_not(writer: str) -
     for seeing in (False, True, False):
         asked = request(messages, seeing=seeing)
         assert kept.write(asked) == WRITERS[writer]().write(asked)
+
+
+def test_calls_of_one_id_elsewhere_do_not_make_a_long_conversation_dear() -> None:
+    kept, long = AnthropicWriter(KEPT), [*dialogue(4 * SHORT), message()]
+    for _ in range(2):
+        kept.write(request([*called("call_1"), message()]))
+    for _ in range(2):
+        kept.write(request(long))
+    young = kept._kept.young  # pyright: ignore[reportPrivateUsage]
+    young.clear()
+    assert kept.write(request(long)) == AnthropicWriter(KEPT).write(request(long))
+    assert len(young) < SHORT, "all of it was walked"
 
 
 def test_trunks_take_no_more_room_than_they_may() -> None:

@@ -66,9 +66,10 @@ class RequestWriter:
         generation = self._kept.generation
         seeing = request.model.features.images
         trunks = self._kept.trunks[seeing]
-        trunk = NO_TRUNK if self._kept.suspects else trunks.of(request.messages)
+        trunk = trunks.of(request.messages)
         draft = self._draft(request.messages, trunk, seeing=seeing, bound=bound)
         if self._kept.generation - generation >= _FORGETFUL or self._needs_care(draft):
+            trunks.drop(request.messages)  # what is in it would not be looked at again
             draft = self._draft(sendable(request.messages), NO_TRUNK, seeing=seeing, bound=bound)
         elif length := trunks.grown(len(trunk.messages) + draft.first_passing, trunk):
             trunks.keep(_grown(draft, request.messages[:length], bound=bound))

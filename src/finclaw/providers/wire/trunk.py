@@ -58,6 +58,11 @@ class Trunks:
             _, oldest = self._kept.popitem(last=False)
             self._size -= len(oldest.joined)
 
+    def drop(self, messages: tuple[Message, ...]) -> None:
+        """That of these messages, which have to be walked from now on."""
+        gone = self._kept.pop(messages[0].id, NO_TRUNK) if messages else NO_TRUNK
+        self._size -= len(gone.joined)
+
     def forget(self) -> None:
         self._kept.clear()
         self._size = 0
