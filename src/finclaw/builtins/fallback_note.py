@@ -14,7 +14,7 @@ from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.language import Language, language_of
-from finclaw.kernel.message import Append, Message
+from finclaw.kernel.message import Message
 from finclaw.kernel.scope import DeliveryContext, TurnContext, TurnResult
 from finclaw.kernel.text import with_last_line
 
@@ -64,11 +64,11 @@ class FallbackNote:
 
 def _news(ctx: TurnContext) -> Fallback | None:
     """Who gave this turn's answer in whose place, unless the person knows."""
-    own = [event.message for event in reversed(ctx.conversation.events) if isinstance(event, Append)]
+    backwards = reversed(ctx.conversation.next_messages)
+    own = list(takewhile(lambda each: each.id != ctx.input.id, backwards))
     answer = next(_answers(own), None)
     fallback = None if answer is None else _fallback_of(answer)
-    before = reversed(ctx.conversation.base_messages)
-    return None if fallback is None or _was_said(fallback, _answers(before)) else fallback
+    return None if fallback is None or _was_said(fallback, _answers(backwards)) else fallback
 
 
 def _was_said(fallback: Fallback, before: Iterable[Message]) -> bool:
