@@ -54,6 +54,11 @@ def _forbid_network(event: str, args: tuple[Any, ...]) -> None:
 sys.addaudithook(_forbid_network)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes do not name a test: packed ones hold the second they were packed in, and two workers would disagree."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--chaos",
