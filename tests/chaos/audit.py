@@ -17,7 +17,7 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import Message
 from finclaw.storage.jsonl.directories import SESSIONS
 from finclaw.storage.jsonl.store import open_jsonl_store
-from finclaw.storage.sqlite.codec import UNITS, Ids, read_inbound, read_messages, read_outcome
+from finclaw.storage.sqlite.codec import UNITS, Ids, read_inbound, read_message, read_outcome
 from finclaw.storage.sqlite.outbox import delivery
 from finclaw.testing import HistoryEvent, InboundRow, ReplySeen, Rows, TurnRow, UnitRow, Verdict, judge
 
@@ -231,7 +231,7 @@ def _transcripts(db: apsw.Connection) -> dict[str, tuple[Message, ...]]:
     rows = db.execute("SELECT key, body FROM message JOIN session ON session.id = message.session ORDER BY message.id")
     for key, body in rows:
         bodies[str(key)].append(str(body))
-    return {key: read_messages(texts) for key, texts in bodies.items()}
+    return {key: tuple(map(read_message, texts)) for key, texts in bodies.items()}
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from finclaw.kernel.envelope import Attachment, Embed, Inbound, Limits, Outbound
 from finclaw.kernel.message import Append
 from finclaw.kernel.record import Unit
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
+from finclaw.storage.sqlite import transcript
 from finclaw.storage.sqlite.codec import (
     from_micros,
     read_inbound,
-    read_messages,
     read_outcome,
     read_unit,
     to_micros,
@@ -135,10 +135,22 @@ def test_half_a_character_is_mended_in_lean_rows_too():
     assert read_outcome(write_outcome(Outcome(kind="failed", reason="\udc00"))).reason == "\ufffd"
 
 
-@given(st.integers(0, 100))
-def test_messages_are_read_in_order_however_many_there_are(count: int):
-    messages = tuple(said(f"m{number}", str(number)) for number in range(count))
-    assert read_messages(write(message) for message in messages) == messages
+@given(st.integers(0, 400), st.integers(1, 3), st.data())
+def test_messages_are_read_in_order_however_many_there_are(count: int, sessions: int, data: st.DataObject):
+    """Through several pages, beside those of other sessions, and any part of them."""
+    db = apsw.Connection(":memory:")
+    for migration in MIGRATIONS:
+        db.execute(migration)
+    spoken = [said(f"m{number}", f'{number} "," 값') for number in range(count)]
+    for place, message in enumerate(spoken):
+        transcript.add(db, place % sessions, [message])
+    first = data.draw(st.integers(0, count + 1))
+    last = data.draw(st.integers(first, count + 1))
+    for session in range(sessions):
+        rows = {row: message for row, message in enumerate(spoken, start=1) if (row - 1) % sessions == session}
+        assert transcript.messages(db, session) == tuple(rows.values())
+        part = tuple(message for row, message in rows.items() if first <= row <= last)
+        assert transcript.messages(db, session, first, last) == part
 
 
 @given(MOMENTS)

@@ -67,6 +67,8 @@ class RequestWriter:
         seeing = request.model.features.images
         trunks = self._kept.trunks[seeing]
         trunk = trunks.of(request.messages)
+        if not bound and (more := trunks.to_grow(request.messages, trunk)):
+            trunk = trunks.keep(self._kept.grown(trunk, more, seeing=seeing) or trunk)
         draft = self._draft(request.messages, trunk, seeing=seeing, bound=bound)
         if self._kept.generation - generation >= _FORGETFUL or self._needs_care(draft):
             trunks.drop(request.messages)  # what is in it would not be looked at again

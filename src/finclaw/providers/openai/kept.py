@@ -30,11 +30,10 @@ class KeptMessages:
         """In pieces; that of a long conversation's beginning is one."""
         trunks = self._trunks[seeing]
         trunk = trunks.of(messages)
-        written = self._behind(trunk, messages, seeing=seeing)
-        if length := trunks.grown(len(messages), trunk):
-            before = written[: length - len(trunk.messages)]
-            trunks.keep(Trunk(messages[:length], b"".join((trunk.joined, *before))))
-        return [trunk.joined, *written]
+        if more := trunks.to_grow(messages, trunk):
+            written = [self._write(message, seeing) for message in more]
+            trunk = trunks.keep(Trunk(trunk.messages + more, b"".join((trunk.joined, *written))))
+        return [trunk.joined, *self._behind(trunk, messages, seeing=seeing)]
 
     def _behind(self, trunk: Trunk, messages: tuple[Message, ...], *, seeing: bool) -> list[bytes]:
         young, blind = self._young, not seeing

@@ -49,7 +49,16 @@ class Trunks:
         """How many messages a new trunk should hold, of so many; 0 while the old one does."""
         return length - OPEN if length - len(trunk.messages) > SHORT else 0
 
-    def keep(self, trunk: Trunk) -> None:
+    @classmethod
+    def to_grow(cls, messages: tuple[Message, ...], trunk: Trunk) -> tuple[Message, ...]:
+        """The messages behind the trunk that a new one should hold too: up to the first that is for one turn only."""
+        more = messages[len(trunk.messages) : cls.grown(len(messages), trunk)]
+        passing = next((place for place, message in enumerate(more) if message.passing), None)
+        return more[:passing]
+
+    def keep(self, trunk: Trunk) -> Trunk:
+        if trunk is NO_TRUNK:
+            return trunk
         name = trunk.messages[0].id
         former = self._kept.pop(name, NO_TRUNK)
         self._kept[name] = trunk
@@ -57,6 +66,7 @@ class Trunks:
         while self._size > self._limit:
             _, oldest = self._kept.popitem(last=False)
             self._size -= len(oldest.joined)
+        return trunk
 
     def drop(self, messages: tuple[Message, ...]) -> None:
         """That of these messages, which have to be walked from now on."""

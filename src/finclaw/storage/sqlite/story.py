@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 import apsw
 from msgspec.structs import replace
@@ -16,7 +16,6 @@ from finclaw.storage.sqlite.codec import (
     from_micros,
     read_event,
     read_inbound,
-    read_messages,
     read_usage,
 )
 
@@ -91,9 +90,9 @@ def _left(db: apsw.Connection, turn: int) -> tuple[tuple[Message, ...], tuple[Me
     if first is None:  # it was superseded, or ended before such things were noted
         return (), (), False
     taken = _taken_again(db, turn, session)
-    own = _between(db, session, first, min(last, taken))
+    own = transcript.messages(db, session, first, min(last, taken))
     whole = len(own) == last - first + 1 and bool(own) and own[0].role == "user"
-    return _between(db, session, 0, min(first - 1, taken)), own, whole
+    return transcript.messages(db, session, 0, min(first - 1, taken)), own, whole
 
 
 _LOG = "SELECT body FROM event WHERE id BETWEEN ? AND ? ORDER BY id"
@@ -102,17 +101,7 @@ _LOG = "SELECT body FROM event WHERE id BETWEEN ? AND ? ORDER BY id"
 def _taken_again(db: apsw.Connection, turn: int, session: int) -> int:
     """The last row before those of later turns: numbers of messages that are gone are given out again."""
     found = db.execute("SELECT min(first_message) FROM turn WHERE id > ? AND session = ?", (turn, session)).get
-    return _HIGHEST if found is None else int(found) - 1
-
-
-_HIGHEST: Final = (1 << 63) - 1
-
-
-def _between(db: apsw.Connection, session: int, first: int, last: int) -> tuple[Message, ...]:
-    rows = db.execute(
-        "SELECT body FROM message WHERE session = ? AND id BETWEEN ? AND ? ORDER BY id", (session, first, last)
-    )
-    return read_messages(str(body) for (body,) in rows)
+    return transcript.HIGHEST if found is None else int(found) - 1
 
 
 def _so_far(log: Iterable[TurnEvent]) -> tuple[Message, ...]:

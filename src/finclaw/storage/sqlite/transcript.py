@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from finclaw.errors import SessionError
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolEnded, ToolStarted, Truncate, TurnEvent
-from finclaw.storage.sqlite.codec import events_of, read_event, read_message, read_messages, write
+from finclaw.storage.sqlite.codec import events_of, read_event, read_message, read_page, write
 
 
 class Folded(Struct, frozen=True):
@@ -71,9 +71,25 @@ class _Rows:
 ROWS: Final[Transcript] = _Rows()
 
 
-def messages(db: apsw.Connection, session: int) -> tuple[Message, ...]:
-    rows = db.execute("SELECT body FROM message WHERE session = ? ORDER BY id", (session,))
-    return read_messages(str(body) for (body,) in rows)
+_AT_ONCE: Final = 128
+"""Messages of one page: many, so that few rows come out of the database, and few enough for memory that is warm."""
+_PAGE: Final = (
+    "SELECT max(id), CAST(group_concat(body, ',') AS BLOB) FROM "
+    "(SELECT id, body FROM message WHERE session = ? AND id BETWEEN ? AND ? ORDER BY id LIMIT ?)"
+)
+HIGHEST: Final = (1 << 63) - 1
+"""No row has a higher number."""
+
+
+def messages(db: apsw.Connection, session: int, first: int = 0, last: int = HIGHEST) -> tuple[Message, ...]:
+    """In pages, each one array: a row and a decode for every message would cost as much again."""
+    found = list[Message]()
+    while True:
+        end, joined = db.execute(_PAGE, (session, first, last, _AT_ONCE)).fetchall()[0]
+        if joined is None:
+            return tuple(found)
+        found += read_page(joined)
+        first = int(end) + 1
 
 
 def _log(db: apsw.Connection, turn: int) -> list[TurnEvent]:
