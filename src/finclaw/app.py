@@ -17,6 +17,7 @@ from finclaw.config.routes import Routes
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.errors import SessionError
+from finclaw.kernel.cancel import until_done
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
@@ -215,7 +216,7 @@ class App(Consents, Records):
             record = await self.wait(accepted.id, float("inf"))
             outcome = None if record is None else record.outcome
         else:
-            await asyncio.wait([ended])
+            await until_done(ended)
             outcome = None if ended.cancelled() else ended.result()
         if outcome is None:
             raise SessionError(f"the gateway stopped before message {accepted.id} ended; its next start takes it up")
@@ -250,7 +251,7 @@ class App(Consents, Records):
         if record is None or record.outcome is not None:
             self._engine.forget(inbound_id)
             return record
-        await asyncio.wait([ended], timeout=None if seconds == float("inf") else max(0.0, seconds))
+        await until_done(ended, None if seconds == float("inf") else max(0.0, seconds))
         return await self._store.find(inbound_id)
 
     def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:

@@ -74,7 +74,7 @@ class Bench:
     @property
     def results(self) -> tuple[ToolResult, ...]:
         assert self.log is not None
-        return self.log.results
+        return tuple(self.log.results)
 
     def _agent(self, provider: ScriptedProvider) -> Agent:
         registry = ToolRegistry(self.clock)

@@ -111,7 +111,7 @@ async def line_to(
 
 
 def fresh_connection() -> Connection:
-    return Connection(memoryview(bytearray(65_536)))
+    return Connection(memoryview(bytearray(65_536)), asyncio.get_running_loop())
 
 
 class Loose(asyncio.Transport):

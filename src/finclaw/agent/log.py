@@ -1,6 +1,6 @@
 """The log of one turn: on disk before anything acts upon it, so that after a crash the turn resumes from it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, Final
 
 from msgspec import ValidationError, convert, to_builtins
@@ -44,7 +44,7 @@ class TurnLog:
         self._store = store
         self._claim = claim
         self._logged = len(claim.events)
-        self._offset = len(conversation.events)
+        self._offset = conversation.length
         self._conversation = conversation
         self.changed: dict[str, dict[str, Any]] = {}
         """Arguments that are not the model's own any more, by call: layers have changed them."""
@@ -56,11 +56,12 @@ class TurnLog:
         """What answers cost, by message, as far as somebody asked."""
         self._open_to_layers = True
         self._from_layers = 0
-        self._read = -1
-        """How many events there were when the messages were last told from them."""
+        self._read = 0
+        """How many events have been read so far."""
         self._messages: list[Message] = []
         self._answers: list[Message] = []
-        self._results: tuple[ToolResult, ...] = ()
+        self._results: list[ToolResult] = []
+        self._begun: set[str] = set()
         self._ended: dict[str, ToolResult] = {}
 
     @property
@@ -96,7 +97,7 @@ class TurnLog:
 
     @property
     def unlogged(self) -> tuple[TurnEvent, ...]:
-        return tuple(self._conversation.events[self._offset :])
+        return self._conversation.events_from(self._offset)
 
     async def commit(self) -> None:
         events = self.unlogged
@@ -124,7 +125,7 @@ class TurnLog:
         return self._answers
 
     @property
-    def results(self) -> tuple[ToolResult, ...]:
+    def results(self) -> Sequence[ToolResult]:
         """What the core's own tool messages say; a layer's words are not evidence."""
         self._read_on()
         return self._results
@@ -135,10 +136,10 @@ class TurnLog:
         return any(result.status == "awaiting" for result in self.results)
 
     @property
-    def begun(self) -> frozenset[str]:
+    def begun(self) -> Set[str]:
         """Transactional calls that have begun. None of them may begin again."""
-        events = self._conversation.events
-        return frozenset(each.call_id for each in events if isinstance(each, ToolStarted) and each.transactional)
+        self._read_on()
+        return self._begun
 
     @property
     def ended(self) -> dict[str, ToolResult]:
@@ -147,17 +148,31 @@ class TurnLog:
         return self._ended
 
     def _read_on(self) -> None:
-        """All that the events tell, once for as long as there are no others: it is asked for fifty times a turn."""
+        """All that the events tell, each read once: they are only ever added to, and it is asked for fifty times a
+        turn.
+        """
         if self._conversation.length == self._read:
             return
-        events = self._conversation.events
-        self._read = len(events)
-        self._messages = [event.message for event in events if isinstance(event, Append)]
-        self._answers = [message for message in self._messages if message.source.kind == "assistant"]
-        self._ended = {each.result.call_id: each.result for each in events if isinstance(each, ToolEnded)}
-        own = (message for message in self._messages if message.source.kind == "tool")
-        approved = (result for call_id, result in self._ended.items() if call_id.startswith(APPROVED))
-        self._results = (*approved, *(result for message in own for result in message.tool_results))
+        for event in self._conversation.events_from(self._read):
+            self._read += 1
+            match event:
+                case Append(message):
+                    self._read_message(message)
+                case ToolStarted(call_id, transactional=True):
+                    self._begun.add(call_id)
+                case ToolEnded(result):
+                    if result.call_id.startswith(APPROVED):  # no message of the turn will tell of it
+                        self._results.append(result)
+                    self._ended[result.call_id] = result
+                case _:
+                    pass
+
+    def _read_message(self, message: Message) -> None:
+        self._messages.append(message)
+        if message.source.kind == "assistant":
+            self._answers.append(message)
+        elif message.source.kind == "tool":
+            self._results += message.tool_results
 
     def history(self) -> Iterable[tuple[str, dict[str, Any], str]]:
         """Name, arguments and result of every call that has one, in order."""

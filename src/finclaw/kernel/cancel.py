@@ -1,7 +1,7 @@
 """Telling our own cancellation from one that leaked out of a stranger's code; leaving only when a thing is decided."""
 
 import asyncio
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -18,6 +18,31 @@ class Decision(asyncio.Future[T]):
     def cancel(self, msg: object = None) -> bool:
         """Not at all: so the task that waits is woken by the decision, and hears then that it was cancelled."""
         return False
+
+
+async def until_done(work: "asyncio.Future[Any]", seconds: float | None = None) -> bool:
+    """Wait until it is done, whatever came of it, or for so long; whether it is. A cancelled caller leaves it be.
+
+    As `asyncio.wait` for one, at a third of its cost.
+    """
+    if work.done():
+        return True
+    loop = work.get_loop()
+    news: asyncio.Future[None] = loop.create_future()
+
+    def wake(*_: object) -> None:
+        if not news.done():
+            news.set_result(None)
+
+    timer = None if seconds is None else loop.call_later(seconds, wake)
+    work.add_done_callback(wake)
+    try:
+        await news
+    finally:
+        work.remove_done_callback(wake)
+        if timer is not None:
+            timer.cancel()
+    return work.done()
 
 
 async def to_its_end(work: "asyncio.Future[T]") -> T:

@@ -15,7 +15,8 @@ class Deadline:
     def __init__(self, seconds: float, within: "Deadline | None" = None) -> None:
         self._left = seconds
         self._within = within
-        self._ends: float | None = asyncio.get_running_loop().time() + seconds
+        self._loop = asyncio.get_running_loop()
+        self._ends: float | None = self._loop.time() + seconds
         """A time of the event loop's; None while the clock stands still."""
         self._pauses = 0
         self._task: asyncio.Task[object] | None = None
@@ -55,7 +56,7 @@ class Deadline:
             return stopped
         self._pauses += 1
         if self._ends is not None:
-            self._left = self._ends - asyncio.get_running_loop().time()
+            self._left = self._ends - self._loop.time()
             self._ends = None
         return [*stopped, self]
 
@@ -63,7 +64,7 @@ class Deadline:
         self._pauses -= 1
         if self._pauses or self._task is None or self.expired:
             return
-        self._ends = asyncio.get_running_loop().time() + self._left
+        self._ends = self._loop.time() + self._left
         if self._timer is None:  # it looked while the clock stood still
             self._look()
 
@@ -71,9 +72,8 @@ class Deadline:
         self._timer = None
         if self._ends is None or self._task is None:
             return
-        loop = asyncio.get_running_loop()
-        if loop.time() < self._ends:
-            self._timer = loop.call_at(self._ends, self._look)
+        if self._loop.time() < self._ends:
+            self._timer = self._loop.call_at(self._ends, self._look)
         else:
             self.expired = True
             self._ends = None

@@ -62,6 +62,9 @@ class Conversation:
         """How many events there are."""
         return len(self._events)
 
+    def events_from(self, place: int) -> tuple[TurnEvent, ...]:
+        return tuple(self._events[place:])
+
     @property
     def next_messages(self) -> Sequence[Message]:
         if self._seen is None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from finclaw.errors import ToolAwaiting, ToolError, ToolTimeout
+from finclaw.kernel.cancel import until_done
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.contain import Broken, broken, in_this_process
 from finclaw.tools.output import as_output
@@ -31,7 +32,7 @@ async def run_with_limit(tool: Tool, args: Mapping[str, Any], scope: ToolScope) 
     """What the tool gives, or an Exception, whatever it raised. Nobody hears of what it does after that."""
     running = asyncio.ensure_future(_contained(tool, args, scope))
     try:
-        done, _ = await asyncio.wait([running], timeout=tool.timeout)
+        done = await until_done(running, tool.timeout)
     except asyncio.CancelledError:
         await _abandon(running, tool, STOP_GRACE)
         raise
@@ -62,8 +63,7 @@ async def _abandon(running: "asyncio.Future[ToolOutput]", tool: Tool, grace: flo
     running.add_done_callback(_look_away)
     _left_behind.add(running)
     running.add_done_callback(_left_behind.discard)
-    done, _ = await asyncio.wait([running], timeout=grace)
-    if not done:
+    if not await until_done(running, grace):
         log.error("tool %s ignored its cancellation and was left behind", tool.spec.name)
 
 

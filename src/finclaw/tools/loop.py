@@ -49,6 +49,8 @@ class LoopGuard:
 
     def __init__(self) -> None:
         self._history: defaultdict[bytes, _Repeats] = defaultdict(_Repeats)
+        self._judged: tuple[str, Mapping[str, Any], _Repeats] | None = None
+        """The last one: mostly its result is noted next."""
 
     @classmethod
     def from_history(cls, calls: Iterable[tuple[str, Mapping[str, Any], str]]) -> "LoopGuard":
@@ -61,12 +63,17 @@ class LoopGuard:
     def judge(self, name: str, args: Mapping[str, Any]) -> LoopVerdict:
         """Counts the launch itself: a model may ask for one thing eight times at once, before any result is known."""
         repeats = self._history[_digest(name, _canonical(args))]
+        self._judged = (name, args, repeats)
         repeats.in_flight += 1
         return _verdict(name, repeats.same + repeats.in_flight)
 
     def note(self, name: str, args: Mapping[str, Any], result_text: str) -> None:
         """A warning behind the result is not part of it, and a refusal is one more repeat that brought nothing new."""
-        repeats = self._history[_digest(name, _canonical(args))]
+        judged, self._judged = self._judged, None
+        if judged is not None and judged[1] is args and judged[0] == name:
+            repeats = judged[2]
+        else:
+            repeats = self._history[_digest(name, _canonical(args))]
         repeats.in_flight = max(0, repeats.in_flight - 1)
         if result_text.startswith(_refusal(name)):
             repeats.same += 1
@@ -89,11 +96,12 @@ def _verdict(name: str, repeats: int) -> LoopVerdict:
 
 _AS_THEY_ARE: Final = (str, int, bool, type(None))
 _INSTEAD: Final = "Do not ask for it again: answer with what you have, or change the arguments."
+_WARNING_END: Final = f"{_INSTEAD}]"
 
 
 def _warning(name: str, repeats: int) -> str:
     times = f"{_shown(name)} was called {repeats} times with the same arguments"
-    return f"[Loop guard: {times}, and until this call nothing new had come of it. {_INSTEAD}]"
+    return f"[Loop guard: {times}, and until this call nothing new had come of it. {_WARNING_END}"
 
 
 def _refusal(name: str) -> str:
@@ -102,6 +110,8 @@ def _refusal(name: str) -> str:
 
 
 def without_warning(name: str, result_text: str) -> str:
+    if not result_text.endswith(_WARNING_END):
+        return result_text
     for repeats in range(WARN_AT, REFUSE_AT):
         result_text = result_text.removesuffix(f"\n\n{_warning(name, repeats)}")
     return result_text
@@ -109,7 +119,9 @@ def without_warning(name: str, result_text: str) -> str:
 
 def _shown(name: str) -> str:
     """The model wrote the name, and it may be no tool's: what the result guard would change is left out at once."""
-    return "".join(character for character in name if character.isprintable())[:64]
+    if not name.isprintable():
+        name = "".join(character for character in name if character.isprintable())
+    return name[:64]
 
 
 def _canonical(args: Mapping[str, Any]) -> str:

@@ -33,8 +33,9 @@ class Connection(asyncio.BufferedProtocol):
     Without it every read would cost as much room as the largest, and getting that costs more than the reading.
     """
 
-    def __init__(self, buffer: memoryview) -> None:
+    def __init__(self, buffer: memoryview, loop: asyncio.AbstractEventLoop) -> None:
         self._buffer = buffer
+        self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._parser: HttpResponseParser | None = None
         self._pieces: list[bytes] = []
@@ -106,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
             self._unread = 0
             data = data if self._unpack is None else self._unpack.more(data)
             if data:
-                self._tell_at = asyncio.get_running_loop().time() + TOLD_EVERY
+                self._tell_at = self._loop.time() + TOLD_EVERY
                 return data
 
     def close(self) -> None:
@@ -121,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
     def _news(self) -> "asyncio.Future[None]":
         if self._broken is not None:
             raise self._broken
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self._loop.create_future()
         return self._waiter
 
     # ── what the event loop tells ───────────────────────────────────────────────────────────────────────────────
@@ -164,11 +165,10 @@ class Connection(asyncio.BufferedProtocol):
         self._wake()
 
     def _wake_in_time(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self.ended or self._broken is not None or loop.time() >= self._tell_at:
+        if self.ended or self._broken is not None or self._loop.time() >= self._tell_at:
             self._wake()
         elif self._timer is None:
-            self._timer = loop.call_at(self._tell_at, self._wake)
+            self._timer = self._loop.call_at(self._tell_at, self._wake)
 
     def _hold(self) -> None:
         """Whoever reads will let it go on; but nobody can read what is all wrapping."""

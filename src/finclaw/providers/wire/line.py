@@ -12,7 +12,7 @@ from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVa
 from finclaw.errors import AuthFailed
 from finclaw.kernel.port import Clock
 from finclaw.providers.wire.address import address_of
-from finclaw.providers.wire.connection import Broken, Connection
+from finclaw.providers.wire.connection import Connection
 from finclaw.providers.wire.failure import Kinds, lost, refused, seconds_to_wait
 from finclaw.providers.wire.reply import Reply
 
@@ -24,9 +24,6 @@ SPARE_SECONDS: Final = 15.0
 LONG: Final = 65_536
 """Bytes of a body for which a second write costs less than a copy."""
 READ_AT_ONCE: Final = 65_536
-LONGEST_REFUSAL: Final = 65_536
-REFUSAL_SECONDS: Final = 5.0
-"""For the words of a refusal. Its status is known by then, and says the most."""
 
 _ALWAYS: Final = {
     "accept": "text/event-stream",
@@ -50,6 +47,7 @@ class Line:
         self._buffer = memoryview(bytearray(READ_AT_ONCE))
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
+        self._loop = asyncio.get_running_loop()
 
     async def post(self, write: Callable[[], bytes], *, first_byte: float, idle: float) -> Reply:
         """The reply to read from; the caller releases it. Raises ProviderError.
@@ -58,16 +56,21 @@ class Line:
         waiting turns would else hold the same prompt a thousand times.
         `first_byte` bounds, in seconds, the wait until the answer begins, `idle` each later silence.
         """
-        begin_by = asyncio.get_running_loop().time() + first_byte
+        begin_by = self._loop.time() + first_byte
+        connection = self._take_spare() or await self._connected(begin_by)
+        reply = Reply(connection, self._name, begin_by, idle, self._keep, self._loop)
         try:
-            async with asyncio.timeout_at(begin_by):
-                connection = await self._asked(write)
+            # Once: whether to ask again, and pay again, is not the line's to decide.
+            await reply.begin(connection.ask(*self._request(write())))
         except OSError as error:
-            raise lost(self._name, error, connected=isinstance(error, Broken | TimeoutError)) from error
+            reply.give_up()
+            raise reply.lost(error) from error
+        except BaseException:
+            reply.give_up()
+            raise
         if connection.status == 200:
-            return Reply(connection, self._name, begin_by, idle, self._keep)
-        said = await _read_refusal(connection)
-        self._keep(connection)
+            return reply
+        said = await reply.refusal()
         wait = seconds_to_wait(connection.headers, self._clock.now())
         raise refused(self._name, connection.status, wait, said, self._kinds)
 
@@ -80,22 +83,19 @@ class Line:
         self._spare.clear()
         await asyncio.sleep(0)  # the loop tells them that they are closed
 
-    async def _asked(self, write: Callable[[], bytes]) -> Connection:
-        """Once: whether to ask again, and pay again, is not the line's to decide."""
-        connection = self._take_spare() or await self._connect()
-        try:
-            await connection.ask(*self._request(write()))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
     def _request(self, body: bytes) -> Sequence[bytes]:
         head = b"%b%d\r\n\r\n" % (self._head, len(body))
         return (head + body,) if len(body) < LONG else (head, body)
 
+    async def _connected(self, begin_by: float) -> Connection:
+        try:
+            async with asyncio.timeout_at(begin_by):
+                return await self._connect()
+        except OSError as error:
+            raise lost(self._name, error, connected=isinstance(error, TimeoutError)) from error
+
     async def _connect(self) -> Connection:
-        address, loop = self._address, asyncio.get_running_loop()
+        address, loop = self._address, self._loop
         secure = trusted() if address.secure else None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -105,7 +105,7 @@ class Line:
                 sock = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, loop=loop)
                 name = address.host if secure else None
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._buffer), sock=sock, ssl=secure, server_hostname=name
+                    lambda: Connection(self._buffer, loop), sock=sock, ssl=secure, server_hostname=name
                 )
         except TimeoutError as error:
             raise ConnectionError(f"no connection within {CONNECT_SECONDS:g} s") from error
@@ -117,10 +117,9 @@ class Line:
         if self._closed or not connection.usable:
             connection.close()
             return
-        loop = asyncio.get_running_loop()
-        self._spare.append((loop.time() + SPARE_SECONDS, connection))
+        self._spare.append((self._loop.time() + SPARE_SECONDS, connection))
         if self._sweeper is None:
-            self._sweeper = loop.call_later(SPARE_SECONDS, self._sweep)
+            self._sweeper = self._loop.call_later(SPARE_SECONDS, self._sweep)
 
     def _take_spare(self) -> Connection | None:
         """The one used last: so those that are too many grow old."""
@@ -132,27 +131,12 @@ class Line:
         return None
 
     def _sweep(self) -> None:
-        loop = asyncio.get_running_loop()
-        old = [connection for until, connection in self._spare if until <= loop.time()]
+        now = self._loop.time()
+        old = [connection for until, connection in self._spare if until <= now]
         self._spare = self._spare[len(old) :]  # the oldest stand first
         for connection in old:
             connection.close()
-        self._sweeper = loop.call_at(self._spare[0][0], self._sweep) if self._spare else None
-
-
-async def _read_refusal(connection: Connection) -> bytes:
-    """What came of it in time."""
-    said = b""
-    try:
-        async with asyncio.timeout(REFUSAL_SECONDS):
-            while len(said) < LONGEST_REFUSAL and (data := await connection.read()):
-                said += data
-    except OSError:
-        pass
-    except BaseException:
-        connection.close()
-        raise
-    return said
+        self._sweeper = self._loop.call_at(self._spare[0][0], self._sweep) if self._spare else None
 
 
 # ── the head of every request ───────────────────────────────────────────────────────────────────────────────────────

@@ -1,29 +1,38 @@
 """An answer as its bytes come. One timer watches over the silence between them, however many pieces there are."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
-from finclaw.errors import ProviderTimeout
+from finclaw.errors import ProviderError, ProviderTimeout
 from finclaw.providers.wire.connection import Connection
 from finclaw.providers.wire.failure import lost
 
 LAST_BYTES_SECONDS: Final = 1.0
 """How long the end of a response may take after its last event, before the connection is given up."""
+LONGEST_REFUSAL: Final = 65_536
+REFUSAL_SECONDS: Final = 5.0
+"""For the words of a refusal. Its status is known by then, and says the most."""
 
 
 class Reply:
     """`begin_by` is a time of the event loop's; `idle` are seconds. Only the time in which somebody reads counts."""
 
     def __init__(
-        self, connection: Connection, name: str, begin_by: float, idle: float, keep: Callable[[Connection], None]
+        self,
+        connection: Connection,
+        name: str,
+        begin_by: float,
+        idle: float,
+        keep: Callable[[Connection], None],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._connection = connection
         self._name = name
         self._begin_by = begin_by
         self._idle = idle
         self._keep = keep
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._begun = False
         self._waiting_since: float | None = None
         self._late = self._released = False
@@ -34,19 +43,48 @@ class Reply:
     def content_type(self) -> str:
         return self._connection.headers.get("content-type", "application/octet-stream").partition(";")[0].strip()
 
+    async def begin(self, head: Awaitable[None]) -> None:
+        """Wait for the head of it. Raises OSError, also when that does not come in time."""
+        self._waiting_since = self._loop.time()
+        try:
+            await head
+        finally:
+            self._waiting_since = None
+
     async def read(self) -> bytes:
         """What has come, as soon as something has; empty at the end. Raises StreamCut or ProviderTimeout."""
         self._waiting_since = self._loop.time()
         try:
             data = await self._connection.read()
         except OSError as error:
-            if self._late:
-                raise ProviderTimeout(f"{self._name} was silent for too long") from None
-            raise lost(self._name, error, connected=True) from error
+            raise self.lost(error) from error
         finally:
             self._waiting_since = None
         self._begun = True
         return data
+
+    async def refusal(self) -> bytes:
+        """The words of an answer that is none, as far as they came in time. That is all of it."""
+        said = b""
+        try:
+            async with asyncio.timeout(REFUSAL_SECONDS):
+                while len(said) < LONGEST_REFUSAL and (data := await self._connection.read()):
+                    said += data
+        except OSError:
+            pass
+        except BaseException:
+            self.give_up()
+            raise
+        self.release()
+        return said
+
+    def lost(self, error: OSError) -> ProviderError:
+        late = ProviderTimeout(f"{self._name} was silent for too long")
+        return late if self._late else lost(self._name, error, connected=True)
+
+    def give_up(self) -> None:
+        self._connection.close()
+        self.release()
 
     async def read_out(self) -> None:
         """Nothing follows the last event but the end; once that is read, the connection can be used again."""

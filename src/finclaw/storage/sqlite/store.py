@@ -72,6 +72,7 @@ class SqliteStore(ApprovalRows):
         self._writer = writer
         self._clock = clock
         self._ids = ids
+        self._loop = asyncio.get_running_loop()
 
     async def _commit(
         self,
@@ -82,7 +83,7 @@ class SqliteStore(ApprovalRows):
         repeatable: bool = True,
     ) -> T:
         """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
-        decision: Decision[T] = Decision(loop=asyncio.get_running_loop())
+        decision: Decision[T] = Decision(loop=self._loop)
         repeatable = repeatable and self.transcript is ROWS  # who writes files writes them once
         self._writer.submit(Work(run, decision, then, repeatable=repeatable), lazy=lazy)
         return await decision
