@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from typing import Any
 
 from msgspec import Struct
 
@@ -96,9 +97,7 @@ def over_openai() -> Finclaw:
 def _message(number: int) -> Message:
     mine = number % 2 == 0
     text = (QUESTION if mine else ANSWER) % (number // 2)
-    metadata = (
-        {} if mine else {"usage": {"input": 100, "output": 200, "cache_read": 0, "cache_write": 0}, "stop": "end"}
-    )
+    metadata: dict[str, Any] = {} if mine else {"usage": [100, 200, 0, 0], "model": MODEL, "stop": "end"}
     return Message(
         id=f"{number:032x}",
         role="user" if mine else "assistant",

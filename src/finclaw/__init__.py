@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TurnContext,
         TurnResult,
     )
+    from finclaw.kernel.secret import Secret
     from finclaw.tools.define import tool
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ __all__ = [
     "Outcome",
     "Provider",
     "Receipt",
+    "Secret",
     "Sender",
     "Settings",
     "StepContext",
@@ -78,6 +80,7 @@ _HOMES = {
     "Outcome": "finclaw.kernel.scope",
     "Provider": "finclaw.kernel.port",
     "Receipt": "finclaw.kernel.envelope",
+    "Secret": "finclaw.kernel.secret",
     "Sender": "finclaw.kernel.envelope",
     "Settings": "finclaw.config.schema",
     "StepContext": "finclaw.kernel.scope",

@@ -148,7 +148,7 @@ class App(Consents, Records):
         clock: Clock,
     ) -> None:
         recent = RecentConversations()
-        super().__init__(store, recent, clock)
+        super().__init__(store, recent, clock, agent.name)
         self.settings = settings
         self.events = registrar.events
         self.ready = False

@@ -16,6 +16,7 @@
     │   ├── Unreachable      no line to it
     │   ├── ProviderTimeout  silent for too long
     │   ├── StreamCut        the stream ended without its end
+    │   ├── NoStream         an answer, but in another form than was asked for; it will have none better
     │   ├── AuthFailed       the key is wrong or may not do this
     │   ├── QuotaExceeded    nothing left to pay with
     │   └── BadRequest       it will never take this request
@@ -126,6 +127,10 @@ class ContextTooLong(BadRequest):
 
 
 class StreamCut(ProviderError):
+    pass
+
+
+class NoStream(ProviderError):
     pass
 
 

@@ -12,6 +12,7 @@ from finclaw.builtins.basics import Basics
 from finclaw.builtins.calculator import Calculator
 from finclaw.builtins.delegate import Delegation
 from finclaw.builtins.end_turn import EndTurn
+from finclaw.builtins.errands import Errands
 from finclaw.builtins.fallback_note import FallbackNote
 from finclaw.builtins.moment import Moment
 from finclaw.builtins.now import Now
@@ -23,7 +24,7 @@ from finclaw.finance.market import DemoMarket
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.port import Clock, Gateway
 from finclaw.pipeline.loading import Found, find, ours
-from finclaw.pipeline.registered import NOWHERE, nowhere
+from finclaw.pipeline.registered import NOWHERE, Services, nowhere
 from finclaw.pipeline.registrar import Registrar
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.approvals import Approvals
@@ -57,15 +58,21 @@ def our_own(settings: Settings, registrar: Registrar, house: House) -> Iterator[
     yield ours(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
     if settings.agent.delegate:
         yield ours(Delegation(house.gateway, registrar.tools), "its one tool gives a task to a turn of its own")
+    services = registrar.services
+    errands = Errands(services.recall, services.remember, services.accept, lambda: registrar.strangers)
+    yield ours(errands, "it has only routes: there the commands of your extensions reach their state and their people")
 
 
-def registered(settings: Settings) -> Registrar:
-    """What the extensions register, without a gateway: for the terminal and the doctor. Raises as `build` does."""
+def registered(settings: Settings, services: Services | None = None) -> Registrar:
+    """What the extensions register, without a gateway: for the terminal and the doctor. Raises as `build` does.
+
+    Without `services` they have only their databases, which is enough to look at them.
+    """
 
     def no_gateway() -> Never:
         raise ExtensionError("no gateway runs in this process")
 
-    services = replace(NOWHERE, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
+    services = services or replace(NOWHERE, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
     registrar = Registrar(EventStream(), services)
     house = House(
         reset=nowhere,

@@ -5,7 +5,16 @@ import pytest
 from finclaw import errors
 from finclaw.agent.cooldown import Cooldowns, Route
 from finclaw.agent.remedy import REMEDIES, Remedy, remedy_for
-from finclaw.errors import AuthFailed, BadRequest, ContextTooLong, Overloaded, ProviderError, QuotaExceeded, RateLimited
+from finclaw.errors import (
+    AuthFailed,
+    BadRequest,
+    ContextTooLong,
+    NoStream,
+    Overloaded,
+    ProviderError,
+    QuotaExceeded,
+    RateLimited,
+)
 from finclaw.testing import FakeClock
 
 HERE = Route("anthropic", "first", "big")
@@ -28,7 +37,8 @@ def test_every_kind_of_failure_has_a_remedy_of_its_own(kind: type[ProviderError]
 def test_what_is_tried_again_and_what_is_not() -> None:
     again = {kind.__name__ for kind in kinds() if REMEDIES[kind].again}
     assert again == {"RateLimited", "Overloaded", "ServerFailed", "Unreachable", "ProviderTimeout", "StreamCut"}
-    assert remedy_for(BadRequest("no")) == Remedy()
+    assert remedy_for(BadRequest("no")) == Remedy(plainer=True)
+    assert remedy_for(NoStream("a page")).elsewhere
     assert remedy_for(ContextTooLong("too long")).shorter
 
 

@@ -145,7 +145,7 @@ class Run:
 
     def worked(self) -> list[str]:
         """What the model was asked and which tools were run, over all lives."""
-        return self._work.read_text().splitlines()
+        return self._work.read_text().splitlines() if self._work.exists() else []
 
     # ── the gateway's lives ─────────────────────────────────────────────────────────────────────────────────
 

@@ -69,3 +69,30 @@ async def test_whoever_was_answered_beside_it_is_answered_in_the_end(tmp_path: P
         await run.drain()
         innocent, poison = read_books(run.database).entries
         assert (innocent.row.outcome, poison.row.outcome) == ("answered", "failed")
+
+
+async def test_whoever_was_on_its_last_try_beside_a_new_one_is_not_blamed_for_it(tmp_path: Path) -> None:
+    """Two deaths were the power's, and the third was its neighbour's: it is tried alone, and answered."""
+    async with Run(tmp_path) as run:
+        run.write("innocent", "slow")
+        for tries in (1, 2):
+            gateway = await run.start(slow=30.0)
+            await asked(run, tries)
+            await gateway.kill()
+        gateway = await run.start(slow=30.0)
+        await asked(run, 3)
+        run.platform.write("c", "poison")
+        await run.dies(gateway, "its neighbour's poison")
+        for _ in range(2):
+            await run.dies(await run.start(slow=0.2), "its own poison")
+        await run.drain()
+        innocent, poison = read_books(run.database).entries
+        assert (innocent.row.outcome, poison.row.outcome) == ("answered", "failed")
+        assert (innocent.attempts, poison.attempts) == (4, 4)
+
+
+async def asked(run: Run, times: int) -> None:
+    """Until the model has been asked so often, over all lives."""
+    async with asyncio.timeout(20):
+        while len(run.worked()) < times:  # noqa: ASYNC110  another process writes it down
+            await asyncio.sleep(0.02)

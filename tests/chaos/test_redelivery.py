@@ -17,7 +17,7 @@ async def test_five_times_at_once_and_five_times_after_a_restart(tmp_path: Path,
         message_id = run.write("c")
         run.platform.repeat(message_id, times=4)
         if ending == "killed in the middle":  # nobody is told yet, and the platform has no word that we have it
-            await run.die_at("model:first_chunk:2")
+            await run.die_at("model:first_chunk:1")
         else:
             gateway = await run.start()
             await run.all_told(gateway)

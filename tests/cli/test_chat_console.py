@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.cli.chat_terminal import (
     house,
     reachable,
 )
+from tests.web.gateway import MemoryGateway, answer
 
 from finclaw.testing.provider import ScriptedProvider, call, hold, reply, say
 
@@ -82,54 +84,124 @@ async def test_a_pasted_paragraph_is_one_message(tmp_path: Path, toolkit: bool) 
     assert "first line\n둘째 줄" in asked[0]
 
 
-async def test_ctrl_c_lets_go_of_the_answer_and_not_of_the_program(tmp_path: Path, toolkit: bool) -> None:
-    released = asyncio.Event()
-    provider = ScriptedProvider(
-        reply(say("The first part. "), hold(released), say("The second part.")), "Something else."
-    )
+@pytest.mark.spec("DX-25")
+async def test_ctrl_c_stops_the_answer_and_not_the_program(tmp_path: Path, toolkit: bool) -> None:
+    provider = ScriptedProvider(reply(say("The first part. "), hold(asyncio.Event())), "Something else.")
     async with house(tmp_path, provider) as app, reachable(tmp_path, app):
         with chatting(tmp_path, toolkit=toolkit) as terminal:
             await terminal.prompt()
             terminal.type("Tell me a story" + ENTER)
             await terminal.expect("The first part.")
             terminal.type(CTRL_C)
-            await terminal.expect("/last")
-            await terminal.prompt()
-            terminal.type("/last" + ENTER)
-            await terminal.expect("still being answered")
-            await terminal.prompt()
-            released.set()
-            await app.idle()
+            await terminal.expect("Stopped.")
+            assert "ended as" not in await terminal.expect("\n>")
             terminal.type("And now?" + ENTER)
-            late = await terminal.expect("The second part.")
-            assert "Answer to “Tell me a story”" in late
             await terminal.expect("Something else.")
             await terminal.prompt()
+        stopped, _ = sorted(await app.turns(2), key=lambda turn: turn.started_at)
+        assert stopped.status == "aborted"
+
+
+SLOW = """
+import asyncio
+
+name = "slow"
+
+def register(api):
+    async def layer(ctx):
+        await asyncio.sleep(600)
+        return await ctx.next()
+
+    api.pipeline.register("step", layer)
+"""
+
+
+async def test_with_a_gateway_of_its_own_what_was_stopped_is_not_taken_up_again(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "slow.py").chmod(0o600)
+    (tmp_path / "finclaw.yaml").write_text("agent: {extensions: [./slow.py]}\n")
+    with chatting(tmp_path, LANG="ko_KR.UTF-8", LC_ALL="") as terminal:
+        await terminal.prompt()
+        terminal.type(CTRL_C)
+        await terminal.expect("끝내려면 Ctrl-C를 한 번 더")
+        await terminal.prompt()
+        terminal.type("하나 알려줘" + ENTER)
+        await terminal.expect("…")
+        terminal.type(CTRL_C)
+        await terminal.expect("중단했습니다.")
+        await terminal.prompt()
+        assert await terminal.leave() == 0
+    (tmp_path / "finclaw.yaml").unlink()
+    with chatting(tmp_path) as terminal:
+        await terminal.prompt()
+        terminal.type("/last" + ENTER)
+        await terminal.expect("중단했습니다.")
+
+
+@pytest.mark.parametrize("stoppable", [True, False])
+async def test_a_second_ctrl_c_does_not_wait_for_the_end(tmp_path: Path, stoppable: bool) -> None:
+    gateway = MemoryGateway()
+    async with reachable(tmp_path, gateway):
+        with chatting(tmp_path) as terminal:
+            await terminal.prompt()
+            terminal.type("go" + ENTER)
+            inbound_id = await gateway.next_id()
+            gateway.stoppable += [inbound_id] if stoppable else []
+            await terminal.expect("…")
+            terminal.type(CTRL_C)
+            await terminal.expect("stopping")
+            terminal.type(CTRL_C)
+            assert await terminal.ended() == 0
+    assert gateway.stops == ([(inbound_id, "stopped by the person")] if stoppable else [])
+
+
+async def test_what_the_gateway_will_not_stop(tmp_path: Path) -> None:
+    gateway = MemoryGateway()
+    async with reachable(tmp_path, gateway):
+        with chatting(tmp_path) as terminal:
+            await terminal.prompt()
+            terminal.type("go" + ENTER)
+            inbound_id = await gateway.next_id()
+            await terminal.expect("…")
+            terminal.type(CTRL_C)
+            await terminal.expect("could not stop it")
+            assert "its answer is on its way" in await terminal.expect("\n>")
+            await gateway.end(inbound_id, answer("There it is."))
             terminal.type("/last" + ENTER)
-            await terminal.expect("Something else.")
+            await terminal.expect("There it is.")
+
+
+async def test_what_was_never_taken_is_stopped_when_it_is(tmp_path: Path) -> None:
+    provider = ScriptedProvider(reply(hold(asyncio.Event())))
+    async with AsyncExitStack() as stack:
+        async with house(tmp_path, ScriptedProvider()) as app, reachable(tmp_path, app):
+            terminal = stack.enter_context(chatting(tmp_path))
+            await terminal.prompt()
+        terminal.type("Are you there?" + ENTER)
+        await terminal.expect("does not answer")
+        terminal.type(CTRL_C)
+        await terminal.expect("The gateway does not answer. As long")
+        await terminal.prompt()
+        async with house(tmp_path, provider) as app, reachable(tmp_path, app):
+            await terminal.expect("Answer to “Are you there?”")
+            await terminal.expect("Stopped.")
 
 
 async def test_the_last_answer_is_there_in_the_next_chat(tmp_path: Path) -> None:
-    released = asyncio.Event()
-    provider = ScriptedProvider(reply(hold(released), say("It is kept.")))
-    async with house(tmp_path, provider) as app, reachable(tmp_path, app):
-        with chatting(tmp_path) as terminal:
-            await terminal.prompt()
-            terminal.type("/last" + ENTER)
-            await terminal.expect("no answer in this conversation")
-            await terminal.prompt()
-            terminal.type("하나 알려줘" + ENTER)
-            await terminal.expect("…")
-            terminal.type(CTRL_C)
-            await terminal.expect("더 기다리지 않습니다")
-            await terminal.prompt()
-            assert await terminal.leave() == 0
-        released.set()
-        await app.idle()
-        with chatting(tmp_path) as terminal:
-            await terminal.prompt()
-            terminal.type("/last" + ENTER)
-            await terminal.expect("It is kept.")
+    async with house(tmp_path, ScriptedProvider("It is kept.")) as app, reachable(tmp_path, app):
+        for asked in (True, False):
+            with chatting(tmp_path) as terminal:
+                await terminal.prompt()
+                if asked:
+                    terminal.type("/last" + ENTER)
+                    await terminal.expect("no answer in this conversation")
+                    await terminal.prompt()
+                    terminal.type("하나 알려줘" + ENTER)
+                    await terminal.expect("It is kept.")
+                    await terminal.prompt()
+                else:
+                    terminal.type("/last" + ENTER)
+                    await terminal.expect("It is kept.")
 
 
 async def test_ctrl_c_at_the_prompt(tmp_path: Path, toolkit: bool) -> None:
@@ -194,22 +266,3 @@ async def test_nothing_hostile_reaches_the_terminal(tmp_path: Path) -> None:
     assert "owned" not in terminal.raw.decode()
     for forbidden in ("\x1b[2J", "\x1b[31m", "\x1b[2m", "\u202e", "\x9b", "\x08\x08 end"):
         assert forbidden not in terminal.raw.decode()
-
-
-@pytest.mark.skipif(not importlib.util.find_spec("prompt_toolkit"), reason="needs the extra `chat`")
-async def test_a_late_answer_appears_above_the_line_being_typed(tmp_path: Path) -> None:
-    released = asyncio.Event()
-    provider = ScriptedProvider(reply(hold(released), say("Late but here.")))
-    async with house(tmp_path, provider) as app, reachable(tmp_path, app):
-        with chatting(tmp_path, toolkit=True) as terminal:
-            await terminal.prompt()
-            terminal.type("slow one" + ENTER)
-            await terminal.expect("…")
-            terminal.type(CTRL_C)
-            await terminal.expect("Not waiting")
-            await terminal.prompt()
-            terminal.type("가나다")
-            await terminal.expect("다")
-            released.set()
-            await terminal.expect("Late but here.")
-            await terminal.expect("> 가나다")

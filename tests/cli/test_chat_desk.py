@@ -7,15 +7,31 @@ from typing import Any
 
 import pytest
 
+from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.desk import Desk, Ending
-from finclaw.cli.chat.feed import Connected, Feed, Interrupted, Lost, News, Refused, Seen, Taken
+from finclaw.cli.chat.feed import (
+    CaughtUp,
+    Connected,
+    Feed,
+    Interrupted,
+    Lost,
+    News,
+    NotStopped,
+    Refused,
+    Seen,
+    Taken,
+    Told,
+)
 from finclaw.cli.chat.history import KEPT, History
+from finclaw.cli.chat.letterbox import Letterbox
 from finclaw.cli.chat.remote import events
 from finclaw.cli.chat.sources import sources
 from finclaw.cli.chat.words import ENGLISH
 from finclaw.kernel.fact import Fact
 from finclaw.web.principal import MessageBody
 from finclaw.web.view import MessageView, OutcomeView
+
+SESSION = "main:web:owner:direct:main+owner"
 
 
 class NotedLink:
@@ -27,12 +43,16 @@ class NotedLink:
     def __init__(self) -> None:
         self.said: list[MessageBody] = []
         self.looked: list[str | None] = []
+        self.stopped: list[str] = []
 
     def say(self, body: MessageBody) -> None:
         self.said.append(body)
 
     def look(self, inbound_id: str | None) -> None:
         self.looked.append(inbound_id)
+
+    def stop(self, inbound_id: str) -> None:
+        self.stopped.append(inbound_id)
 
     def close(self) -> None:
         pass
@@ -45,7 +65,7 @@ def link() -> NotedLink:
 
 @pytest.fixture
 def desk(link: NotedLink) -> Desk:
-    return Desk(link, "main")
+    return Desk(link, "main", Letterbox(SESSION, Bookmark("main")))
 
 
 def news(kind: str, inbound_id: str = "m-1", **data: Any) -> News:
@@ -174,3 +194,85 @@ def test_history_is_kept_in_measure(tmp_path: Path) -> None:
     assert len(History(tmp_path).lines) == KEPT
     assert len((tmp_path / "chat_history").read_text().splitlines()) == KEPT
     assert History(tmp_path / "missing").add("not kept, not fatal")
+
+
+# ── what nobody asked for ───────────────────────────────────────────────────────────────────────────────────
+
+
+def told(inbound_id: str, text: str | None = "a card", session: str = SESSION, *, unasked: bool = True) -> News:
+    return news("outcome", inbound_id, outcome="command", reason="", reply=text, session=session, unasked=unasked)
+
+
+@pytest.mark.spec("DX-22")
+def test_what_is_told_unasked_is_shown_once(desk: Desk) -> None:
+    assert desk.take(told("m-7")) == Told("m-7", "a card")
+    assert desk.take(told("m-7")) is None
+    assert desk.take(Told("m-7", "a card")) is None
+    assert desk.take(Told("m-8", "missed")) == Told("m-8", "missed")
+    assert desk.take(told("m-9", None)) is None  # it came to nothing
+
+
+def test_what_others_are_told_or_ask_themselves_is_not(desk: Desk) -> None:
+    assert desk.take(told("m-7", session="main:web:owner:direct:main+owner%2Fkim")) is None
+    assert desk.take(told("m-8", unasked=False)) is None
+
+
+def test_a_bookmark_outlives_the_chat(tmp_path: Path) -> None:
+    first = Bookmark("main", tmp_path)
+    assert first.after is None
+    assert [first.tell(each) for each in ("m-2", "m-2", "m-3")] == [True, False, True]
+    first.move("m-1", {"m-3"})
+    Bookmark("desk", tmp_path).move("m-9", ())
+    again = Bookmark("main", tmp_path)
+    assert (again.after, again.tell("m-3"), again.tell("m-2")) == ("m-1", False, True)
+    assert (tmp_path / "chat_seen").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "chat_seen").write_bytes(b'{"main": {"aft')
+    assert Bookmark("main", tmp_path).after is None
+    lost = Bookmark("main", tmp_path / "missing")
+    lost.move("m-1", ())
+    assert (lost.tell("m-2"), lost.tell("m-2"), lost.after) == (True, False, "m-1")
+
+
+def test_catching_up_moves_the_bookmark(link: NotedLink) -> None:
+    bookmark = Bookmark("main")
+    desk = Desk(link, "main", Letterbox(SESSION, bookmark))
+    desk.take(told("m-2"))
+    desk.take(told("m-4"))
+    for item in (Told("m-3", "missed"), Told("m-4", "a card"), CaughtUp("m-2", frozenset({"m-3", "m-4"}))):
+        desk.take(item)
+    assert bookmark.after == "m-2"
+    assert [bookmark.tell(each) for each in ("m-3", "m-4")] == [False, False]
+
+
+# ── what nobody wants any more ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("DX-25")
+def test_stopping_waits_for_the_receipt_and_outlives_a_restart(desk: Desk, link: NotedLink) -> None:
+    question = desk.ask("hi")
+    desk.stop(question)
+    assert (link.stopped, desk.on_its_way) == ([], True)
+    desk.take(Taken(question.id, "m-1"))
+    assert link.stopped == ["m-1"]
+    desk.take(Lost())
+    desk.take(Connected())
+    assert (link.stopped, desk.on_its_way) == (["m-1", "m-1"], True)
+    desk.take(news("outcome", outcome="stopped", reason="", reply="Stopped."))
+    assert (question.ending, desk.on_its_way) == (Ending("stopped", "", "Stopped."), False)
+
+
+def test_one_that_ended_before_its_receipt_came_is_not_stopped(desk: Desk, link: NotedLink) -> None:
+    question = desk.ask("hi")
+    desk.stop(question)
+    desk.take(outcome("Early."))
+    desk.take(Taken(question.id, "m-1"))
+    assert (link.stopped, question.ending) == ([], Ending("answered", "", "Early."))
+
+
+def test_one_that_the_gateway_will_not_stop(desk: Desk) -> None:
+    question = desk.ask("hi")
+    desk.take(Taken(question.id, "m-1"))
+    desk.stop(question)
+    assert desk.take(NotStopped("m-1", "its answer is on its way")) is question
+    assert (question.unstoppable, desk.on_its_way) == ("its answer is on its way", False)
+    assert desk.take(NotStopped("m-9", "")) is None

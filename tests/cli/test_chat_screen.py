@@ -233,3 +233,34 @@ def test_the_greeting_fits(url: str | None) -> None:
     assert len(lines) == 4
     assert all(sum(map(width, line)) <= 80 for line in lines)
     assert "live" in greeting("live", url)[1]
+
+
+@pytest.mark.spec("DX-22")
+def test_what_comes_in_the_middle_of_an_answer_stands_above_it(screen: Screen, glass: Glass) -> None:
+    screen.answer("One. 둘째", "anew")
+    screen.status("… looking up x")
+    with screen.apart("(on:)"):
+        screen.answer("a card", "anew")
+        screen.end_answer()
+        screen.line("")
+    assert shown(glass) == ["a card", "", "One. 둘째"]
+    screen.answer("One. 둘째 문장. Three.", "anew")
+    screen.end_answer()
+    assert shown(glass) == ["a card", "", "One. 둘째 문장.", "Three."]
+
+
+def test_in_the_middle_of_one_that_has_left_the_screen_nothing_is_lost_or_said_twice(
+    screen: Screen, glass: Glass
+) -> None:
+    screen.answer("\n".join("abcdefgh"), "anew")
+    with screen.apart("(on:)"):
+        screen.answer("a card", "anew")
+    screen.answer("\n".join("abcdefghij"), "anew")
+    screen.end_answer()
+    assert shown(glass) == [*"abcdefgh", "a card", "(on:)", "", "i", "j"]
+
+
+def test_between_answers_it_is_a_text_like_any_other(screen: Screen, glass: Glass) -> None:
+    with screen.apart("(on:)"):
+        screen.answer("a card", "anew")
+    assert shown(glass) == ["a card"]

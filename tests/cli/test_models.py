@@ -177,6 +177,21 @@ def test_what_becomes_of_thinking_off_is_told(tmp_path: Path, model: str, off: s
     assert off in line
 
 
+@pytest.mark.parametrize(("model", "is_bound"), [("sonnet", True), ("openai/gpt-5", False)])
+def test_that_thoughts_are_bound_is_told(tmp_path: Path, model: str, is_bound: bool) -> None:
+    words = finclaw("models", "show", model, "--state", tmp_path).out
+    told = [line for line in words.splitlines() if line.startswith("  bound ")]
+    assert len(told) == is_bound
+    assert all("what it thought goes back to it within the same turn only" in line for line in told)
+
+
+def test_what_it_refuses_is_told(tmp_path: Path) -> None:
+    words = finclaw("models", "show", "openai/gpt-6-astra", "--state", tmp_path).out
+    (line,) = [line for line in words.splitlines() if line.startswith("  refuses ")]
+    assert line.endswith("temperature, stop_sequences; what you set is not sent to it")
+    assert "  refuses " not in finclaw("models", "show", "openai/gpt-4o", "--state", tmp_path).out
+
+
 def test_the_chosen_one_is_shown_unless_another_is_named(tmp_path: Path) -> None:
     (tmp_path / "finclaw.yaml").write_text(SETTINGS)
     words = finclaw("models", "show", "--state", tmp_path).out

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from finclaw.agent.settings import ExtensionRef
+from finclaw.agent.settings import LocatedRef
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
@@ -171,15 +171,15 @@ def test_extensions_are_a_list_whose_paths_count_from_the_file(tmp_path: Path) -
     other.parent.mkdir()
     other.write_text("agent:\n  extensions:\n  - installed\n  - ./mine.py\n  - {use: ../pack/, settings: {a: [1]}}\n")
     assert load_settings(state=tmp_path, config=other, environ={}).agent.extensions == (
-        ExtensionRef("installed"),
-        ExtensionRef(f"{tmp_path}/conf/mine.py"),
-        ExtensionRef(f"{tmp_path}/conf/../pack", {"a": [1]}),
+        LocatedRef("installed"),
+        LocatedRef(f"{tmp_path}/conf/mine.py"),
+        LocatedRef(f"{tmp_path}/conf/../pack", {"a": [1]}),
     )
 
 
 def test_extensions_in_a_variable_stand_between_commas(load: Load, tmp_path: Path) -> None:
     found = load(None, {"FINCLAW_AGENT__EXTENSIONS": "one, two.three:four,"}).agent.extensions
-    assert found == (ExtensionRef("one"), ExtensionRef("two.three:four"))
+    assert found == (LocatedRef("one"), LocatedRef("two.three:four"))
 
 
 @pytest.mark.parametrize(
@@ -255,6 +255,8 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "expire_s": st.floats(10, 86_400),
         "order_expire_s": st.integers(10, 86_400),
         "standing_days": st.integers(1, 3_650),
+        "most_waiting": st.integers(1, 1_000),
+        "most_per_approver": st.integers(1, 1_000),
         "drift_percent": st.integers(0, 100),
     },
     "pipeline": {
@@ -308,7 +310,7 @@ def test_every_valid_file_loads(load: Load, document: dict[str, dict[str, object
 
 def _plain(value: object) -> object:
     if is_dataclass(value):
-        return {key: _plain(each) for key, each in asdict(value).items()}  # pyright: ignore
+        return {key: _plain(each) for key, each in asdict(value).items() if key != "follow"}  # pyright: ignore
     return [_plain(each) for each in value] if isinstance(value, tuple) else value  # pyright: ignore
 
 

@@ -49,6 +49,10 @@ def test_from_a_file_beside_the_settings(tmp_path: Path) -> None:
     assert load(tmp_path, f"model: {{key: 'file:{tmp_path}/key'}}") == Secret(VALUE)
 
 
+def test_whoever_follows_references_does_not_print_what_it_follows_them_to(tmp_path: Path) -> None:
+    assert VALUE not in repr(SecretKeeper({"MODEL_KEY": VALUE}, tmp_path).fetch)
+
+
 def test_none_is_none(tmp_path: Path) -> None:
     assert load(tmp_path, "model: {key: }") is None
 

@@ -17,6 +17,7 @@ from finclaw.agent.compaction.prompt import BEGIN
 from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.config.schema import StorageSettings
 from finclaw.errors import BadRequest, Overloaded, ProviderError, ToolError
+from finclaw.kernel.accepted_event import MessageAccepted
 from finclaw.kernel.chunk import ModelRequest, Usage
 from finclaw.kernel.event import (
     CompactionFellBack,
@@ -25,7 +26,6 @@ from finclaw.kernel.event import (
     Event,
     ExecutionCompleted,
     ExecutionStarted,
-    MessageAccepted,
     MessageEnded,
     PreviewUpdated,
     StepStarted,

@@ -29,9 +29,9 @@ def test_example_runs(code: str, tmp_path: Path) -> None:
 
 
 def test_no_example_hides_from_the_tests() -> None:
-    """Behind the language may stand only what another test goes by: the guide's files and points."""
+    """Behind the language may stand only what another test goes by: the guide's files, points and examples."""
     fences = re.compile(r"^```(?:py|python)\b(.*)$", re.MULTILINE)
-    marked = re.compile(r"| (?:file|point)=\S+")
+    marked = re.compile(r"| (?:file|point|example)=\S+")
     for page in sorted((ROOT / "docs").rglob("*.md")):
         marks = fences.findall(page.read_text(encoding="utf-8"))
         allowed = marked if page.name == "extensions.md" else re.compile("")

@@ -1,5 +1,6 @@
 """The guide to extensions is true: its tutorial works, and each older point and hook has an equivalent that runs."""
 
+import json
 import logging
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.terminal import finclaw
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -23,6 +25,7 @@ from finclaw.testing import call, delay, fails, reply
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "extensions.md").read_text(encoding="utf-8")
 FILES = re.findall(r"^```python file=(\S+)\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+WHOLE = dict(re.findall(r"^```python example=(\S+)\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL))
 EXAMPLES = dict(re.findall(r"^```python point=(\S+)\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL))
 
 OLD_POINTS = (
@@ -96,6 +99,42 @@ def test_every_built_in_extension_is_listed_with_its_settings() -> None:
         kinds = [each for name, each in vars(module).items() if name.endswith("Settings")]
         assert all(issubclass(each, Struct) for each in kinds)
         assert [each.name for kind in kinds for each in fields(kind) if f"`{each.name}`" not in row[0]] == []
+
+
+# ── settings and commands ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    """A state directory with the guide's whole files in it, and the guide's own lines about the first."""
+    for name, text in WHOLE.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "weather.key").write_text("spare-hunter2\n", encoding="utf-8")
+    (tmp_path / "weather.key").chmod(0o600)
+    (settings,) = re.findall(r"^```yaml\n(agent:\n  extensions:\n    - use: ./weather.py\n.*?)^```", GUIDE, re.M | re.S)
+    (tmp_path / "finclaw.yaml").write_text(f"{settings}    - ./watchlist.py\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.spec("DX-32")
+def test_the_example_with_a_secret_starts_with_it_and_says_what_is_missing_without(listed: Path) -> None:
+    asked = finclaw("ask", "/whoami", "--verbose", "--state", listed, WEATHER_KEY="hunter2")
+    assert asked.code == 0
+    says = "asking about Seoul with WeatherSettings(key=Secret(***), city='Seoul', spare_key=Secret(***))"
+    assert says in asked.err
+    assert "hunter2" not in asked.out + asked.err
+    (line,) = re.findall(r"a\s+line such as `(extension 'weather': .*?)`", GUIDE, re.S)
+    assert finclaw("ask", "hi", "--state", listed).line() == f"finclaw: {' '.join(line.split())}"
+
+
+@pytest.mark.spec("EX-03")
+def test_the_example_of_a_command_remembers_and_tells(listed: Path) -> None:
+    session = "main:web:owner:direct:main"
+    for symbol, watched in (("GOLD", "GOLD"), ("AAPL", "AAPL, GOLD"), ("GOLD", "AAPL, GOLD")):
+        ended = finclaw("watch", symbol, "--tell", session, "--state", listed, WEATHER_KEY="x")
+        assert (ended.out, ended.err) == (f"{watched}\n", "")
+    waiting = json.loads(finclaw("status", "--json", "--state", listed, WEATHER_KEY="x").out)["counts"]["waiting"]
+    assert waiting == 2, "said once each, by the next gateway"
 
 
 # ── the examples ────────────────────────────────────────────────────────────────────────────────────────────

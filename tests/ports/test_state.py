@@ -5,12 +5,15 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.ports.nouns import answer, begin, ended, nothing, take, written
 from tests.ports.test_store import OPENERS, BenchClock
 
-from finclaw.errors import SessionError
+from finclaw.errors import SessionError, Superseded
+from finclaw.kernel.current_turn import current_turn
 from finclaw.kernel.port import Store
 from finclaw.storage.sqlite.state import LARGEST
 
@@ -90,3 +93,58 @@ async def test_a_cancelled_caller_has_remembered_all_the_same(store: Store) -> N
     with pytest.raises(asyncio.CancelledError):
         await remembering
     assert await store.recall("a", "") == 1
+
+
+# ── a reset ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("C-13", "EX-03")
+async def test_a_reset_forgets_what_any_extension_remembers_of_that_session(store: Store) -> None:
+    await answer(store, await take(store, written()))
+    kept = (("a", ""), ("a", "t"), ("a", "person:ada"), ("b", ""), ("b", "t"))
+    for who in (*kept, ("a", "s"), ("b", "s"), ("ab", "s")):
+        await store.remember(*who, list(who))
+    await store.reset("s")
+    assert [await store.recall(name, "s") for name in ("a", "b", "ab")] == [None, None, None]
+    assert [await store.recall(*who) for who in kept] == [list(who) for who in kept]
+
+
+async def test_a_reset_of_nobodys_session_forgets_nothing_else(store: Store) -> None:
+    await store.remember("a", "", 1)
+    await store.remember("a", "never written to", 2)
+    await store.reset("")
+    await store.reset("never written to")
+    assert [await store.recall("a", session) for session in ("", "never written to")] == [1, None]
+
+
+async def test_conversation_and_state_are_forgotten_together_or_not_at_all(store: Store, tmp_path: Path) -> None:
+    await answer(store, await take(store, written()))
+    await store.remember("a", "s", 1)
+    with apsw.Connection(str(tmp_path / "x.db")) as other:
+        other.execute("CREATE TRIGGER no BEFORE DELETE ON state BEGIN SELECT RAISE(ABORT, 'a bad disk'); END")
+    with pytest.raises(SessionError):
+        await store.reset("s")
+    assert (len(await store.messages("s")), await store.recall("a", "s")) == (2, 1)
+    with apsw.Connection(str(tmp_path / "x.db")) as other:
+        other.execute("DROP TRIGGER no")
+    await store.reset("s")
+    assert (len(await store.messages("s")), await store.recall("a", "s")) == (0, None)
+
+
+async def test_a_turn_that_a_reset_took_away_remembers_no_more_of_it(store: Store) -> None:
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    current_turn.set(claim.turn_id)
+    await store.remember("a", "s", "before")
+    await store.reset("s")
+    with pytest.raises(Superseded, match="what it wants to remember of it is not kept"):
+        await store.remember("a", "s", "late")
+    await store.remember("a", "s", None)
+    await store.remember("a", "", "its own")
+    await store.remember("a", "t", "another's")
+    assert [await store.recall("a", each) for each in ("s", "", "t")] == [None, "its own", "another's"]
+    await store.end(accepted.id, ended("stopped"), (), nothing)
+    await store.remember("a", "s", "of a task that outlives its turn")
+    current_turn.set((await begin(store, await take(store, written(id="2")))).turn_id)
+    await store.remember("a", "s", "of the new conversation")
+    assert await store.recall("a", "s") == "of the new conversation"

@@ -491,6 +491,27 @@ async def test_a_released_message_is_as_if_never_tried(bench: Bench):
     assert (again.attempt, len(again.events)) == (1, 3)
 
 
+async def test_what_ran_when_the_process_died_is_told_once(bench: Bench):
+    """Whoever was only waiting is not a suspect, nor is whoever ran in an earlier life and waits in this one."""
+    waiting, ran, ended = [await take(bench.store, written(id=each), each) for each in ("waiting", "ran", "ended")]
+    await answer(bench.store, ended)
+    await begin(bench.store, ran)
+    store = await bench.reopen()
+    assert {each.id: each.begun for each in await store.unfinished()} == {waiting.id: False, ran.id: True}
+    await store.nothing_runs()
+    assert (await store.counts()).running == 0
+    store = await bench.reopen()
+    assert {each.id: (each.begun, each.attempts) for each in await store.unfinished()} == {
+        waiting.id: (False, 0),
+        ran.id: (False, 1),
+    }
+    assert (await begin(store, ran)).attempt == 2
+    assert [each.begun for each in await store.unfinished()] == [False, True]
+    record = await store.find(ended.id)
+    assert record is not None
+    assert record.state == "ended"
+
+
 async def test_releasing_twice_counts_once(store: Store):
     accepted = await take(store, written())
     claim = await begin(store, accepted)

@@ -37,6 +37,10 @@ class BoundApi:
     """What it calls."""
     down: Callable[[Json], bool] = lambda said: False
     """Whether this request is not answered."""
+    refuses: Callable[[Json], bool] = lambda said: False
+    """Whether this request is refused for some other reason."""
+    distrusts: Callable[[Json], bool] = lambda said: False
+    """Whether every thought in this request is refused, whatever stood before it."""
     older: frozenset[str] = frozenset(("claude-opus-5",))
     """Models that look at no prefix."""
 
@@ -45,6 +49,7 @@ class BoundApi:
         if self.down(said):
             return _error(429, "rate_limit_error", "Too many", **{"retry-after": "600"})
         signatures, complaint = self._read(said)
+        complaint = "No." if self.refuses(said) else complaint
         self.bodies.append(said)
         self.replayed.append(signatures)
         if complaint:
@@ -69,7 +74,7 @@ class BoundApi:
                     continue
                 before = prefix(said, [*said["messages"][:place], {**message, "content": message["content"][:at]}])
                 is_other = bond.before != before or (bool(read) and bond.former != read[-1])
-                if is_other and said["model"] not in self.older:
+                if self.distrusts(said) or (is_other and said["model"] not in self.older):
                     return read, f"messages.{place}.content.{at}: The block is bound to a different conversation."
                 read.append(signature)
         return read, ""

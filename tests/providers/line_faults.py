@@ -32,6 +32,10 @@ def refusals() -> Iterator[Fault]:
     yield Fault("429, come back in 250 ms", _refusal(429, retry_after_ms="250"))
     yield Fault("429, come back at a time", _refusal(429, retry_after="Mon, 06 Jan 2025 09:00:30 GMT"), waits=20)
     yield Fault("429, come back at once", _refusal(429, retry_after="0"), waits=1)
+    no_date = (f"Mon, 06 Jan {'9' * 20} 09:00:00 GMT", f"Mon, 06 Jan 2025 09:00:00 +{'9' * 20}")
+    yield Fault("429, come back in the past", _refusal(429, retry_after="Thu, 01 Jan 1970 00:00:00 GMT"), waits=1)
+    yield Fault("429, come back in a year that is none", _refusal(429, retry_after=no_date[0]), waits=1)
+    yield Fault("429, come back at an hour that is nowhere", _refusal(429, retry_after=no_date[1]), waits=1)
     for absurd in ("-5", "soon", "NaN", "inf", "", "9" * 400, "Mon, 99 Foo 2025 99:99:99 GMT"):
         yield Fault(f"429, come back {absurd[:9]!r}", _refusal(429, retry_after=absurd), waits=1)
     yield Fault("429, come back next month", _refusal(429, retry_after="2592000"), "failed")
@@ -56,7 +60,8 @@ def refusals() -> Iterator[Fault]:
     yield Fault("500 byte by byte", always(Play([b" "] * 60, status=500, pause=1.0)))
     yield Fault("500 of a megabyte", always(Play([b"x" * 1_000_000], status=500)))
     yield Fault("an error as a success", lambda wire, _: Play([wire.complaint("overloaded_error")]))
-    yield Fault("a page", always(Play([b"<html>Welcome</html>"])), "failed")
+    yield Fault("a page", always(Play([b"<html>Welcome</html>"])))
+    yield Fault("a page for good", always(Play([b"<html>Welcome</html>"])), "failed", FOR_GOOD)
     yield Fault("JSON in one piece", always(Play([b'{"choices": [], "type": "message"}'])), "failed")
     yield Fault("an empty success", always(Play()))
 

@@ -17,6 +17,7 @@ from finclaw.errors import (
     AuthFailed,
     BadRequest,
     ContextTooLong,
+    NoStream,
     Overloaded,
     ProviderError,
     ProviderTimeout,
@@ -329,19 +330,25 @@ async def test_an_error_inside_the_stream(kind: str, error: type[ProviderError])
         ("application/json", json.dumps({"type": "error", "error": {"type": "overloaded_error"}}), Overloaded),
         ("application/json", json.dumps({"type": "error", "error": {"type": "news"}}), ServerFailed),
         ("text/event-stream", json.dumps({"message": "no"}), ServerFailed),
-        ("application/json", json.dumps({"type": "message", "content": [{"type": "text", "text": "x"}]}), BadRequest),
-        ("application/json", json.dumps({"choices": [{"message": {"content": "x"}}]}), BadRequest),
-        ("text/html; charset=utf-8", "\n<html>Welcome to my gateway</html>" * 5_000, BadRequest),
-        ("application/json", '{"data": ' + "[" * 60_000, BadRequest),
-        ("application/json", "[]", BadRequest),
+        ("application/json", json.dumps({"type": "message", "content": [{"type": "text", "text": "x"}]}), NoStream),
+        ("application/json", json.dumps({"choices": [{"message": {"content": "x"}}]}), NoStream),
+        ("text/html; charset=utf-8", "\n<html>Welcome to my gateway</html>" * 5_000, Unreachable),
+        ("application/json", "<!doctype html><form>Password</form>", Unreachable),
+        ("application/json", '{"data": ' + "[" * 60_000, NoStream),
+        ("application/json", "[]", NoStream),
+        ("application/json", json.dumps([{"error": {"type": "rate_limit_error"}}]), RateLimited),
+        ("application/json", json.dumps({"error": {"type": "invalid_request_error"}}), BadRequest),
+        ("application/json", "", StreamCut),
+        ("text/plain", "Service Unavailable", StreamCut),
     ],
 )
 async def test_a_success_that_is_no_stream(kind: str, body: str, error: type[ProviderError]) -> None:
     with pytest.raises(error) as told:
         await chunks(streams([body.encode()], kind=kind))
     assert type(told.value) is error
-    assert ("`base_url`" in str(told.value)) == (error is BadRequest)
-    assert remedy_for(told.value).again == (error is not BadRequest)
+    assert ("`base_url`" in str(told.value)) == (error in (NoStream, Unreachable))
+    assert remedy_for(told.value).again == (error not in (NoStream, BadRequest))
+    assert remedy_for(told.value).elsewhere == (error is not BadRequest)
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["ended", "cut"])

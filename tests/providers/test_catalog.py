@@ -67,6 +67,19 @@ def test_a_model_has_its_limits_and_features_from_the_file() -> None:
     assert not Catalog().find("anthropic/claude-opus-5-5").features.temperature
 
 
+@pytest.mark.spec("N-02")
+def test_the_file_knows_who_refuses_words_to_stop_at_and_the_settings_may_know_better() -> None:
+    refuse = {f"{line.provider}/{line.name}" for line in listed() if "stop_sequences" not in line.features}
+    assert "openai/gpt-6-astra" in refuse
+    assert refuse == {
+        f"openai/{line.name}" for line in listed() if line.provider == "openai" and "thinking" in line.features
+    }
+    assert Catalog().find("anthropic/claude-opus-5-5").features.stop_sequences
+    assert Catalog({"box/m": ModelSettings(window=8_192)}).find("box/m").features.stop_sequences
+    taught = Catalog({"openai/gpt-6-astra": ModelSettings(stop_sequences=True)}).find("openai/gpt-6-astra")
+    assert taught.features.stop_sequences
+
+
 def test_a_dated_name_is_sent_as_it_is_written() -> None:
     dated = Catalog().find("anthropic/claude-haiku-4-5-20251001")
     plain = Catalog().find("anthropic/claude-haiku-4-5")

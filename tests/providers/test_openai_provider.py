@@ -21,6 +21,7 @@ from finclaw.errors import (
     AuthFailed,
     BadRequest,
     ContextTooLong,
+    NoStream,
     Overloaded,
     ProviderError,
     ProviderTimeout,
@@ -314,16 +315,19 @@ async def test_how_long_to_wait() -> None:
     [
         ("application/json", complaint(None, 429), RateLimited),
         ("text/event-stream", complaint("insufficient_quota", "insufficient_quota"), QuotaExceeded),
-        ("application/json", json.dumps({"choices": [{"message": {"content": "not streamed"}}]}), BadRequest),
-        ("text/html; charset=utf-8", "\n<html>Welcome to my gateway</html>" * 5_000, BadRequest),
-        ("application/json", "[]", BadRequest),
+        ("application/json", json.dumps({"choices": [{"message": {"content": "not streamed"}}]}), NoStream),
+        ("text/html; charset=utf-8", "\n<html>Welcome to my gateway</html>" * 5_000, Unreachable),
+        ("application/json", "[]", NoStream),
+        ("application/json", json.dumps([{"error": {"code": 503, "status": "UNAVAILABLE"}}]), Overloaded),
+        ("application/json", complaint("invalid_request_error", None), BadRequest),
+        ("text/event-stream", "", StreamCut),
     ],
 )
 async def test_a_success_that_is_no_stream(kind: str, body: str, error: type[ProviderError]) -> None:
     with pytest.raises(error) as told:
         await chunks(streams([body.encode()], kind=kind))
     assert type(told.value) is error
-    assert ("`base_url`" in str(told.value)) == (error is BadRequest)
+    assert ("`base_url`" in str(told.value)) == (error in (NoStream, Unreachable))
 
 
 async def test_an_error_inside_the_stream() -> None:

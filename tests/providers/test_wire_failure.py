@@ -143,7 +143,13 @@ def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> Non
     assert waited is None if seconds is None else waited == pytest.approx(seconds, rel=1e-3)
 
 
-@given(st.text())
+NUMBER = st.integers(-9, 10**25).map(str)
+DATES = st.builds(
+    "Wed, {} Oct {} {}:{}:{} {}".format, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, st.text() | NUMBER.map("+{}".format)
+)
+
+
+@given(st.text() | DATES)
 def test_no_header_breaks_anything(value: str) -> None:
     waited = seconds_to_wait({"retry-after": value}, NOW)
     assert waited is None or waited >= 0

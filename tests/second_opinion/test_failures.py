@@ -13,6 +13,7 @@ from tests.second_opinion.sdk import SDKS, heard
 from finclaw.errors import (
     AuthFailed,
     BadRequest,
+    NoStream,
     Overloaded,
     ProviderError,
     QuotaExceeded,
@@ -92,7 +93,7 @@ async def test_what_is_no_stream_at_all(aimock: Aimock, wire: Wire) -> None:
     aimock.say({"content": "Yes."})
     aimock.fail(malformedRate=1)
     got, told = await heard_until(wire, aimock)
-    assert (got, type(told)) == ([], BadRequest)
+    assert (got, type(told)) == ([], NoStream)
 
 
 async def test_half_of_the_lines_break_and_the_next_call_is_not_harmed(aimock: Aimock, wire: Wire) -> None:

@@ -270,12 +270,14 @@ def test_a_conversation_kept_again_counts_once():
     assert recent.get("b") == (1, some(4))
 
 
-def test_one_that_is_too_long_is_not_kept_and_takes_the_others_with_it_only_for_now():
+def test_one_that_is_too_long_stays_while_it_is_spoken_in_and_takes_the_others_with_it_only_for_now():
     recent = RecentConversations(limit=10)
     recent.keep("a", 1, some(4))
     recent.keep("huge", 1, some(11))
-    assert recent.get("huge") is None
+    assert recent.get("huge") == (1, some(11))
+    assert recent.get("a") is None
     recent.keep("a", 2, some(10))
+    assert recent.get("huge") is None
     assert recent.get("a") == (2, some(10))
 
 
@@ -306,5 +308,5 @@ def test_never_more_than_the_limit_and_never_somebody_elses(steps: list[tuple[st
             recent.forget(session)
             latest.pop(session, None)
         kept = {name: found for name in "abcdef" if (found := recent.get(name)) is not None}
-        assert sum(len(messages) for _, messages in kept.values()) <= 12
+        assert sum(len(messages) for _, messages in kept.values()) <= 12 or len(kept) == 1
         assert all(latest[name] == found[0] for name, found in kept.items())

@@ -16,7 +16,7 @@ from tests.walks.tools import Desk
 import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.event import ContextCompacted, Event
+from finclaw.kernel.event import ContextCompacted, Event, ModelRetried
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.secret import Secret
@@ -106,6 +106,38 @@ async def test_a_fallback_in_the_middle(tmp_path: Path) -> None:
     assert (walk.api.refused, walk.api.strange) == ([], [])
     assert {body["model"] for body in walk.api.bodies} == {"claude-fable-5-1", "claude-opus-5"}
     assert walk.sizes()[-4:] == [0, 1, 2, 3]
+
+
+@pytest.mark.spec("M-42")
+async def test_a_refusal_that_nobody_foresaw(tmp_path: Path) -> None:
+    walk = Walk(tmp_path)
+    async with walk.open() as (app, channel):
+        walk.api.distrusts = lambda said: len(walk.api.bodies) == 2
+        first = await ask(app, channel, "one")
+        second = await ask(app, channel, "two")
+    assert [outcome and outcome.kind for outcome in (first, second)] == ["answered"] * 2
+    assert len(walk.api.refused) == 1
+    assert walk.sizes() == [0, 1, 0, 0, 0, 0, 1, 2, 3], "without them to the end of that turn, and no longer"
+    assert [event.plain for event in walk.events if isinstance(event, ModelRetried)] == [True]
+    assert {body["model"] for body in walk.api.bodies} == {"claude-fable-5-1"}, "nobody had to step in"
+
+
+async def test_thoughts_that_were_declared_free_and_are_not(tmp_path: Path) -> None:
+    walk = Walk(tmp_path, bound_thinking=False)
+    async with walk.open() as (app, channel):
+        outcomes = [await ask(app, channel, text) for text in ("one", "two", "three")]
+    assert [outcome and outcome.kind for outcome in outcomes] == ["answered"] * 3
+    assert len(walk.api.refused) == 2, "once in each turn that had thoughts of a former one"
+
+
+async def test_thoughts_that_are_refused_for_good_and_everything_else_too(tmp_path: Path) -> None:
+    walk = Walk(tmp_path)
+    async with walk.open() as (app, channel):
+        walk.api.refuses = lambda said: len(walk.api.bodies) in (2, 3)
+        outcome = await ask(app, channel, "one")
+        following = await ask(app, channel, "two")
+    assert (outcome and outcome.kind, following and following.kind) == ("failed", "answered")
+    assert len(walk.api.refused) == 2
 
 
 async def test_a_turn_that_goes_on_after_a_crash(tmp_path: Path) -> None:

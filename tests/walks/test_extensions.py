@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from tests.walks.house import Gateway, House, in_virtual_time, until
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.errors import ConfigError, ExtensionError, SessionError
+from finclaw.errors import ConfigError, ExtensionError, SessionError, Superseded
 from finclaw.kernel.event import Event, MessageEnded, PreviewUpdated, ToolRegistered, ToolUnregistered
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.testing import MemoryChannel, ScriptedProvider, crash_at, reply
+from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.testing import MemoryChannel, ScriptedProvider, call, crash_at, reply
 from finclaw.testing.provider import Line, Script
+from finclaw.tools.define import tool
 
 SESSION = "main:memory:local:direct:u-1"
 
@@ -248,6 +251,48 @@ async def test_state_is_kept_apart_by_extension_and_session(house: House) -> Non
         assert await one.api.state.get() == value
         assert await one.api.state.get(SESSION) == "theirs"
         assert await one.api.state.get("other") is None
+
+
+@pytest.mark.spec("C-13", "EX-03")
+@in_virtual_time
+async def test_a_reset_takes_the_sessions_state_along_and_nothing_else(house: House) -> None:
+    one = Extending(nothing, "one")
+    async with extended(house, one, script=("Hello.",)) as gateway:
+        session = (await gateway.channel.write("hi")).session
+        for whose in ("", session, "person:u-1"):
+            await one.api.state.set("known", whose)
+        assert (await gateway.ask("/reset")).kind == "command"
+        assert [await one.api.state.get(each) for each in ("", session, "person:u-1")] == ["known", None, "known"]
+
+
+@in_virtual_time
+async def test_a_tool_that_still_runs_at_a_reset_leaves_nothing_behind(house: House) -> None:
+    begun, released = asyncio.Event(), asyncio.Event()
+    ends: list[str] = []
+
+    def register(api: ExtensionApi) -> None:
+        @tool("mine__note", "Notes.", group="agent")
+        async def note(args: Struct, scope: ToolScope) -> ToolOutput:
+            begun.set()
+            await released.wait()
+            try:
+                await api.state.set("of what was forgotten", scope.session)
+            except Superseded as error:
+                ends.append(str(error))
+                raise
+            return ToolOutput("noted")
+
+        api.tools.register(note)
+
+    mine = Extending(register)
+    async with extended(house, mine, script=(reply(call("mine__note")), "never")) as gateway:
+        running = await gateway.channel.write("note it")
+        await begun.wait()
+        assert (await gateway.outcome(await gateway.channel.write("/reset"))).kind == "command"
+        released.set()
+        assert (await gateway.outcome(running)).kind == "stopped"
+        assert await mine.api.state.get(running.session) is None
+    assert len(ends) == 1
 
 
 # ── context ─────────────────────────────────────────────────────────────────────────────────────────────────

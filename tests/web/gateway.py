@@ -36,6 +36,7 @@ from finclaw.kernel.record import (
     SessionRecord,
     TurnRecord,
     TurnStory,
+    Unasked,
 )
 from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
@@ -74,6 +75,10 @@ class MemoryGateway:
     refuses: RefusalReason | None = None
     decisions: list[tuple[Inbound, str, str]] = field(default_factory=list[tuple[Inbound, str, str]])
     """By whom, how far, and why."""
+    stoppable: list[str] = field(default_factory=list[str])
+    """Messages on the part of their road that can be cut short, once."""
+    stops: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    told: list[InboundRecord] = field(default_factory=list[InboundRecord])
     _records: dict[str, InboundRecord] = field(default_factory=dict[str, InboundRecord])
     _by_key: dict[tuple[str, ...], Accepted] = field(default_factory=dict[tuple[str, ...], Accepted])
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -223,7 +228,15 @@ class MemoryGateway:
         return SessionPage(items=items, after=items[-1].key if len(keys) > limit else None)
 
     def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
-        return False
+        if self._ended(inbound_id) or inbound_id not in self.stoppable:
+            return False
+        self.stoppable.remove(inbound_id)
+        self.stops.append((inbound_id, reason))
+        return True
+
+    async def unasked(self, whose: Inbound, after: str | None) -> Unasked:
+        self._maybe_fail()
+        return Unasked(items=() if after is None else tuple(self.told), after=f"{whose.sender.id}-{len(self.told)}")
 
     async def has_session(self, key: str) -> bool:
         return key in self.conversations

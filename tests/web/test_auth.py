@@ -16,7 +16,9 @@ from finclaw.web.settings import WebSettings
 
 PATHS = [
     ("POST", "/api/v1/messages"),
+    ("GET", "/api/v1/messages"),
     ("GET", "/api/v1/messages/x"),
+    ("POST", "/api/v1/messages/x/stop"),
     ("GET", "/api/v1/turns"),
     ("GET", "/api/v1/turns/x"),
     ("GET", "/api/v1/costs"),

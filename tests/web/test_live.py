@@ -6,8 +6,9 @@ from contextlib import aclosing
 
 import pytest
 
+from finclaw.kernel.accepted_event import MessageAccepted
 from finclaw.kernel.approval_event import ApprovalChange, ApprovalChanged
-from finclaw.kernel.event import MessageAccepted, MessageEnded, PreviewUpdated, ToolEndedEvent, ToolStartedEvent
+from finclaw.kernel.event import MessageEnded, PreviewUpdated, ToolEndedEvent, ToolStartedEvent
 from finclaw.web.live import LiveEvent, LiveStream
 
 

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from finclaw.agent.cooldown import Cooldowns, Route
 from finclaw.agent.paid import Paid, paid_for
-from finclaw.agent.remedy import remedy_for
+from finclaw.agent.plainer import plainer
+from finclaw.agent.remedy import remedy_for, wish_of
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.stream import Answer, Heard, collect
-from finclaw.errors import BudgetExceeded, ContextTooLong, Overloaded, ProviderError, RateLimited
+from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
@@ -56,15 +57,22 @@ class Asking:
     """`paid` are its calls. Those of an answer are for whoever keeps it; of others the turn's log knows already."""
 
     def __init__(
-        self, turn: RunningTurn, clock: Clock, cooldowns: Cooldowns, dice: random.Random, *, quiet: bool = False
+        self,
+        turn: RunningTurn,
+        clock: Clock,
+        cooldowns: Cooldowns,
+        dice: random.Random,
+        *,
+        quiet: bool = False,
+        said: list[str] | None = None,
     ) -> None:
-        """`quiet`: nobody follows this answer as it comes."""
+        """`quiet`: nobody follows this answer as it comes. `said` is what was seen of it before, and grows."""
         self._quiet = quiet
         self._turn = turn
         self._clock = clock
         self._cooldowns = cooldowns
         self._dice = dice
-        self._said: list[str] = []
+        self._said = [] if said is None else said
         self.paid: list[Paid] = []
         self.asked: Model | None = None
         """Who was asked last."""
@@ -96,7 +104,7 @@ class Asking:
                 answer = await self._answer(route, fitted, spare=spare)
             except ProviderError as error:
                 failure, remedy = error, remedy_for(error)
-                self._cooldowns.note(route.key, error, remedy.cools, _wish(error) or 0.0)
+                self._cooldowns.note(route.key, error, remedy.cools, wish_of(error) or 0.0)
                 if not remedy.elsewhere:
                     raise
             except BudgetExceeded as error:  # a cheaper model may still fit
@@ -119,11 +127,17 @@ class Asking:
 
     async def _answer(self, route: ModelRoute, request: ModelRequest, *, spare: bool) -> Answer:
         """`spare`: there is another key for the same model, so nobody waits for this one."""
-        attempt = 1
+        attempt, refusal = 1, None
         while True:
             try:
                 return await self._once(route, request)
             except ProviderError as error:
+                if refusal is not None and remedy_for(error).plainer:  # so it was not what the model had thought
+                    raise refusal from error
+                if (plain := self._plainer(request, error)) is not None:
+                    self._tell_retry(route, error, attempt, wait=0.0, plain=True)
+                    request, refusal = plain, error
+                    continue
                 wait = None if spare and remedy_for(error).key else self._pause(error, attempt)
                 if wait is None:
                     raise
@@ -131,9 +145,15 @@ class Asking:
                 await self._clock.sleep(wait)
                 attempt += 1
 
+    def _plainer(self, request: ModelRequest, error: ProviderError) -> ModelRequest | None:
+        """Once in a turn: from then on all of it is asked so."""
+        plain = plainer(request) if remedy_for(error).plainer and not self._turn.plain else None
+        self._turn.plain = self._turn.plain or plain is not None
+        return plain
+
     def _pause(self, error: ProviderError, attempt: int) -> float | None:
         """Seconds until the next try; None when there is none. Spread, so that not everybody comes back at once."""
-        wish = _wish(error)
+        wish = wish_of(error)
         if not remedy_for(error).again or attempt >= ATTEMPTS or (wish is not None and wish > LONGEST_WISH):
             return None
         longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
@@ -144,12 +164,14 @@ class Asking:
         payment = None if self._turn.purse is None else await self._turn.purse.pay_for(request)
         before = tuple(self._said)
         heard = Heard()
+        whole = False
         try:
             answer = await collect(route.provider.stream(request), self._hear, heard)
+            whole = True
         finally:
-            usage = heard.usage
+            usage, said = heard.usage, "".join(self._said[len(before) :])
             if payment is not None:
-                usage = payment.settle(usage, begun=heard.begun, said="".join(self._said[len(before) :]))
+                usage = payment.settle(usage, begun=heard.begun, said=said, whole=whole)
             if usage != Usage():
                 self.paid.append(paid_for(route.model, usage, self._clock.now()))
         return self._joined(answer, before)
@@ -186,7 +208,14 @@ class Asking:
             self._tell_retry(route, failure, attempt=1, wait=0.0, credential=route.credential)
 
     def _tell_retry(
-        self, route: ModelRoute, error: ProviderError, attempt: int, wait: float, credential: str = ""
+        self,
+        route: ModelRoute,
+        error: ProviderError,
+        attempt: int,
+        wait: float,
+        credential: str = "",
+        *,
+        plain: bool = False,
     ) -> None:
         self._turn.emit(
             ModelRetried(
@@ -195,6 +224,7 @@ class Asking:
                 attempt=attempt,
                 wait_s=round(wait, 3),
                 credential=credential,
+                plain=plain,
                 **self._turn.ids,
             )
         )
@@ -216,12 +246,6 @@ def _with_beginning(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
     else:
         rest.insert(0, Text(said))
     return (*blocks[:place], *rest)
-
-
-def _wish(error: ProviderError) -> float | None:
-    """When it asks us to come back, in seconds; nonsense counts as no wish."""
-    wish = error.retry_after if isinstance(error, RateLimited | Overloaded) else None
-    return wish if wish is not None and wish >= 0 else None
 
 
 def _named(model: Model) -> str:

@@ -20,6 +20,10 @@ _OF_BOTH: Final = (RateLimited,)
 """About this key at this model. Everything else is about the model alone: no other key would wake its server."""
 
 
+LONGEST: Final = 3_600.0
+"""Seconds. Who asks for more is asked again after these: it costs one refusal, and nobody is left out for a slip."""
+
+
 class Cooldowns:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -27,12 +31,14 @@ class Cooldowns:
         self._failures: dict[tuple[str, str, str, str], int] = {}
 
     def note(self, route: Route, error: ProviderError, cools: tuple[float, ...], at_least: float = 0.0) -> None:
-        """A failure that cools: each one in a row longer than the last, and never shorter than the provider asked."""
+        """A failure that cools: each one in a row longer than the last, and as long as the provider asked, within
+        reason.
+        """
         if not cools:
             return
         key = _key(route, type(error))
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        seconds = max(cools[min(failures, len(cools)) - 1], at_least)
+        seconds = min(max(cools[min(failures, len(cools)) - 1], at_least), LONGEST)
         self._until[key] = self._clock.monotonic() + seconds
 
     def answered(self, route: Route) -> None:

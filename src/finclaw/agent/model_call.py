@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace as replace_dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final
 
 from msgspec import convert
@@ -15,6 +15,7 @@ from finclaw.agent.books import usage_so_far
 from finclaw.agent.cooldown import Cooldowns
 from finclaw.agent.log import APPROVED
 from finclaw.agent.paid import Paid, to_metadata
+from finclaw.agent.plainer import without_thoughts
 from finclaw.agent.room import Rooms
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.stream import Answer
@@ -34,6 +35,8 @@ MOST_SHORTENINGS: Final = 2
 """How often one call may find that the model takes less than we thought."""
 _SURELY_UNIQUE: Final = 20
 """Characters of an id that was not counted but drawn."""
+_LONGEST_NAME: Final = 64
+"""Of those that are remembered; no API takes a longer one."""
 
 
 class ModelCall:
@@ -67,8 +70,9 @@ class ModelCall:
     async def _answered(self, turn: RunningTurn, tools: tuple[ToolSpec, ...]) -> tuple[Answer, ModelRoute, list[Paid]]:
         """Within the window of whoever is asked: what is too long for it is shortened, also when only it knew."""
         shortened = 0
+        said: list[str] = []
         while True:
-            asking = Asking(turn, self._clock, self._cooldowns, self._dice)
+            asking = Asking(turn, self._clock, self._cooldowns, self._dice, said=said)
             try:
                 answer, route = await asking(self._routes_of(turn), partial(self._request, turn, tools))
             except BadRequest as error:
@@ -86,15 +90,16 @@ class ModelCall:
     async def _request(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> ModelRequest:
         """The question as this model gets it. Raises ContextTooLong."""
         room = await self._rooms.fit(turn, tools, model)
+        messages = turn.conversation.next_messages
         return ModelRequest(
             model=model,
             system=turn.system,
-            messages=tuple(turn.conversation.next_messages),
+            messages=without_thoughts(messages) if turn.plain else tuple(messages),
             tools=tools,
             max_tokens=room,
             temperature=turn.temperature,
             thinking=turn.thinking,
-            stop_sequences=turn.stop_sequences,
+            stop_sequences=turn.stop_sequences if model.features.stop_sequences else (),
         )
 
     def _routes_of(self, turn: RunningTurn) -> Sequence[ModelRoute]:
@@ -173,8 +178,18 @@ def with_own_ids(message: Message, conversation: Sequence[Message]) -> Message:
             # Nor may it take the name of a call that a person approved, and run under it once more.
             if block.id in used or block.id.startswith(APPROVED) or not _LEGAL_ID.fullmatch(block.id):
                 block = replace(block, id=f"call_{new_id()}")  # noqa: PLW2901
-            if (name := without_secrets(block.name)) != block.name:
+            if (name := _safe_name(block.name)) != block.name:
                 block = replace(block, name=name)  # noqa: PLW2901
             used.add(block.id)
         blocks.append(block)
     return replace(message, blocks=tuple(blocks))
+
+
+def _safe_name(name: str) -> str:
+    return _safe_known_name(name) if len(name) <= _LONGEST_NAME else without_secrets(name)
+
+
+@lru_cache(maxsize=1_024)
+def _safe_known_name(name: str) -> str:
+    """Looked through once: a model calls the same tools again and again, and their names look a little like keys."""
+    return without_secrets(name)

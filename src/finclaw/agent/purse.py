@@ -10,6 +10,8 @@ from datetime import UTC
 from decimal import Decimal
 from typing import Final
 
+from msgspec.structs import replace
+
 from finclaw.agent.budget import Account, Budget, Refusal, Reservation, Spent
 from finclaw.agent.settings import BudgetSettings
 from finclaw.agent.tokens import Estimator
@@ -154,15 +156,17 @@ class Payment:
         self._counted = counted
         self._tokens = tokens
 
-    def settle(self, reported: Usage, *, begun: bool, said: str) -> Usage:
+    def settle(self, reported: Usage, *, begun: bool, said: str, whole: bool = True) -> Usage:
         """What the call has used: as it was reported, else as estimated if an answer had begun to come.
 
         A stream that was cut, or that somebody stopped, is paid for all the same; so is one of a server that never
-        reports anything.
+        reports anything. Of one that is not `whole` a report may be older than the last words.
         """
         usage = reported
         if reported != Usage():
             self._estimator.correct(self._counted, reported.input + reported.cache_read + reported.cache_write)
+            if not whole:
+                usage = replace(reported, output=max(reported.output, self._estimator.tokens_in(said)))
         elif begun:
             usage = Usage(input=self._tokens, output=self._estimator.tokens_in(said))
         self._purse.settle(self._reservation, self._model.cost(usage))

@@ -8,6 +8,7 @@ from finclaw.errors import (
     AuthFailed,
     BadRequest,
     ContextTooLong,
+    NoStream,
     Overloaded,
     ProviderError,
     ProviderTimeout,
@@ -26,6 +27,8 @@ class Remedy(Struct, frozen=True):
     """Another model may answer it."""
     key: bool = False
     """So may the same model, asked with another key: it is tried first, and at once."""
+    plainer: bool = False
+    """The same model may answer it without what it thought before, where such thoughts went along."""
     shorter: bool = False
     """It may be answered once the conversation has been shortened."""
     cools: tuple[float, ...] = ()
@@ -42,13 +45,20 @@ REMEDIES: Final[dict[type[ProviderError], Remedy]] = {
     Unreachable: Remedy(again=True, elsewhere=True, cools=_BUSY),
     ProviderTimeout: Remedy(again=True, elsewhere=True, cools=_BUSY),
     StreamCut: Remedy(again=True, elsewhere=True),
+    NoStream: Remedy(elsewhere=True, cools=_BUSY),  # not again: an answer in one piece is paid for each time
     AuthFailed: Remedy(elsewhere=True, key=True, cools=_BUSY),
     QuotaExceeded: Remedy(elsewhere=True, key=True, cools=_BILLING),
     ContextTooLong: Remedy(shorter=True),
-    BadRequest: Remedy(),  # it would be refused everywhere, and it says nothing about who refused it
+    BadRequest: Remedy(plainer=True),  # else it would be refused everywhere; and it says nothing about who refused it
     ProviderError: Remedy(),
 }
 
 
 def remedy_for(error: ProviderError) -> Remedy:
     return next(REMEDIES[kind] for kind in type(error).__mro__ if kind in REMEDIES)
+
+
+def wish_of(error: ProviderError) -> float | None:
+    """When it asks us to come back, in seconds; nonsense counts as no wish."""
+    wish = error.retry_after if isinstance(error, RateLimited | Overloaded) else None
+    return wish if wish is not None and wish >= 0 else None

@@ -34,6 +34,8 @@ class RunningTurn(TurnContext):
     """The only tools this turn may run, whatever a layer puts into the catalog; None: all of them."""
     asked_in: Context
     """The context as it was made: who asked, and where, is no layer's to change."""
+    plain: bool = False
+    """A question of it was refused with what its model had thought, and has been asked without since."""
     offered: tuple[str, ...] = ()
     """What the running step may use: its catalog when its layers had let it through, and no wider afterwards."""
     guard: ContextGuard | None = None

@@ -11,6 +11,7 @@ from msgspec import Meta
 from finclaw.agent.prompt.profile import ComplianceLevel
 from finclaw.agent.prompt.section import PromptMode
 from finclaw.errors import ConfigError
+from finclaw.kernel.secret import Follow
 from finclaw.kernel.wishes import ThinkingLevel, Verbosity
 
 
@@ -26,6 +27,13 @@ class ExtensionRef:
     @property
     def is_path(self) -> bool:
         return self.use.startswith((".", "~")) or self.use.endswith(".py") or os.sep in self.use
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedRef(ExtensionRef):
+    """One that was read from a file: its path is whole, and its references to secrets can be followed from there."""
+
+    follow: Follow | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

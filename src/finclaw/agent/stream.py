@@ -67,8 +67,9 @@ async def collect(chunks: AsyncIterator[Chunk], on_text: Callable[[str], None], 
     lengths: list[int] = []
     stop: StopReason | None = None
     async for chunk in chunks:
-        heard.begun = True
-        crash_point("model:first_chunk")
+        if not heard.begun:
+            heard.begun = True
+            crash_point("model:first_chunk")
         match chunk:
             case TextDelta(text, index):
                 _at(blocks, index, Text).parts.append(text)

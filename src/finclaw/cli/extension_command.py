@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from finclaw.cli.errands import services
 from finclaw.cli.options import settings_from
 from finclaw.cli.parser import extension_parser
 from finclaw.cli.usage import Parser
@@ -30,7 +31,8 @@ def run(ours: Parser, name: str, rest: Sequence[str]) -> int:
 def _known(ours: Parser, name: str, rest: Sequence[str]) -> Sequence[CliCommand]:
     where, _ = extension_parser(name, "", add_help=False).parse_known_args(rest)
     try:
-        return registered(settings_from(where)).cli
+        settings = settings_from(where)
+        return registered(settings, services(settings)).cli
     except (ConfigError, ExtensionError):
         if did_you_mean(name, ours.commands):  # a slip of the finger is told first
             return ()

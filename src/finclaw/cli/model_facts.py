@@ -10,6 +10,12 @@ from finclaw.kernel.wishes import THOUGHTS
 from finclaw.providers.catalog import Known
 
 ABILITIES: Final = ("tools", "images", "thinking", "caching")
+WISHES: Final = ("temperature", "stop_sequences")
+"""What may be set for a model, and what some refuse."""
+BOUND: Final = (
+    "what it thought goes back to it within the same turn only, and only behind exactly what it was thought behind; "
+    "what it thought in earlier turns is left out"
+)
 
 _OFF: Final[Mapping[ThinkingOff, str]] = {
     "unasked": "it thinks only when it is asked to",
@@ -29,6 +35,10 @@ def facts_of(known: Known) -> Iterator[tuple[str, str]]:
     if model.features.thinking:
         yield "off", _OFF[model.features.thinking_off]
         yield "thinking", _thinking(model.features)
+    if model.features.bound_thinking:
+        yield "bound", BOUND
+    if refuses := ", ".join(name for name in WISHES if not getattr(model.features, name)):
+        yield "refuses", f"{refuses}; what you set is not sent to it"
     if known.aliases:
         yield "aliases", " ".join(known.aliases)
     yield "from", known.origin

@@ -5,18 +5,22 @@ A docstring under a field is nothing that Python keeps, so it is read from the s
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, Final, cast, get_args, get_type_hints
 
+from finclaw.agent.settings import ExtensionRef
 from finclaw.config.given import Tree
 from finclaw.config.words import expected
 from finclaw.kernel.secret import Secret
 
 DEFAULT = "default"
+_SECRET: Final = re.compile(r"(^|[_-])(key|token|secret|password|passphrase|credential)s?$", re.IGNORECASE)
+"""What the name of a secret ends with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ def effective(settings: object, tree: Tree, fixed: Mapping[str, str]) -> Iterato
             value = _whether(value)
         elif isinstance(value, Mapping):
             value = {name: _given_in(each) for name, each in cast("Mapping[str, object]", value).items()}
+        elif isinstance(value, tuple):
+            value = tuple(_as_written(each) for each in cast("tuple[object, ...]", value))
         yield Effective(setting, value, fixed.get(setting.key) or _origin(tree, setting.path))
 
 
@@ -81,10 +87,21 @@ def _given_in(section: object) -> object:
     return {name: _without_secrets(value) for name, value in values if value is not None and value != {}}
 
 
-def _without_secrets(value: object) -> object:
+def _as_written(item: object) -> object:
+    """An item of a list. Which of an extension's settings are secrets only the extension knows: its names tell."""
+    if not isinstance(item, ExtensionRef):
+        return item
+    return {"use": item.use, "settings": _without_secrets(item.settings)}
+
+
+def _without_secrets(value: object, name: str = "") -> object:
     if isinstance(value, Mapping):
-        return {name: _without_secrets(each) for name, each in cast("Mapping[str, object]", value).items()}
-    return _whether(value) if isinstance(value, Secret) else value
+        section = cast("Mapping[str, object]", value)
+        return {key: _without_secrets(each, str(key)) for key, each in section.items()}
+    if isinstance(value, list):
+        return [_without_secrets(each, name) for each in cast("list[object]", value)]
+    is_secret = isinstance(value, Secret) or (isinstance(value, str) and _SECRET.search(name))
+    return _whether(value) if is_secret else value
 
 
 @cache

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from finclaw.agent.settings import ExtensionRef
+from finclaw.agent.settings import ExtensionRef, LocatedRef
 from finclaw.config.fill import BadSettings, fill, keys
 from finclaw.config.given import Given, Tree, put, texts
 from finclaw.config.schema import Settings
 from finclaw.config.secrets import SecretKeeper
 from finclaw.config.words import did_you_mean, printable
 from finclaw.errors import ConfigError
+from finclaw.kernel.secret import Follow
 from finclaw.providers.settings import with_usual_keys
 
 FILE_NAME = "finclaw.yaml"
@@ -52,7 +53,8 @@ class Gathered:
             raise BadSettings((*self.problems, *error.problems)) from error
         if self.problems:
             raise BadSettings(self.problems)
-        located = tuple(_located(each, self.file.absolute().parent) for each in settings.agent.extensions)
+        beside, follow = self.file.absolute().parent, self.keeper.fetch
+        located = tuple(_located(each, beside, follow) for each in settings.agent.extensions)
         agent = replace(settings.agent, extensions=located)
         return replace(settings, agent=agent, providers=with_usual_keys(settings.providers, self.keeper.environ))
 
@@ -97,13 +99,12 @@ def state_directory(state: Path | None, environ: Mapping[str, str]) -> Path:
     return directory
 
 
-def _located(given: ExtensionRef | str, beside: Path) -> ExtensionRef:
+def _located(given: ExtensionRef | str, beside: Path, follow: Follow) -> LocatedRef:
     """A path in the file counts from the file, wherever the gateway is started."""
     ref = ExtensionRef(given) if isinstance(given, str) else given
-    if not ref.is_path:
-        return ref
     try:
-        return replace(ref, use=str(beside / Path(ref.use).expanduser()))
+        use = str(beside / Path(ref.use).expanduser()) if ref.is_path else ref.use
+        return LocatedRef(use, ref.settings, follow)
     except RuntimeError as error:  # nobody has that name
         raise ConfigError(
             f"agent.extensions: cannot tell where {printable(ref.use)} is: {error}; give the path"

@@ -2,7 +2,7 @@
 
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from finclaw.errors import ConfigError
@@ -13,7 +13,7 @@ from finclaw.kernel.secret import Secret
 class SecretKeeper:
     """Follows references. `beside` is the directory from which a relative `file:` path counts."""
 
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)  # it holds secrets, and whoever prints a setting prints this
     beside: Path
 
     def fetch(self, setting: str, reference: object) -> Secret:

@@ -73,6 +73,8 @@ class Features(Struct, frozen=True):
     caching: bool = False
     temperature: bool = True
     """Models that think often refuse it."""
+    stop_sequences: bool = True
+    """So do some of them with words at which to stop."""
     max_completion_tokens: bool = False
     """It wants its output limit by this name, and not as `max_tokens`."""
     adaptive_thinking: bool = False

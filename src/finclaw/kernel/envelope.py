@@ -89,6 +89,11 @@ class Inbound(Struct, frozen=True, kw_only=True):
     """The extension whose own words these are: they walk no road, they go to the person."""
     limits: Limits | None = None
 
+    @property
+    def unasked(self) -> bool:
+        """Nobody wrote it: it is the gateway's own, and what comes of it reaches a person who did not ask."""
+        return self.said_by is not None or self.limits is not None or self.again_for is not None
+
 
 class Embed(Struct, frozen=True, kw_only=True):
     """A card beside the text, on channels that show such; elsewhere it becomes text."""

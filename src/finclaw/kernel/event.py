@@ -19,16 +19,6 @@ class Event(Struct, frozen=True, kw_only=True):
     turn_id: str = ""
 
 
-class MessageAccepted(Event, frozen=True, kw_only=True):
-    """Also told when a start takes up what the last stop left."""
-
-    name: ClassVar[str] = "message:accepted"
-    ticket: int
-    channel: str
-    account: str
-    conversation: str
-
-
 class StageEnded(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "message:stage"
     stage: str
@@ -126,7 +116,9 @@ class MessageCompleted(Event, frozen=True, kw_only=True):
 
 
 class ModelRetried(Event, frozen=True, kw_only=True):
-    """The model did not answer and is asked once more: after a pause, or with the key of the name `credential`."""
+    """The model did not answer and is asked once more: after a pause, with the key of the name `credential`,
+    or in a plainer way.
+    """
 
     name: ClassVar[str] = "model:retry"
     model: str
@@ -135,6 +127,8 @@ class ModelRetried(Event, frozen=True, kw_only=True):
     wait_s: float
     credential: str = ""
     """Empty where the key stays the same."""
+    plain: bool = False
+    """Asked without what the model thought before, which may have been what was refused."""
 
 
 class ModelFellBack(Event, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from finclaw.kernel.scope import (
 )
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 
 RingName = Literal["message", "turn", "step", "tool_call", "delivery"]
 RING_NAMES: tuple[RingName, ...] = ("message", "turn", "step", "tool_call", "delivery")
@@ -99,14 +100,18 @@ class EventsApi(Protocol):
 
 
 class StateApi(Protocol):
-    """What this extension remembers, durably: one JSON value for itself and one for each session."""
+    """What this extension remembers, durably: one JSON value for itself and one for each session.
+
+    A session's value goes with its conversation: a reset forgets both at once. In a command of the terminal the running
+    gateway is asked, or the state is opened for the moment; StateBusy: somebody else has it.
+    """
 
     async def get(self, session: str = "") -> Any:
         """None when nothing was set."""
         ...
 
     async def set(self, value: Any, session: str = "") -> None:
-        """On disk when it returns. None forgets."""
+        """On disk when it returns. None forgets. Raises Superseded in a turn whose session was reset meanwhile."""
         ...
 
 
@@ -182,7 +187,15 @@ class ExtensionApi(Protocol):
     def name(self) -> str: ...
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What stands under `settings` beside this extension's name in the configuration."""
+        """What stands under `settings` beside this extension's name in the configuration, as it was written."""
+        ...
+
+    def read_settings(self, kind: type[S]) -> S:
+        """The settings as a struct of one's own. A field of type `Secret` takes `env:NAME` or `file:PATH`.
+
+        For `register`: what does not fit stops the start. Raises ConfigError for a secret that is not where its
+        reference says, or that stands in the file itself; ExtensionError for whatever else does not fit.
+        """
         ...
 
     @property
@@ -222,7 +235,8 @@ class ExtensionApi(Protocol):
         """Say something to the person of a session, durably and in order; gives the message's id.
 
         A `key` makes it idempotent: the same key is said once to a session, for ever, whatever the words. It passes
-        the delivery ring and the gate. Raises ExtensionError for a text that is no session key.
+        the delivery ring and the gate. Raises ExtensionError for a text that is no session key. In a command of the
+        terminal, where no gateway runs, it is on disk and said by the next one.
         """
         ...
 

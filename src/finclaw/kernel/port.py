@@ -26,6 +26,7 @@ from finclaw.kernel.record import (
     Spend,
     TurnRecord,
     TurnStory,
+    Unasked,
     Unit,
 )
 from finclaw.kernel.route import ExtensionRoute
@@ -158,7 +159,15 @@ class Inbox(Protocol):
         """Everything accepted and not ended, in ticket order within each session."""
         ...
 
+    async def nothing_runs(self) -> None:
+        """Whatever a crash left running is received again, its tries still counted: `begun` tells of one life only."""
+        ...
+
     async def find(self, inbound_id: str) -> InboundRecord | None: ...
+
+    async def unasked(self, session: str, after: str | None) -> Unasked:
+        """What the session was told behind this place. None, or a place nobody knows: nothing, just where to begin."""
+        ...
 
 
 class ConversationStore(Protocol):
@@ -248,7 +257,10 @@ class StateStore(Protocol):
         ...
 
     async def remember(self, extension: str, session: str, value: Any) -> None:
-        """On disk when it returns. None forgets. Raises SessionError for what JSON cannot hold."""
+        """On disk when it returns. None forgets. Raises SessionError for what JSON cannot hold.
+
+        Raises Superseded in a turn whose session was reset meanwhile: what it knows of that is forgotten.
+        """
         ...
 
 
@@ -288,6 +300,10 @@ class Gateway(ApprovalDoor, Protocol):
 
     def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
         """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
+        ...
+
+    async def unasked(self, whose: Inbound, after: str | None) -> Unasked:
+        """What was told, behind this place, to the session that this message would belong to; see `Inbox.unasked`."""
         ...
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...

@@ -26,6 +26,8 @@ class Accepted(Struct, frozen=True, kw_only=True):
     inbound: Inbound
     accepted_at: datetime
     attempts: int = 0
+    begun: bool = False
+    """Of what a crash left: its turn was running then."""
     duplicate: bool = False
 
 
@@ -129,6 +131,14 @@ class InboundRecord(Struct, frozen=True, kw_only=True):
     delivery: DeliveryState
     accepted_at: datetime
     attempts: int
+
+
+class Unasked(Struct, frozen=True, kw_only=True):
+    """What a session was told without having asked, in order; only what has ended."""
+
+    items: tuple[InboundRecord, ...]
+    after: str
+    """The place to go on from. It does not pass anything that has not ended, so an item may be told again."""
 
 
 class TurnRecord(Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """A secret that cannot be printed by accident: not by a log line, an error, a trace or a debugger's repr."""
 
+from collections.abc import Callable
 from typing import Final
 
 
@@ -29,3 +30,7 @@ class Secret:
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Secret is never pickled or copied to disk")
+
+
+Follow = Callable[[str, object], Secret]
+"""From a setting's name and what stands there, such as `env:NAME`, to the secret. Raises ConfigError."""

@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.prompt.section import Section
@@ -18,6 +19,7 @@ from finclaw.kernel.extension import RING_NAMES, Database
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Clock, Command, Tool
 from finclaw.pipeline.api_doors import Cli, Doctor, Routes
+from finclaw.pipeline.own_settings import read_settings
 from finclaw.pipeline.registered import (
     Everybody,
     House,
@@ -29,6 +31,8 @@ from finclaw.pipeline.registered import (
     positive,
 )
 from finclaw.routing.session_key import place_of
+
+S = TypeVar("S", bound=Struct)
 
 LONGEST_SAYING: Final = 100_000
 """Characters; more would be more parts than one message can have."""
@@ -62,6 +66,9 @@ class Api:
     @property
     def settings(self) -> Mapping[str, Any]:
         return MappingProxyType(self._mine.settings)
+
+    def read_settings(self, kind: type[S]) -> S:
+        return read_settings(self._mine.settings, kind, self._mine.follow)
 
     @property
     def clock(self) -> Clock:

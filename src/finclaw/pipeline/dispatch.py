@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from finclaw.agent.log import TurnLog
 from finclaw.errors import SessionError
 from finclaw.kernel.context import Context
+from finclaw.kernel.current_turn import current_turn
 from finclaw.kernel.envelope import Inbound, Limits, new_id
 from finclaw.kernel.log import bind_log_ids
 from finclaw.kernel.message import Append, Message, Source, Text
@@ -71,6 +72,7 @@ class Dispatch:
 
         claim = await self._store.claim(walk.accepted, [first], kept[0] if kept else None, reserve, begin)
         bind_log_ids(turn=claim.turn_id)
+        current_turn.set(claim.turn_id)
         if walk.log is None:
             raise SessionError("the turn was claimed, but could not be begun; its log cannot be read")
         return walk.log

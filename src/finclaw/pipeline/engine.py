@@ -5,7 +5,8 @@ import logging
 from contextvars import Context
 from typing import Final
 
-from finclaw.kernel.event import Emit, MessageAccepted
+from finclaw.kernel.accepted_event import MessageAccepted
+from finclaw.kernel.event import Emit
 from finclaw.kernel.log import log_ids
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
@@ -44,6 +45,7 @@ class LocalEngine:
                 channel=inbound.channel,
                 account=inbound.account,
                 conversation=inbound.conversation,
+                unasked=inbound.unasked,
             )
         )
         # A fresh context: the commit that brings us here was perhaps another message's, and its log ids are its own.

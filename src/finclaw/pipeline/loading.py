@@ -15,10 +15,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from finclaw.agent.settings import ExtensionRef
+from finclaw.agent.settings import ExtensionRef, LocatedRef
 from finclaw.errors import ConfigError
 from finclaw.kernel.extension import Extension, ExtensionApi
+from finclaw.kernel.secret import Follow
 from finclaw.pipeline.blame import blame, origin_of
+from finclaw.pipeline.own_settings import nobody_follows
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -36,6 +38,8 @@ class Found:
     origin: str
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     why: str = ""
+    follow: Follow = nobody_follows
+    """Its settings' references to secrets."""
 
 
 def ours(extension: Extension, why: str) -> Found:
@@ -188,5 +192,9 @@ def _found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> Found:
     named = getattr(thing, "name", None)
     own = named if isinstance(named, str) else name
     return Found(
-        own, cast("Callable[[ExtensionApi], None]", register), origin or origin_of(thing) or ref.use, ref.settings
+        own,
+        cast("Callable[[ExtensionApi], None]", register),
+        origin or origin_of(thing) or ref.use,
+        ref.settings,
+        follow=(ref.follow if isinstance(ref, LocatedRef) else None) or nobody_follows,
     )

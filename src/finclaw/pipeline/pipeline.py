@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal
@@ -29,6 +29,7 @@ from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Commands
+from finclaw.pipeline.company import Company
 from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.deliver import Deliver
@@ -81,18 +82,29 @@ class Pipeline:
         self._channels = channels
         self._clock = clock
         self._emit = emit
-        self._last_try = asyncio.Lock()
+        self._company = Company()
+        self._one_by_one = asyncio.Lock()
         self._walks: dict[str, Walk] = {}
         self._ring = compose("message", layers, self._road_to_outcome, Outcome)
 
     def room_for(self, accepted: Accepted) -> AbstractAsyncContextManager[None]:
-        """Entered before `handle`. Messages on their last try go one after the other.
+        """Entered before `handle`. Whatever ran when the process died is a suspect, and may be innocent.
 
-        Whatever ran when the process died is a suspect; were two on their last try to run side by side, the one that
-        kills would take the other with it.
+        So those on their last try go one after the other, and one that died with others even then is tried alone.
         """
-        on_last_try = accepted.attempts > 0 and accepted.attempts + 1 >= self._settings.max_attempts
-        return self._last_try if on_last_try else nullcontext()
+        tries, most = accepted.attempts, self._settings.max_attempts
+        if accepted.inbound.limits is not None and accepted.inbound.limits.pool == "subagent":
+            return nullcontext()  # it belongs to the turn that waits for it
+        if tries >= most:
+            log.warning("message %s was on the road in %d crashes: now it is there alone", accepted.id, tries)
+            return self._company.alone(accepted)
+        on_last_try = tries > 0 and tries + 1 >= most
+        return self._last_try(accepted) if on_last_try else self._company.beside_others(accepted)
+
+    @asynccontextmanager
+    async def _last_try(self, accepted: Accepted) -> AsyncGenerator[None]:
+        async with self._company.beside_others(accepted), self._one_by_one:
+            yield
 
     async def handle(self, accepted: Accepted) -> Outcome:
         """See one accepted message through to its one recorded outcome. Only cancellation (a stop) gets out."""

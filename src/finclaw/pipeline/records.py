@@ -3,20 +3,27 @@
 from collections.abc import Sequence
 from datetime import UTC, timedelta
 
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Clock, Store
-from finclaw.kernel.record import Cost, CostsBy, Counts, Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.kernel.record import Cost, CostsBy, Counts, Pruned, SessionPage, TurnRecord, TurnStory, Unasked
+from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
 
 
 class Records:
     """The part of `Gateway` that is about records. What it changes, no copy in memory outlives."""
 
-    def __init__(self, store: Store, recent: RecentConversations, clock: Clock) -> None:
+    def __init__(self, store: Store, recent: RecentConversations, clock: Clock, agent: str) -> None:
         self._store = store
         self._recent = recent
         self._clock = clock
+        self._agent = agent
+
+    async def unasked(self, whose: Inbound, after: str | None) -> Unasked:
+        """What was told, behind this place, to the session that this message would belong to."""
+        return await self._store.unasked(session_key(self._agent, whose), after)
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]:
         return await self._store.turns(limit)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.kernel.port import Clock, Engine, Inbox
@@ -13,6 +13,10 @@ from finclaw.pipeline.pipeline import Pipeline
 from finclaw.pipeline.settings import PipelineSettings
 
 log = logging.getLogger(__name__)
+
+Fate = Literal["poison", "expired"]
+NO_MORE: Final = 2
+"""Times the tries of the settings. Two that die together each time, such as a turn and its helper, must end too."""
 
 
 class Recovery:
@@ -28,6 +32,8 @@ class Recovery:
         The lanes know all of them before anything moves: a stale answer's question, asked again, comes after them.
         """
         unfinished = await self._store.unfinished()
+        if suspects := [accepted for accepted in unfinished if accepted.begun]:
+            await self._store.nothing_runs()
         for accepted in unfinished:
             engine.expect(accepted)
         await self._sender.recover()
@@ -38,28 +44,36 @@ class Recovery:
             sessions.setdefault(accepted.session, []).append(accepted)
         async with asyncio.TaskGroup() as group:  # those to be given up side by side, so that their commits are shared
             for messages in sessions.values():
-                if any(self._hopeless(accepted) for accepted in messages):
-                    group.create_task(self._take_up(messages, pipeline, engine))
+                fates: list[Fate | None] = [self._fate(accepted, suspects) for accepted in messages]
+                if any(fates):
+                    group.create_task(_take_up(messages, fates, pipeline, engine))
                 else:
                     _submit_all(messages, engine)
 
-    async def _take_up(self, messages: Sequence[Accepted], pipeline: Pipeline, engine: Engine) -> None:
-        for accepted in messages:
-            if self._hopeless(accepted) == "poison":
-                reason = f"the process died {accepted.attempts} times in this message"
-                await pipeline.give_up(accepted, "poison", reason)
-            elif self._hopeless(accepted) == "expired":
-                await pipeline.give_up(accepted, "expired", "too old to be answered after a restart")
-            else:
-                engine.submit(accepted)
-
-    def _hopeless(self, accepted: Accepted) -> Literal["poison", "expired"] | None:
+    def _fate(self, accepted: Accepted, suspects: Sequence[Accepted]) -> Fate | None:
+        """None: it is taken up again."""
         if accepted.inbound.said_by is not None:  # what an extension said is said, however late
             return None
-        if accepted.attempts >= self._settings.max_attempts:
+        if accepted.attempts >= self._settings.max_attempts and self._is_guilty(accepted, suspects):
             return "poison"
         age = self._clock.now() - accepted.accepted_at
         return "expired" if age > timedelta(seconds=self._settings.expire_after_s) else None
+
+    def _is_guilty(self, accepted: Accepted, suspects: Sequence[Accepted]) -> bool:
+        """No other turn ran when the process died; or there were so many deaths that it must end, guilty or not."""
+        return suspects == [accepted] or accepted.attempts >= NO_MORE * self._settings.max_attempts
+
+
+async def _take_up(
+    messages: Sequence[Accepted], fates: Sequence[Fate | None], pipeline: Pipeline, engine: Engine
+) -> None:
+    for accepted, fate in zip(messages, fates, strict=True):
+        if fate is None:
+            engine.submit(accepted)
+        elif fate == "poison":
+            await pipeline.give_up(accepted, fate, f"the process died {accepted.attempts} times in this message")
+        else:
+            await pipeline.give_up(accepted, fate, "too old to be answered after a restart")
 
 
 def _submit_all(messages: Sequence[Accepted], engine: Engine) -> None:

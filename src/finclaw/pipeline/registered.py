@@ -19,6 +19,8 @@ from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Clock, Command, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.route import ExtensionRoute
+from finclaw.kernel.secret import Follow
+from finclaw.pipeline.own_settings import nobody_follows
 from finclaw.tools.registry import ToolRegistry
 
 
@@ -65,6 +67,7 @@ class Registered:
     origin: str = ""
     why: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    follow: Follow = nobody_follows
     stage: Literal["loading", "loaded", "closed"] = "loading"
     layers: list[tuple[RingName, Layer[Any, Any]]] = field(default_factory=list[tuple[RingName, Layer[Any, Any]]])
     tools: list[Tool] = field(default_factory=list[Tool])

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
-from finclaw.errors import ExtensionError
+from finclaw.errors import ConfigError, ExtensionError
 from finclaw.kernel.event import ToolUnregistered
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import Extension
@@ -44,12 +44,14 @@ class Registrar:
 
     def _load(self, extension: Extension | Found) -> None:
         found = extension if isinstance(extension, Found) else ours(extension, "")
-        mine = Registered(found.name, found.origin, found.why, found.settings)
+        mine = Registered(found.name, found.origin, found.why, found.settings, found.follow)
         try:
             self._must_be_new(found.name)
             _must_be_plain(found.register(Api(mine, self._house)))
         except (Exception, SystemExit) as error:  # loading an extension is where a stranger's failure is contained
             self._undo(mine)
+            if isinstance(error, ConfigError):  # the operator's to mend, and no line of the extension's
+                raise ConfigError(f"extension {mine.name!r}: {error}") from error
             raise blame(mine.name, mine.origin, error) from error
         finally:
             self._closers += mine.closers  # also of one that failed: what it had opened by then is closed
@@ -77,6 +79,15 @@ class Registrar:
     @property
     def loaded(self) -> Sequence[Registered]:
         return self._house.loaded
+
+    @property
+    def strangers(self) -> Sequence[str]:
+        """The names of those that are not our own: ours are loaded with a reason for their place."""
+        return [each.name for each in self.loaded if not each.why]
+
+    @property
+    def services(self) -> Services:
+        return self._house.services
 
     @property
     def tools(self) -> ToolRegistry:

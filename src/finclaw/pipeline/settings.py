@@ -31,7 +31,8 @@ class PipelineSettings:
     require_mention: bool = True
     """In groups and channels, answer only when we are mentioned."""
     max_attempts: Annotated[int, Meta(ge=1)] = 3
-    """A message whose turn crashed the process this often is not tried again; its sender is told."""
+    """A message whose turn crashed the process this often is not tried again; its sender is told. If other turns ran
+    in each of those crashes, it is tried once more, alone, before it is blamed."""
     expire_after_s: Annotated[float, Meta(gt=0)] = 3_600
     """After a restart, messages older than this are not answered any more; their senders are told."""
     stall_warn_s: Annotated[float, Meta(gt=0)] = 120

@@ -25,6 +25,7 @@ Feature = Literal[
     "thinking",
     "caching",
     "temperature",
+    "stop_sequences",
     "max_completion_tokens",
     "adaptive_thinking",
     "thinks_without_tools",

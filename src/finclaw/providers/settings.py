@@ -75,6 +75,8 @@ class ModelSettings:
     """Whether it can cache the beginning of a request."""
     temperature: bool | None = None
     """Whether it takes a temperature."""
+    stop_sequences: bool | None = None
+    """Whether it takes words at which to stop; OpenAI's models that think refuse them."""
     max_completion_tokens: bool | None = None
     """Whether it wants its output limit by this name, and not as `max_tokens`."""
     adaptive_thinking: bool | None = None

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import TypeVar, assert_never
+from typing import NamedTuple, TypeVar, assert_never
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from finclaw.kernel.message import (
     Truncate,
     TurnEvent,
 )
+from finclaw.sessions.weight import weigh
 
 E = TypeVar("E", bound=MessageEvent)
 
@@ -196,33 +197,59 @@ class Conversation:
             raise SessionError(f"message id {message_id!r} is in the conversation already; ids are unique")
 
 
-class RecentConversations:
-    """Conversations kept in memory between turns. Any of them may be dropped; the store has them all."""
+class _Kept(NamedTuple):
+    version: int
+    messages: tuple[Message, ...]
+    weight: int
 
-    def __init__(self, limit: int = 10_000) -> None:
+
+class RecentConversations:
+    """Conversations kept in memory between turns. Any of them may be dropped; the store has them all.
+
+    `limit` is in messages and `weight` in bytes, for all together. The one that was kept last stays in any case: it is
+    the one that is spoken in, and reading it anew for each turn would be dearer the longer it is.
+    """
+
+    def __init__(self, limit: int = 10_000, weight: int = 64_000_000) -> None:
         self._limit = limit
+        self._heaviest = weight
         self._size = 0
-        self._kept: OrderedDict[str, tuple[int, tuple[Message, ...]]] = OrderedDict()
+        self._weight = 0
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def get(self, session: str) -> tuple[int, tuple[Message, ...]] | None:
         kept = self._kept.get(session)
-        if kept is not None:
-            self._kept.move_to_end(session)
-        return kept
+        if kept is None:
+            return None
+        self._kept.move_to_end(session)
+        return kept.version, kept.messages
 
     def keep(self, session: str, version: int, messages: tuple[Message, ...]) -> None:
-        self.forget(session)
-        self._kept[session] = (version, messages)
+        weight = _weight(messages, self._drop(session))
+        self._kept[session] = _Kept(version, messages, weight)
         self._size += len(messages)
-        while self._size > self._limit and self._kept:
-            _, (_, dropped) = self._kept.popitem(last=False)
-            self._size -= len(dropped)
+        self._weight += weight
+        while len(self._kept) > 1 and (self._size > self._limit or self._weight > self._heaviest):
+            self._drop(next(iter(self._kept)))
 
     def forget(self, session: str) -> None:
-        kept = self._kept.pop(session, None)
-        if kept is not None:
-            self._size -= len(kept[1])
+        self._drop(session)
 
     def clear(self) -> None:
         self._kept.clear()
-        self._size = 0
+        self._size = self._weight = 0
+
+    def _drop(self, session: str) -> _Kept | None:
+        kept = self._kept.pop(session, None)
+        if kept is not None:
+            self._size -= len(kept.messages)
+            self._weight -= kept.weight
+        return kept
+
+
+def _weight(messages: tuple[Message, ...], former: _Kept | None) -> int:
+    """Of a conversation that went on where it stood only what is new is weighed, and all of any other."""
+    known = 0 if former is None else len(former.messages)
+    if former is None or messages[:known] != former.messages:  # nearly always the very same, which is quickly seen
+        return sum(map(weigh, messages))
+    return former.weight + sum(map(weigh, messages[known:]))

@@ -15,7 +15,8 @@ from finclaw.web.errors import ApiError, too_large
 from finclaw.web.principal import MessageBody, Principal, Scope, inbound, owns
 from finclaw.web.respond import json_response
 from finclaw.web.settings import WebSettings
-from finclaw.web.view import AcceptedView, StatusView, TurnsView, costs_view, message_view
+from finclaw.web.stop import Stops, may_stop
+from finclaw.web.view import AcceptedView, StatusView, TurnsView, UnaskedView, costs_view, message_view
 
 Handler = Callable[[web.Request, Principal], Awaitable[web.StreamResponse]]
 
@@ -37,6 +38,7 @@ class Api:
         self._gateway = gateway
         self._settings = settings
         self._stopping = stopping
+        self._stops = Stops(gateway)
 
     async def post_message(self, request: web.Request, principal: Principal) -> web.Response:
         accepted = await self._gateway.accept(inbound(principal, await self._body(request)))
@@ -44,13 +46,26 @@ class Api:
 
     async def get_message(self, request: web.Request, principal: Principal) -> web.Response:
         seconds = min(_wait(request), self._settings.wait_limit)
-        inbound_id = request.match_info["inbound_id"]
-        record = await self._gateway.wait(inbound_id, 0)
-        if record is None or not owns(principal, record):  # one answer for both: an id tells nothing about others
-            raise ApiError(404, "no_such_message", "there is no such message in this account")
-        if record.state != "ended" and seconds > 0:
-            record = await self._later(inbound_id, seconds) or record
-        return json_response(message_view(record))
+        record = await self._message(request, principal, owns)
+        return json_response(message_view(await self._until_ended(record, seconds)))
+
+    async def post_stop(self, request: web.Request, principal: Principal) -> web.Response:
+        """202 while the stopped turn comes to its end, 200 when it has."""
+        seconds = min(_wait(request), self._settings.wait_limit)
+        record = await self._message(request, principal, may_stop)
+        by = "the person" if owns(principal, record) else "whoever runs the gateway"
+        record = await self._until_ended(await self._stops.stop(record, f"stopped by {by}"), seconds)
+        return json_response(message_view(record), status=200 if record.state == "ended" else 202)
+
+    async def get_unasked(self, request: web.Request, principal: Principal) -> web.Response:
+        """What the gateway told a conversation of its own accord: cards, reminders, what came of a yes."""
+        whose = {name: request.query[name] for name in ("conversation", "sender") if name in request.query}
+        try:
+            body = msgspec.convert({"message_id": "0", "text": "", **whose}, MessageBody)
+        except msgspec.ValidationError as error:  # its message names the field
+            raise ApiError(400, "bad_request", f"the query does not fit: {error}") from error
+        told = await self._gateway.unasked(inbound(principal, body), request.query.get("after"))
+        return json_response(UnaskedView(tuple(map(message_view, told.items)), told.after))
 
     async def get_turns(self, request: web.Request, _: Principal) -> web.Response:
         text = request.query.get("limit", "50")
@@ -86,6 +101,19 @@ class Api:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:  # its message names the field
             raise ApiError(400, "bad_request", f"the body does not fit: {error}") from error
 
+    async def _message(
+        self, request: web.Request, principal: Principal, may: Callable[[Principal, InboundRecord], bool]
+    ) -> InboundRecord:
+        record = await self._gateway.wait(request.match_info["inbound_id"], 0)
+        if record is None or not may(principal, record):  # one answer for both: an id tells nothing about others
+            raise ApiError(404, "no_such_message", "there is no such message in this account")
+        return record
+
+    async def _until_ended(self, record: InboundRecord, seconds: float) -> InboundRecord:
+        if record.state == "ended" or seconds == 0:
+            return record
+        return await self._later(record.inbound_id, seconds) or record
+
     async def _later(self, inbound_id: str, seconds: float) -> InboundRecord | None:
         ended = asyncio.ensure_future(self._gateway.wait(inbound_id, seconds))
         stopping = asyncio.ensure_future(self._stopping.wait())
@@ -99,7 +127,9 @@ class Api:
     def routes(self) -> tuple[Route, ...]:
         return (
             Route("POST", "/api/v1/messages", "messages", self.post_message),
+            Route("GET", "/api/v1/messages", "messages", self.get_unasked),
             Route("GET", "/api/v1/messages/{inbound_id}", "messages", self.get_message),
+            Route("POST", "/api/v1/messages/{inbound_id}/stop", "messages", self.post_stop),
             Route("GET", "/api/v1/turns", "status", self.get_turns),
             Route("GET", "/api/v1/turns/{turn_id}", "status", self.get_turn),
             Route("GET", "/api/v1/costs", "status", self.get_costs),

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from finclaw.kernel.accepted_event import MessageAccepted
 from finclaw.kernel.approval_event import ApprovalChanged
 from finclaw.kernel.event import (
     Event,
-    MessageAccepted,
     MessageEnded,
     PreviewUpdated,
     ToolEndedEvent,
@@ -47,6 +47,7 @@ class _Open(Struct):
 
     account: str
     conversation: str
+    unasked: bool = False
     turn_id: str = ""
     preview: str = ""
 
@@ -63,8 +64,8 @@ class LiveStream:
         """An observer of the gateway's events: keeps those that a person at the web channel may see."""
         if isinstance(event, MessageAccepted):
             if event.channel == CHANNEL:
-                self._open[event.inbound_id] = _Open(event.account, event.conversation)
-                self._add(event, "accepted", {})
+                self._open[event.inbound_id] = _Open(event.account, event.conversation, event.unasked)
+                self._add(event, "accepted", self._whose(event))
             return
         if isinstance(event, ApprovalChanged):  # also of a question whose message has long ended
             self._add_approval(event)
@@ -84,10 +85,15 @@ class LiveStream:
                     event, "tool_progress", {"call_id": call_id, "tool": tool, "state": "ended", "status": status}
                 )
             case MessageEnded(outcome=outcome, reason=reason, reply=reply):
-                self._add(event, "outcome", {"outcome": outcome, "reason": reason, "reply": reply})
+                ending = {"outcome": outcome, "reason": reason, "reply": reply}
+                self._add(event, "outcome", {**ending, **self._whose(event)})
                 del self._open[event.inbound_id]
             case _:
                 pass
+
+    def _whose(self, event: Event) -> dict[str, Any]:
+        """For readers who must know whether this is for them: two people may share a conversation's name."""
+        return {"session": event.session, "unasked": self._open[event.inbound_id].unasked}
 
     def _add(self, event: Event, kind: str, data: dict[str, Any]) -> None:
         message = self._open[event.inbound_id]
@@ -121,6 +127,11 @@ class LiveStream:
                     yield LiveEvent(self._id(entry.seq), entry.type, entry.data)
             if position >= self._seq:
                 await news.wait()
+
+    @property
+    def beginning(self) -> str:
+        """The place before the first event."""
+        return self._id(0)
 
     @property
     def _oldest(self) -> int:

@@ -33,6 +33,11 @@ class MessageView(OutcomeView, frozen=True, kw_only=True):
     delivery: DeliveryState
 
 
+class UnaskedView(Struct, frozen=True):
+    items: tuple[MessageView, ...]
+    after: str
+
+
 class AcceptedView(Struct, frozen=True):
     inbound_id: str
     duplicate: bool

@@ -8,13 +8,15 @@ import os
 import sys
 from argparse import Namespace
 
+from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.clean import one_line
 from finclaw.cli.chat.console import Console
 from finclaw.cli.chat.desk import Desk
 from finclaw.cli.chat.editor import make_editor
 from finclaw.cli.chat.feed import Feed
 from finclaw.cli.chat.history import History
-from finclaw.cli.chat.link import Link, connect
+from finclaw.cli.chat.letterbox import Letterbox
+from finclaw.cli.chat.link import Link, connect, own_session
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.script import run_script
 from finclaw.cli.chat.words import greeting, words_at_start
@@ -33,10 +35,12 @@ def run(args: Namespace) -> int:
     # The outcome says what went wrong; a log between question and answer helps nobody.
     logging.getLogger("finclaw").addHandler(logging.NullHandler())
     logging.getLogger("finclaw").propagate = False
-    feed = Feed()
-    link = connect(settings, conversation, args.market, feed)
-    desk = Desk(link, conversation)
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    feed, is_terminal = Feed(), sys.stdin.isatty() and sys.stdout.isatty()
+    # What a script is told nobody may have read; the next chat shows it.
+    bookmark = Bookmark(conversation, settings.state if is_terminal else None)
+    link = connect(settings, bookmark, conversation, args.market, feed)
+    desk = Desk(link, conversation, Letterbox(own_session(settings, conversation), bookmark))
+    if is_terminal:
         return _talk(settings, link, desk, feed)
     try:
         return run_script(sys.stdin.buffer, desk, feed)
@@ -51,7 +55,7 @@ def _talk(settings: Settings, link: Link, desk: Desk, feed: Feed) -> int:
     console = Console(link, desk, feed, screen, words_at_start(language), limit)
     for line in greeting(link.market, link.url):
         screen.line(line)
-    console.run(make_editor(History(settings.state), feed, console.show_news))
+    console.run(make_editor(History(settings.state), feed, console))
     return _leave(link, desk, screen, console)
 
 

@@ -1,12 +1,12 @@
 """The chat at a terminal: read a line, show its answer as it is made, and again."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from finclaw.cli.chat.clean import one_line
 from finclaw.cli.chat.desk import Desk, Ending, Question
 from finclaw.cli.chat.editor import Editor
-from finclaw.cli.chat.feed import Feed, Interrupted
+from finclaw.cli.chat.feed import Feed, Interrupted, Told
 from finclaw.cli.chat.link import Link
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.sources import sources
@@ -19,7 +19,12 @@ TICK: Final = 0.5
 """Seconds between two looks at the clock while an answer is awaited."""
 _LOOK_WITHIN: Final = 3.0
 _TAKE_WITHIN: Final = 2.0
+_STOP_WITHIN: Final = 5.0
+_AT_ONCE: Final = 2.0
+"""Seconds in which a second Ctrl-C belongs to the first."""
 _SECONDS_SHOWN_AFTER: Final = 3
+
+Ended = Literal["done", "interrupted", "late"]
 
 
 class Console:
@@ -31,8 +36,13 @@ class Console:
         self.words = words
         self._max_bytes = max_bytes
         self._latest: Question | None = None
+        self._awaited: Question | None = None
+        """The one whose answer is being drawn as it is made."""
+        self._unshown: list[Question | Told] = []
         self._about_to_leave = False
+        self._leaving = False
         self._now = SystemClock().monotonic
+        self._stopped_at = -_AT_ONCE
 
     def run(self, editor: Editor) -> None:
         with interrupts_to(self._feed):
@@ -40,19 +50,29 @@ class Console:
                 if text.strip():
                     editor.remember(text)
                     self._obey(text)
-            # Who leaves in haste has still said it: give what is on its way a moment to be taken.
-            self._until(lambda: not self._desk.untaken, lambda: None, seconds=_TAKE_WITHIN)
+            # Who leaves in haste has still said it: give what is on its way a moment to be taken, or stopped.
+            self._until(lambda: not self._desk.on_its_way, _nothing, seconds=_TAKE_WITHIN)
+
+    def has_news(self) -> bool:
+        """Whether there is something to show; never waits."""
+        while (item := self._feed.get(0)) is not None:
+            changed = self._desk.take(item)
+            if isinstance(changed, Told) or (changed is not None and changed.ending is not None):
+                self._unshown.append(changed)
+        return bool(self._unshown)
 
     def show_news(self) -> None:
-        """Answers that have come since somebody looked; never waits."""
-        while (item := self._feed.get(0)) is not None:
-            self._show_late(self._desk.take(item))
+        """Answers that have come since somebody looked, and what was told unasked; never waits."""
+        while self.has_news():
+            self._show_late(self._unshown.pop(0))
 
     # ── at the prompt ───────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, editor: Editor) -> str | None:
         """An entry, perhaps an empty one; None when it is time to leave."""
         self.show_news()
+        if self._leaving:
+            return None
         try:
             text = editor.read()
         except EOFError:
@@ -66,10 +86,13 @@ class Console:
         return None if text.strip() == "/quit" else text
 
     def _pressed(self, left: str) -> str | None:
-        """Ctrl-C takes back what stands on the line; on an empty line it leaves, the second time."""
+        """Ctrl-C takes back what stands on the line; on an empty line it leaves, the second time.
+
+        The first time may have been the one that stopped the answer, if that was just now.
+        """
         if left.strip():
             return ""
-        if self._about_to_leave:
+        if self._about_to_leave or self._now() - self._stopped_at < _AT_ONCE:
             return None
         self._about_to_leave = True
         self._screen.line(self.words.once_more)
@@ -83,6 +106,7 @@ class Console:
         elif len(text.encode(errors="replace")) > self._max_bytes:
             self._screen.line(self.words.too_long.format(limit=self._max_bytes))
         else:
+            self.show_news()  # what came while the line was being sent is older than its answer
             self._latest = self._desk.ask(text)
             self._await(self._latest)
 
@@ -105,30 +129,61 @@ class Console:
 
     def _await(self, question: Question) -> None:
         began = self._now()
-        if not self._until(lambda: question.ending is not None, lambda: self._draw(question, self._now() - began)):
-            self._screen.end_answer()
-            self._about_to_leave = True
-            self._screen.line(self.words.let_go if question.inbound_id else self.words.let_go_untaken)
+        self._awaited = question
+        how = self._until(lambda: _is_over(question), lambda: self._draw(question, self._now() - began))
+        if how == "interrupted":
+            self._stop(question)
         elif question.ending is not None:
-            self._show_ending(question.ending)
-            unsaid = question.ending.outcome == "answered" and bool(question.ending.reply)
-            view = self._look(question.inbound_id) if unsaid else None
-            self._end_with(sources(view, self.words) if view else ())
+            self._show_answer(question.ending, question)
+        self._awaited = None
 
-    def _until(self, done: Callable[[], bool], draw: Callable[[], None], seconds: float = float("inf")) -> bool:
-        """Take what comes until this is so. False: Ctrl-C, or the seconds are over."""
+    def _stop(self, question: Question) -> None:
+        """The first Ctrl-C stops the answer, for good; the next one leaves."""
+        began = self._now()
+        self._desk.stop(question)
+        how = self._until(
+            lambda: _is_over(question) or not self._desk.connected,
+            lambda: self._draw(question, self._now() - began),
+            seconds=_STOP_WITHIN,
+        )
+        self._stopped_at = self._now()
+        self._leaving = how == "interrupted"
+        if question.ending is not None:
+            self._show_answer(question.ending, question)
+            return
+        self._screen.end_answer()
+        if not self._leaving:
+            self._about_to_leave = True
+            self._screen.line(self._why_not_stopped(question))
+
+    def _why_not_stopped(self, question: Question) -> str:
+        if question.unstoppable:
+            return self.words.not_stopped.format(reason=question.unstoppable)
+        heard = question.inbound_id and self._desk.connected
+        return self.words.let_go if heard else self.words.let_go_unheard
+
+    def _show_answer(self, ending: Ending, question: Question) -> None:
+        self._show_ending(ending, wanted=not question.stopping)
+        unsaid = ending.outcome == "answered" and bool(ending.reply)
+        view = self._look(question.inbound_id) if unsaid else None
+        self._end_with(sources(view, self.words) if view else ())
+
+    def _until(self, done: Callable[[], bool], draw: Callable[[], None], seconds: float = float("inf")) -> Ended:
+        """Take what comes until this is so, Ctrl-C is pressed or the seconds are over."""
         give_up = self._now() + seconds
         with quiet_keys():
             while not done():
+                if self._now() > give_up:
+                    return "late"
                 draw()
                 item = self._feed.get(TICK)
-                if isinstance(item, Interrupted) or self._now() > give_up:
-                    return False
+                if isinstance(item, Interrupted):
+                    return "interrupted"
                 if item is None:
                     self._desk.tick()
-                elif (changed := self._desk.take(item)) is not self._latest:
+                elif (changed := self._desk.take(item)) is not self._awaited:
                     self._show_late(changed)
-        return True
+        return "done"
 
     def _draw(self, question: Question, waited: float) -> None:
         words = self.words
@@ -137,7 +192,9 @@ class Console:
             self._screen.answer("", words.rewritten)
             self._screen.line(words.back_anew)
         self._screen.answer(question.preview, words.rewritten)
-        if not self._desk.connected:
+        if question.stopping:
+            status = words.stopping
+        elif not self._desk.connected:
             status = self._desk.lost_because or words.away
         elif question.trouble:
             status = words.not_taken_yet.format(reason=question.trouble)
@@ -151,29 +208,47 @@ class Console:
     def _look(self, inbound_id: str | None) -> OutcomeView | None:
         self._desk.seen = None
         self._link.look(inbound_id)
-        self._until(lambda: self._desk.seen is not None, lambda: None, seconds=_LOOK_WITHIN)
+        self._until(lambda: self._desk.seen is not None, _nothing, seconds=_LOOK_WITHIN)
         return None if self._desk.seen is None else self._desk.seen.view
 
     # ── how it ended ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _show_late(self, question: Question | None) -> None:
-        """An answer that nobody waits for any more, under the question it belongs to."""
-        if question is not None and question.ending is not None:
-            self._screen.line(self.words.answer_to.format(question=one_line(question.text)))
-            self._show_ending(question.ending)
-            self._end_with(())
+    def _show_late(self, news: Question | Told | None) -> None:
+        """What nobody waits for any more, or never did: an answer under its question, a card as it is."""
+        if isinstance(news, Told):
+            with self._screen.apart(self.words.goes_on):
+                self._show_ending(Ending("answered", reply=news.text))
+                self._end_with(())
+        elif news is not None and news.ending is not None:
+            with self._screen.apart(self.words.goes_on):
+                self._screen.line(self.words.answer_to.format(question=one_line(news.text)))
+                self._show_ending(news.ending, wanted=not news.stopping)
+                self._end_with(())
 
-    def _show_ending(self, ending: Ending) -> None:
+    def _show_ending(self, ending: Ending, *, wanted: bool = True) -> None:
+        """Not `wanted`: the person has stopped it, so what was to be seen by then stays, and the end is no surprise."""
+        if ending.outcome == "stopped":
+            self._screen.end_answer()
         if ending.reply is not None:
             self._screen.answer(ending.reply, self.words.rewritten)
         self._screen.end_answer()
         if ending.outcome == "not taken":
             self._screen.line(self.words.refused.format(reason=ending.reason))
-        elif ending.outcome not in ("answered", "command"):
+        elif ending.outcome not in ("answered", "command") and (wanted or ending.outcome != "stopped"):
             reason = f": {ending.reason}" if ending.reason else ""
             self._screen.line(self.words.ended_as.format(outcome=ending.outcome, reason=reason))
+        if not wanted and ending.outcome != "stopped":
+            self._screen.line(self.words.too_late)
 
     def _end_with(self, lines: tuple[str, ...]) -> None:
         for line in lines:
             self._screen.line(line)
         self._screen.line("")
+
+
+def _is_over(question: Question) -> bool:
+    return question.ending is not None or bool(question.unstoppable)
+
+
+def _nothing() -> None:
+    pass

@@ -1,5 +1,7 @@
 """What was asked and what has become of it. The only place that knows which event belongs to which question.
 
+What belongs to none because nobody asked comes through the letterbox.
+
 A question is never given up: until the gateway has taken it the link sends it again under its one id, and when its
 events may have been missed (the line broke, the gateway started anew) it is looked up until it has ended.
 """
@@ -8,7 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from finclaw.cli.chat.feed import Connected, Item, Lost, News, Refused, Seen, Taken
+from finclaw.cli.chat.feed import Connected, Item, Lost, News, NotStopped, Refused, Seen, Taken, Told
+from finclaw.cli.chat.letterbox import Letterbox
 from finclaw.cli.chat.link import Link
 from finclaw.kernel.envelope import new_id
 from finclaw.web.principal import MessageBody
@@ -35,17 +38,22 @@ class Question(Struct):
     """Its events may have passed us by; ask for its end."""
     withdrawn: bool = False
     """Its preview is gone with the gateway that was making it."""
+    stopping: bool = False
+    """The person does not want the answer any more."""
+    unstoppable: str = ""
+    """Why the gateway answers it all the same."""
     ending: Ending | None = None
 
 
 class Desk:
-    def __init__(self, link: Link, conversation: str) -> None:
+    def __init__(self, link: Link, conversation: str, letterbox: Letterbox) -> None:
         self.connected = True
         self.lost_because = ""
         self.seen: Seen | None = None
         """The answer to the latest look-up."""
         self._link = link
         self._conversation = conversation
+        self._letterbox = letterbox
         self._open: dict[str, Question] = {}
         self._by_inbound: dict[str, Question] = {}
         self._early: dict[str, list[News]] = {}
@@ -59,28 +67,39 @@ class Desk:
     def open(self) -> tuple[Question, ...]:
         return tuple(self._open.values())
 
+    @property
+    def on_its_way(self) -> bool:
+        """Whether the gateway has yet to hear, or to heed, something that was said."""
+        return any(not each.inbound_id or (each.stopping and not each.unstoppable) for each in self._open.values())
+
     def ask(self, text: str) -> Question:
         question = Question(new_id(), text)
         self._open[question.id] = question
         self._link.say(MessageBody(message_id=question.id, conversation=self._conversation, text=text))
         return question
 
-    def take(self, item: Item) -> Question | None:
-        """Returns the question that this changed, if any."""
+    def stop(self, question: Question) -> None:
+        """Have the gateway stop answering; if it has not taken the message yet, as soon as it has."""
+        question.stopping = True
+        if question.inbound_id:
+            self._link.stop(question.inbound_id)
+
+    def take(self, item: Item) -> Question | Told | None:
+        """Returns the question that this changed, or what is to be shown though nobody asked."""
+        return self._letterbox.take(item) or self._change(item)
+
+    def _change(self, item: Item) -> Question | None:
         match item:
             case Taken():
                 return self._taken(item)
             case Refused(message_id=message_id, reason=reason, final=final):
                 return self._refused(self._open.get(message_id), reason, final=final)
-            case News(type="reset", data=data):
-                return self._reset(data)
             case News():
-                return self._news(item)
-            case Seen(view=view):
-                self.seen = item
-                if view is not None and view.state == "ended" and view.inbound_id in self._by_inbound:
-                    ending = Ending(str(view.outcome), view.reason, view.reply)
-                    return self._end(self._by_inbound[view.inbound_id], ending)
+                return self._reset(item.data) if item.type == "reset" else self._news(item)
+            case Seen():
+                return self._seen(item)
+            case NotStopped(inbound_id=inbound_id, reason=reason):
+                return self._not_stopped(self._by_inbound.get(inbound_id), reason)
             case Connected():
                 self.connected = True
                 self._mark_unheard()
@@ -109,6 +128,8 @@ class Desk:
             self._early.clear()  # the rest is of others who write in this conversation
         for news in early:
             self._news(news)
+        if question.stopping and question.ending is None:
+            self._link.stop(item.inbound_id)
         self.tick()
         return question
 
@@ -117,6 +138,18 @@ class Desk:
             return None
         question.trouble = reason
         return self._end(question, Ending("not taken", reason)) if final else question
+
+    def _seen(self, seen: Seen) -> Question | None:
+        self.seen, view = seen, seen.view
+        if view is None or view.state != "ended" or view.inbound_id not in self._by_inbound:
+            return None
+        ending = Ending(str(view.outcome), view.reason, view.reply)
+        return self._end(self._by_inbound[view.inbound_id], ending)
+
+    def _not_stopped(self, question: Question | None, reason: str) -> Question | None:
+        if question is not None:
+            question.unstoppable = reason
+        return question
 
     def _news(self, news: News) -> Question | None:
         inbound_id = str(news.data.get("inbound_id", ""))
@@ -153,6 +186,8 @@ class Desk:
     def _mark_unheard(self) -> None:
         for question in self._by_inbound.values():
             question.unheard = True
+            if question.stopping:  # a gateway that started anew does not know that nobody wants it
+                self._link.stop(question.inbound_id)
         self.tick()
 
     def _end(self, question: Question, ending: Ending) -> Question:

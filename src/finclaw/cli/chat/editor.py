@@ -1,21 +1,26 @@
 """Reading a line from a person: with prompt_toolkit where it is installed, else with the standard library's readline.
 
-prompt_toolkit measures Hangul itself, keeps a pasted paragraph in one piece and can show late answers above the line
-that is being typed. readline depends on how Python was built (GNU readline is good, libedit fair), and late answers
-wait for Enter.
+prompt_toolkit measures Hangul itself, keeps a pasted paragraph in one piece and shows news above the line that is being
+typed. readline depends on how Python was built (GNU readline is good, libedit fair); there the line is taken off the
+screen, the news is shown, and the line is drawn again below it.
 """
 
 import importlib
 import importlib.util
+import os
+import shutil
 import sys
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from finclaw.cli.chat.feed import Feed
 from finclaw.cli.chat.history import History
-from finclaw.cli.chat.terminal import interrupts_raise
+from finclaw.cli.chat.screen import moves
+from finclaw.cli.chat.terminal import glancing, interrupts_raise
+from finclaw.cli.chat.width import room, rows_down
 
 PROMPT = "> "
+_GLANCE: Final = 0.25
+"""Seconds between two looks for news while readline waits for a key."""
 
 
 class Editor(Protocol):
@@ -29,19 +34,26 @@ class Editor(Protocol):
     def remember(self, text: str) -> None: ...
 
 
-def make_editor(history: History, feed: Feed, show_news: Callable[[], None]) -> Editor:
-    """`show_news` prints what has come while the line is being typed; only called where that is possible."""
+class Newsroom(Protocol):
+    """What has come while a line is being typed."""
+
+    def has_news(self) -> bool: ...
+    def show_news(self) -> None: ...
+
+
+def make_editor(history: History, feed: Feed, newsroom: Newsroom) -> Editor:
     if importlib.util.find_spec("prompt_toolkit"):
         from finclaw.cli.chat.toolkit import ToolkitEditor  # noqa: PLC0415  loads prompt_toolkit
 
-        return ToolkitEditor(history, feed, show_news)
-    return ReadlineEditor(history)
+        return ToolkitEditor(history, feed, newsroom)
+    return ReadlineEditor(history, newsroom)
 
 
 class ReadlineEditor:
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, newsroom: Newsroom) -> None:
         self.left = ""
         self._history = history
+        self._newsroom = newsroom
         self._readline = _load_readline()
         if self._readline is not None:
             self._readline.set_auto_history(False)
@@ -50,7 +62,7 @@ class ReadlineEditor:
 
     def read(self) -> str:
         try:
-            with interrupts_raise(self._see_what_is_left):
+            with interrupts_raise(self._see_what_is_left), glancing(_GLANCE, self._glance):
                 return input(PROMPT)
         except (KeyboardInterrupt, EOFError):
             sys.stdout.write("\n")
@@ -58,7 +70,33 @@ class ReadlineEditor:
 
     def _see_what_is_left(self) -> None:
         """Has to be asked while the line is still being read; afterwards readline has forgotten it."""
-        self.left = "" if self._readline is None else str(self._readline.get_line_buffer())
+        self.left = self._typed
+
+    @property
+    def _typed(self) -> str:
+        return "" if self._readline is None else str(self._readline.get_line_buffer())
+
+    def _glance(self) -> None:
+        """Show news in the middle of typing. A line of several rows is left standing, and drawn once more below."""
+        if not self._newsroom.has_news():
+            return
+        line, behind = PROMPT + self._typed, room(self._typed[self._cursor :])
+        one_row = moves(sys.stdout, os.environ) and not rows_down(line, shutil.get_terminal_size().columns)
+        sys.stdout.write("\r\x1b[J" if one_row else "\n")
+        self._newsroom.show_news()
+        sys.stdout.write(line + (f"\x1b[{behind}D" if behind and one_row else ""))
+        sys.stdout.flush()
+
+    @property
+    def _cursor(self) -> int:
+        """Where in the line it stands. The interpreter's module does not tell, the library below it does."""
+        import ctypes  # noqa: PLC0415  seldom needed, and a chat has to start fast
+
+        try:
+            point = ctypes.c_int.in_dll(ctypes.CDLL(str(getattr(self._readline, "__file__"))), "rl_point")  # noqa: B009
+        except (AttributeError, OSError, ValueError):  # no readline, or built into the interpreter
+            return len(self._typed)
+        return len(os.fsdecode(os.fsencode(self._typed)[: point.value]))
 
     def remember(self, text: str) -> None:
         if self._history.add(text) and self._readline is not None:

@@ -38,6 +38,27 @@ class Seen(Struct, frozen=True):
     view: MessageView | None
 
 
+class Told(Struct, frozen=True):
+    """What the gateway says without having been asked, to be shown as it is."""
+
+    inbound_id: str
+    text: str
+
+
+class CaughtUp(Struct, frozen=True):
+    """Everything up to this place has been told, and these, from the old place on."""
+
+    after: str
+    told: frozenset[str] = frozenset()
+
+
+class NotStopped(Struct, frozen=True):
+    """The gateway will not stop the message."""
+
+    inbound_id: str
+    reason: str
+
+
 class Connected(Struct, frozen=True):
     pass
 
@@ -52,7 +73,7 @@ class Interrupted(Struct, frozen=True):
     """Ctrl-C while an answer was awaited."""
 
 
-Item = Taken | Refused | News | Seen | Connected | Lost | Interrupted
+Item = Taken | Refused | News | Seen | Told | CaughtUp | NotStopped | Connected | Lost | Interrupted
 
 
 class Feed:

@@ -11,12 +11,15 @@ from typing import Any
 
 from finclaw.app import App, build
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.cli.chat.feed import Connected, Feed, News, Refused, Seen, Taken
-from finclaw.cli.chat.link import latest
+from finclaw.cli.chat.bookmark import Bookmark
+from finclaw.cli.chat.feed import CaughtUp, Connected, Feed, News, NotStopped, Refused, Seen, Taken, Told
+from finclaw.cli.chat.link import anything_in, latest
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError, SessionError, StoreFailed
+from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import CHANNEL, OWNER, MessageBody, inbound
+from finclaw.web.stop import Stops
 from finclaw.web.view import message_view
 
 _AGAIN = 2.0
@@ -25,10 +28,11 @@ _AGAIN = 2.0
 class HereLink:
     url: str | None = None
 
-    def __init__(self, settings: Settings, conversation: str, feed: Feed) -> None:
+    def __init__(self, settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed) -> None:
         """Returns when the gateway has started; raises what kept it from starting."""
         self.market: str = settings.market
         self._settings = settings
+        self._bookmark = bookmark
         self._conversation = conversation
         self._feed = feed
         self._loop = asyncio.new_event_loop()
@@ -43,6 +47,9 @@ class HereLink:
 
     def look(self, inbound_id: str | None) -> None:
         self._start(self._look(inbound_id))
+
+    def stop(self, inbound_id: str) -> None:
+        self._start(self._stop_message(inbound_id))
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
@@ -63,19 +70,24 @@ class HereLink:
 
     async def _serve(self) -> None:
         # The owner's own mailbox, as if it came by the API: the conversation is the same with and without a gateway.
-        async with build(self._settings, channels=(MailboxChannel(CHANNEL),)) as app:
-            live = LiveStream()
-            stop_observing = app.observe(live.observe)
+        live = LiveStream()
+        async with build(self._settings, channels=(MailboxChannel(CHANNEL),), observers=(live.observe,)) as app:
+            await self._catch_up(app)
             following = asyncio.create_task(self._follow(live))
             self._feed.put(Connected())
             self._app.set_result(app)
             await self._stop.wait()
-            stop_observing()
             following.cancel()
 
     async def _follow(self, live: LiveStream) -> None:
-        async for event in live.follow(OWNER.name, self._conversation, None):
+        async for event in live.follow(OWNER.name, self._conversation, live.beginning):
             self._feed.put(News(event.type, event.data))
+
+    async def _catch_up(self, app: App) -> None:
+        unasked = await app.unasked(inbound(OWNER, anything_in(self._conversation)), self._bookmark.after)
+        for each in map(message_view, unasked.items):
+            self._feed.put(Told(each.inbound_id, each.reply or ""))
+        self._feed.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
 
     async def _say(self, body: MessageBody) -> None:
         while True:
@@ -96,3 +108,13 @@ class HereLink:
         except SessionError:
             record = None
         self._feed.put(Seen(message_view(record) if record else None))
+
+    async def _stop_message(self, inbound_id: str) -> None:
+        app = self._app.result()
+        record = await app.wait(inbound_id, 0)
+        try:
+            if record is not None:
+                await Stops(app).stop(record, "stopped by the person")
+        except ApiError as error:
+            await self._look(inbound_id)  # most likely it has just ended, which says more
+            self._feed.put(NotStopped(inbound_id, str(error)))

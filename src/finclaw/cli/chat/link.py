@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from finclaw.cli.address import read_address
+from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.feed import Feed
 from finclaw.config.schema import Settings
-from finclaw.errors import FinclawError, StateBusy
+from finclaw.errors import ChannelError, FinclawError, StateBusy
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.record import TurnRecord
 from finclaw.routing.session_key import session_key
@@ -32,21 +34,25 @@ class Link(Protocol):
         """Look up one message, or (None) the latest of the conversation that was answered."""
         ...
 
+    def stop(self, inbound_id: str) -> None:
+        """Stop the answer to a message. How that went is heard as its end, or as NotStopped."""
+        ...
+
     def close(self) -> None:
         """Let go of the gateway. One in this process is stopped, which may take seconds while it answers."""
         ...
 
 
-def connect(settings: Settings, conversation: str, market: str | None, feed: Feed) -> Link:
+def connect(settings: Settings, bookmark: Bookmark, conversation: str, market: str | None, feed: Feed) -> Link:
     """Raises FinclawError: the markets differ, the state is held by somebody who does not answer, …"""
     clock = SystemClock()
     give_up = clock.monotonic() + PATIENCE
     while True:
-        link = _running(settings, conversation, market, feed)
+        link = _running(settings, bookmark, conversation, market, feed)
         if link is not None:
             return link
         try:
-            return _own(settings, conversation, feed)
+            return _own(settings, bookmark, conversation, feed)
         except StateBusy as error:
             if clock.monotonic() > give_up:
                 raise _held(settings) from error
@@ -55,13 +61,22 @@ def connect(settings: Settings, conversation: str, market: str | None, feed: Fee
 
 def latest(turns: Iterable[TurnRecord], settings: Settings, conversation: str) -> str | None:
     """The message that was answered last in the conversation, by its id."""
-    body = MessageBody(message_id="0", text="", conversation=conversation)
-    key = session_key(settings.agent.name, inbound(OWNER, body))
+    key = own_session(settings, conversation)
     ours = [turn for turn in turns if turn.session == key]
     return max(ours, key=lambda turn: turn.started_at).inbound_id if ours else None
 
 
-def _running(settings: Settings, conversation: str, market: str | None, feed: Feed) -> Link | None:
+def own_session(settings: Settings, conversation: str) -> str:
+    """By its key: others may have a conversation of that name, too."""
+    return session_key(settings.agent.name, inbound(OWNER, anything_in(conversation)))
+
+
+def anything_in(conversation: str) -> MessageBody:
+    """A message that is not sent, to name a conversation by."""
+    return MessageBody(message_id="0", text="", conversation=conversation)
+
+
+def _running(settings: Settings, bookmark: Bookmark, conversation: str, market: str | None, feed: Feed) -> Link | None:
     if read_address(settings.state) is None:
         return None
     from finclaw.cli.chat.remote import RemoteLink, find_client  # noqa: PLC0415  an HTTP client, if anybody listens
@@ -72,13 +87,16 @@ def _running(settings: Settings, conversation: str, market: str | None, feed: Fe
     running = client.status().market
     if market is not None and running != market:
         raise FinclawError(f"the gateway at {client.address.url} uses the {running} market; leave out --{market}")
-    return RemoteLink(settings, conversation, feed, client.address.url, running)
+    if bookmark.after is None:
+        with suppress(ChannelError):  # of an older release, or gone: then it begins with the stream
+            bookmark.move(client.unasked(conversation, None).after, ())
+    return RemoteLink(settings, bookmark, conversation, feed, client.address.url, running)
 
 
-def _own(settings: Settings, conversation: str, feed: Feed) -> Link:
+def _own(settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed) -> Link:
     from finclaw.cli.chat.here import HereLink  # noqa: PLC0415  the whole house; not needed to talk to a running one
 
-    return HereLink(settings, conversation, feed)
+    return HereLink(settings, bookmark, conversation, feed)
 
 
 def _held(settings: Settings) -> StateBusy:

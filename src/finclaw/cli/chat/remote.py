@@ -17,14 +17,15 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from finclaw.cli.chat.feed import Connected, Feed, Lost, News, Refused, Seen, Taken
+from finclaw.cli.chat.bookmark import Bookmark
+from finclaw.cli.chat.feed import CaughtUp, Connected, Feed, Lost, News, NotStopped, Refused, Seen, Taken, Told
 from finclaw.cli.chat.link import latest
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, ConfigError, FinclawError
 from finclaw.web.principal import MessageBody
 from finclaw.web.token import read_token
-from finclaw.web.view import AcceptedView, MessageView
+from finclaw.web.view import AcceptedView, MessageView, UnaskedView
 
 SILENCE = 45.0
 """Seconds without a word, not even a keep-alive, after which the stream is given up."""
@@ -48,6 +49,13 @@ class ChatClient(GatewayClient):
 
     def message(self, inbound_id: str) -> MessageView:
         return self.call("GET", f"/api/v1/messages/{inbound_id}", MessageView)
+
+    def stop(self, inbound_id: str) -> None:
+        self.fetch("POST", f"/api/v1/messages/{inbound_id}/stop")
+
+    def unasked(self, conversation: str, after: str | None) -> UnaskedView:
+        place = {} if after is None else {"after": after}
+        return self.call("GET", "/api/v1/messages?" + urlencode({"conversation": conversation, **place}), UnaskedView)
 
     @contextmanager
     def stream(self, conversation: str, after: str) -> Generator[tuple[Iterable[bytes], Callable[[], None]]]:
@@ -75,10 +83,13 @@ def find_client(state: Path) -> ChatClient | None:
 
 
 class RemoteLink:
-    def __init__(self, settings: Settings, conversation: str, feed: Feed, url: str, market: str) -> None:
+    def __init__(
+        self, settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed, url: str, market: str
+    ) -> None:
         self.url: str | None = url
         self.market = market
         self._settings = settings
+        self._bookmark = bookmark
         self._conversation = conversation
         self._feed = feed
         self._errands: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -93,6 +104,9 @@ class RemoteLink:
 
     def look(self, inbound_id: str | None) -> None:
         self._errands.put(lambda: self._look_up(inbound_id))
+
+    def stop(self, inbound_id: str) -> None:
+        self._errands.put(lambda: self._stop(inbound_id))
 
     def close(self) -> None:
         self._closed.set()
@@ -113,6 +127,8 @@ class RemoteLink:
                         self._feed.put(Connected())
                         pause = _FIRST_PAUSE
                         for place, news in events(lines):
+                            if news.type == "reset":
+                                self._catch_up(client)
                             if after == _NOWHERE:
                                 self._begun.set()  # the first reset is where we come in, not news
                             else:
@@ -125,6 +141,14 @@ class RemoteLink:
             self._feed.put(Lost(reason))
             self._closed.wait(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    def _catch_up(self, client: ChatClient) -> None:
+        """What was told while nobody listened, before what the stream tells next."""
+        with suppress(GatewayRefused):  # one of an older release
+            unasked = client.unasked(self._conversation, self._bookmark.after)
+            for each in unasked.items:
+                self._feed.put(Told(each.inbound_id, each.reply or ""))
+            self._feed.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -159,6 +183,16 @@ class RemoteLink:
                 inbound_id = inbound_id or latest(client.turns(500), self._settings, self._conversation)
                 view = client.message(inbound_id) if inbound_id else None
         self._feed.put(Seen(view))
+
+    def _stop(self, inbound_id: str) -> None:
+        with suppress(ChannelError, ConfigError):  # gone: when the stream is back, it is asked again
+            try:
+                client = find_client(self._settings.state)
+                if client is not None:
+                    client.stop(inbound_id)
+            except GatewayRefused as error:
+                self._look_up(inbound_id)  # most likely it has just ended, which says more
+                self._feed.put(NotStopped(inbound_id, str(error)))
 
 
 def events(lines: Iterable[bytes]) -> Generator[tuple[str, News]]:

@@ -6,6 +6,8 @@ out differently is erased as a whole if it is still on the screen, and else mark
 
 import os
 import shutil
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import TextIO
 
 from finclaw.cli.chat.clean import clean
@@ -18,11 +20,16 @@ _ROOM_BELOW = "\x1bD\x1b[A"  # scrolls if the cursor is on the last row, and kee
 _REMEMBER, _RETURN = "\x1b7", "\x1b8"
 
 
+def moves(out: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether the cursor can be moved there."""
+    return out.isatty() and environ.get("TERM", "dumb") != "dumb"
+
+
 class Screen:
     def __init__(self, out: TextIO, environ: dict[str, str] | None = None) -> None:
         environ = dict(os.environ) if environ is None else environ
         self._out = out
-        self._moves = out.isatty() and environ.get("TERM", "dumb") != "dumb"
+        self._moves = moves(out, environ)
         self._dims = self._moves and not environ.get("NO_COLOR")
         self._shown = ""
         self._status = ""
@@ -62,18 +69,44 @@ class Screen:
         self.status("")
         self._end_answer()
 
+    @contextmanager
+    def apart(self, goes_on: str) -> Generator[None]:
+        """Inside, something else is shown whole, though an answer is on its way: above it, as far as it can be moved.
+
+        `goes_on` marks where an answer goes on that had to be left standing.
+        """
+        self.status("")
+        begun, movable = self._shown, self._can_erase
+        if begun and movable:
+            self._erase()
+        self._end_answer()
+        yield
+        self.end_answer()
+        if begun and movable:
+            self._write(begun)
+        elif begun:
+            self.line(goes_on)
+        self._shown = begun
+
     def _end_answer(self) -> None:
         if self._shown and not self._shown.endswith("\n"):
             self._write("\n")
         self._shown = ""
 
     def _take_back(self, rewritten: str) -> None:
-        up = rows_down(self._shown, self._columns)
-        if self._moves and up < self._rows:
-            self._write("\r" + (f"\x1b[{up}A" if up else "") + _ERASE_BEHIND)
-            self._shown = ""
+        if self._can_erase:
+            self._erase()
         else:
             self.line(rewritten)
+
+    @property
+    def _can_erase(self) -> bool:
+        return self._moves and rows_down(self._shown, self._columns) < self._rows
+
+    def _erase(self) -> None:
+        up = rows_down(self._shown, self._columns)
+        self._write("\r" + (f"\x1b[{up}A" if up else "") + _ERASE_BEHIND)
+        self._shown = ""
 
     def _fit(self, text: str) -> str:
         if not self._moves:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from finclaw.cli.chat.clean import clean
 from finclaw.cli.chat.desk import Desk, Ending, Question
-from finclaw.cli.chat.feed import Feed
+from finclaw.cli.chat.feed import Feed, Item, Told
 from finclaw.errors import ChannelError, ConfigError
 from finclaw.kernel.clock import SystemClock
 
@@ -24,6 +24,8 @@ def run_script(lines: Iterable[bytes], desk: Desk, feed: Feed) -> int:
             break
         if text and not _answer(text, desk, feed):
             code = 1
+    while (item := feed.get(0)) is not None:
+        _take(item, desk)
     return code
 
 
@@ -45,7 +47,7 @@ def _wait(question: Question, desk: Desk, feed: Feed) -> Ending:
         if item is None:
             desk.tick()
         else:
-            desk.take(item)
+            _take(item, desk)
         if desk.connected:
             connected_at = now()
         elif now() - connected_at > PATIENCE:
@@ -53,6 +55,13 @@ def _wait(question: Question, desk: Desk, feed: Feed) -> Ending:
                 "the gateway went away; if it had taken the message, it answers when it runs again: finclaw serve"
             )
     return question.ending
+
+
+def _take(item: Item, desk: Desk) -> None:
+    """Standard output is for answers; what nobody asked for goes beside it."""
+    told = desk.take(item)
+    if isinstance(told, Told):
+        print(clean(told.text), file=sys.stderr, flush=True)
 
 
 def _text(line: bytes) -> str:

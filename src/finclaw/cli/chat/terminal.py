@@ -44,6 +44,26 @@ def interrupts_raise(look: Callable[[], None]) -> Generator[None]:
 
 
 @contextmanager
+def glancing(every: float, glance: Callable[[], None]) -> Generator[None]:
+    """Inside, `glance` is called now and then by the thread that waits for keys, in between. Ctrl-C waits for it."""
+
+    def due(_: int, __: FrameType | None) -> None:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            glance()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    before = signal.signal(signal.SIGALRM, due)
+    signal.setitimer(signal.ITIMER_REAL, every, every)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
 def quiet_keys() -> Generator[None]:
     """Keys neither show between the lines of an answer nor get lost. Ctrl-D, too, keeps its meaning for the prompt."""
     try:

@@ -3,21 +3,19 @@
 import contextvars
 import importlib
 from asyncio import AbstractEventLoop
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from finclaw.cli.chat.editor import PROMPT
+from finclaw.cli.chat.editor import PROMPT, Newsroom
 from finclaw.cli.chat.feed import Feed
 from finclaw.cli.chat.history import History
 
 
 class ToolkitEditor:
-    def __init__(self, history: History, feed: Feed, show_news: Callable[[], None]) -> None:
+    def __init__(self, history: History, feed: Feed, newsroom: Newsroom) -> None:
         self.left = ""
         self._history = history
         self._feed = feed
-        self._show_news = show_news
+        self._newsroom = newsroom
         self._toolkit: Any = importlib.import_module("prompt_toolkit")
         self._recall: Any = importlib.import_module("prompt_toolkit.history").InMemoryHistory()
         for line in history.lines:
@@ -48,14 +46,17 @@ class ToolkitEditor:
         """While the prompt stands, news is shown above it, by the thread that draws the prompt."""
         loop: AbstractEventLoop = self._session.app.loop
         here = contextvars.copy_context()
-        show = partial(self._toolkit.application.run_in_terminal, self._show_news)
 
         def tell() -> None:
-            loop.call_soon_threadsafe(show, context=here.copy())
+            loop.call_soon_threadsafe(self._glance, context=here.copy())
 
         self._feed.on_news = tell
         if not self._feed.empty:  # came while nobody listened
             tell()
+
+    def _glance(self) -> None:
+        if self._newsroom.has_news():
+            self._toolkit.application.run_in_terminal(self._newsroom.show_news)
 
     def _keys(self) -> Any:
         """Enter sends; Alt-Enter begins a new line, and so does a line break in pasted text."""

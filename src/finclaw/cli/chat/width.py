@@ -36,7 +36,7 @@ def wrap(text: str, columns: int) -> str:
 def _rows(line: str, columns: int) -> list[str]:
     rows = [""]
     for word in re.findall(r"\s*\S+|\s+$", line):
-        if _room(rows[-1] + word) <= columns:
+        if room(rows[-1] + word) <= columns:
             rows[-1] += word
             continue
         rest = word.lstrip() if rows[-1] else word  # the break stands for the space
@@ -49,7 +49,7 @@ def _rows(line: str, columns: int) -> list[str]:
     return rows
 
 
-def _room(text: str) -> int:
+def room(text: str) -> int:
     return len(text) if text.isascii() else sum(map(width, text))
 
 

@@ -13,8 +13,12 @@ class Words:
     not_taken_yet: str
     back_anew: str
     answer_to: str
+    stopping: str
+    too_late: str
+    not_stopped: str
+    goes_on: str
     let_go: str
-    let_go_untaken: str
+    let_go_unheard: str
     once_more: str
     no_last: str
     still_open: str
@@ -35,10 +39,14 @@ ENGLISH: Final = Words(
     not_taken_yet="the gateway could not take the message ({reason}); trying again",
     back_anew="(the gateway started anew; the answer is being made again)",
     answer_to="Answer to “{question}”:",
-    let_go="Not waiting any longer. The answer is still being made and will be kept: it is shown with your next "
-    "message, or type /last. Ctrl-C again leaves.",
-    let_go_untaken="Not waiting any longer. The gateway has not taken this message yet; it is sent as long as this "
-    "chat is open. Ctrl-C again leaves.",
+    stopping="… stopping; Ctrl-C again leaves",
+    too_late="(it was too late to stop this)",
+    not_stopped="The gateway could not stop it: {reason}. The answer is shown here when it comes. Ctrl-C again leaves.",
+    goes_on="(the answer goes on:)",
+    let_go="The gateway was told to stop, and has not come to an end yet; that is shown here when it comes. "
+    "Ctrl-C again leaves.",
+    let_go_unheard="The gateway does not answer. As long as this chat is open, it is told to stop as soon as it does. "
+    "Ctrl-C again leaves.",
     once_more="Ctrl-C again, Ctrl-D or /quit leaves.",
     no_last="There is no answer in this conversation yet.",
     still_open="That message is still being answered; type /last again in a moment.",
@@ -59,10 +67,15 @@ KOREAN: Final = Words(
     not_taken_yet="게이트웨이가 메시지를 받지 못했습니다({reason}). 다시 보내는 중",
     back_anew="(게이트웨이가 다시 시작되어 답변을 새로 만들고 있습니다)",
     answer_to="“{question}”에 대한 답변:",
-    let_go="더 기다리지 않습니다. 답변은 계속 작성되어 저장되며, 다음 메시지와 함께 또는 /last로 볼 수 있습니다. "
+    stopping="… 중단하는 중 (Ctrl-C를 한 번 더 누르면 끝냅니다)",
+    too_late="(이미 끝나서 중단하지 못했습니다)",
+    not_stopped="게이트웨이가 중단하지 못했습니다: {reason}. 답변이 오면 여기에 표시합니다. "
     "Ctrl-C를 한 번 더 누르면 끝냅니다.",
-    let_go_untaken="더 기다리지 않습니다. 게이트웨이가 이 메시지를 아직 받지 못했으며, 대화창이 열려 있는 동안 계속 "
-    "보냅니다. Ctrl-C를 한 번 더 누르면 끝냅니다.",
+    goes_on="(답변 계속:)",
+    let_go="게이트웨이에 중단을 요청했지만 아직 끝나지 않았습니다. 끝나면 여기에 표시합니다. "
+    "Ctrl-C를 한 번 더 누르면 끝냅니다.",
+    let_go_unheard="게이트웨이가 응답하지 않습니다. 대화창이 열려 있으면 응답하는 대로 중단을 요청합니다. "
+    "Ctrl-C를 한 번 더 누르면 끝냅니다.",
     once_more="끝내려면 Ctrl-C를 한 번 더 누르거나 Ctrl-D 또는 /quit을 입력하세요.",
     no_last="이 대화에는 아직 답변이 없습니다.",
     still_open="아직 답변을 작성하고 있습니다. 잠시 후 /last를 다시 입력해 주세요.",

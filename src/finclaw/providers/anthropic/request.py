@@ -18,7 +18,7 @@ from finclaw.kernel.message import Message
 from finclaw.kernel.sendable import sendable
 from finclaw.kernel.text import whole_characters
 from finclaw.providers.anthropic.bonds import Bonds, chained, turn_begins
-from finclaw.providers.anthropic.kept import OURS, THEIRS, KeptMessages
+from finclaw.providers.anthropic.kept import OURS, THEIRS, kept_with_and_without
 from finclaw.providers.anthropic.message import write_blocks
 from finclaw.providers.anthropic.schema import narrowed
 from finclaw.providers.anthropic.thoughts import ADAPTIVE, OFF, Thoughts, thoughts
@@ -44,12 +44,10 @@ class _Draft:
 
 
 class RequestWriter:
-    """`limit` is in bytes, for models whose thoughts are bound and for the others each."""
+    """`limit` is in bytes, for models whose thoughts are bound and for the others together."""
 
     def __init__(self, limit: int, *, caching: bool = True) -> None:
-        self._kept_for: dict[bool, KeptMessages] = {
-            bound: KeptMessages(limit, thoughts=not bound) for bound in (False, True)
-        }
+        self._kept_for = kept_with_and_without(limit)
         self._kept = self._kept_for[False]
         self._caching = caching
         self._head_of: tuple[object, ...] = ()

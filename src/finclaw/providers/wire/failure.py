@@ -4,7 +4,7 @@ Every provider brings its own table from type or code to error; the statuses mea
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -64,7 +64,7 @@ class _Body(Struct):
     param: Any = None
 
 
-_decode: Final = msgspec.json.Decoder(_Body).decode
+_decode: Final[Callable[[bytes], _Body | list[_Body]]] = msgspec.json.Decoder(_Body | list[_Body]).decode
 
 
 def refused(name: str, status: int, retry_after: float | None, body: bytes, kinds: Kinds) -> ProviderError:
@@ -98,11 +98,13 @@ def by_status(status: int) -> type[ProviderError]:
 
 
 def read_complaint(body: bytes) -> Complaint:
-    """From `{"error": {…}}`, `{"error": "words"}` or the bare fields; empty for the page of some proxy."""
+    """From `{"error": {…}}`, `{"error": "words"}` or the bare fields, in a list or not; empty for a proxy's page."""
     try:
         read = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Complaint()
+    if not isinstance(read, _Body):  # as Google's have it
+        read = read[0] if read else _Body()
     if read.error is not None:
         return complaint_of(read.error)
     return Complaint(read.type, read.code, read.message, read.param)
@@ -125,7 +127,7 @@ def seconds_to_wait(headers: Mapping[str, str], now: datetime) -> float | None:
         return seconds
     try:
         until = parsedate_to_datetime(told or "")
-    except ValueError:
+    except (ValueError, OverflowError):  # no date, or one of a year that no calendar has
         return None
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
     return max(0.0, (until - now).total_seconds())

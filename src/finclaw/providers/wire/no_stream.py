@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from finclaw.errors import BadRequest, ProviderError
+from finclaw.errors import NoStream, ProviderError, Unreachable
 from finclaw.providers.wire.failure import Complaint, Kinds, failed, read_complaint
 
 if TYPE_CHECKING:
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 LONGEST_PAGE: Final = 65_536
 
-_NO_EVENT: Final = (b"{", b"[", b"<")
+_PAGE: Final = b"<"
+_NO_EVENT: Final = (b"{", b"[", _PAGE)
 """How JSON and pages begin. What a server says about the type of its answer is not always so."""
 _WHOLE_ANSWER: Final = "message"
 """What Anthropic's API calls an answer that is not streamed."""
@@ -22,13 +23,18 @@ def is_no_stream(first: bytes) -> bool:
 
 
 async def no_stream(name: str, reply: "Reply", said: bytes, kinds: Kinds) -> ProviderError:
-    """Some gateways send an error with the status of a success; a wrong address may answer with anything."""
+    """Some gateways send an error with the status of a success; a wrong address may answer with anything.
+
+    A page is a proxy's that wants a login, or somebody's who is at work there: the server behind it was not reached,
+    and may be the next time. JSON that is no error will be no stream the next time either.
+    """
     while len(said) < LONGEST_PAGE and (data := await reply.read()):
         said += data
     complaint = read_complaint(said)
     if complaint != Complaint(complaint.type) or complaint.type not in (None, _WHOLE_ANSWER):
         return failed(name, complaint, kinds)
-    return BadRequest(
+    kind = Unreachable if said.lstrip().startswith(_PAGE) else NoStream
+    return kind(
         f"{name} answered with {reply.content_type} and not with a stream of events, so another kind of server may be "
         f"there; check `base_url` and `kind` under `providers.{name}`, and that a proxy passes streams on"
     )

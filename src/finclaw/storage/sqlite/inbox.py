@@ -64,7 +64,8 @@ def _ticket(db: apsw.Connection, session: str, at: int) -> tuple[int, int]:
 
 
 _ACCEPTED = (
-    "SELECT inbound.id, key, ticket, body, accepted_at, attempts FROM inbound JOIN session ON session.id = session "
+    "SELECT inbound.id, key, ticket, body, accepted_at, attempts, state FROM inbound "
+    "JOIN session ON session.id = session "
 )
 
 
@@ -74,7 +75,7 @@ def _accepted(db: apsw.Connection, ids: Ids, row: int, *, duplicate: bool = Fals
 
 
 def _read_accepted(ids: Ids, row: tuple[Any, ...], *, duplicate: bool = False) -> Accepted:
-    number, key, ticket, body, at, attempts = row
+    number, key, ticket, body, at, attempts, state = row
     return Accepted(
         id=ids.inbound(int(number)),
         session=str(key),
@@ -82,6 +83,7 @@ def _read_accepted(ids: Ids, row: tuple[Any, ...], *, duplicate: bool = False) -
         inbound=read_inbound(str(body)),
         accepted_at=from_micros(int(at)),
         attempts=int(attempts),
+        begun=state == "running",
         duplicate=duplicate,
     )
 
@@ -89,6 +91,10 @@ def _read_accepted(ids: Ids, row: tuple[Any, ...], *, duplicate: bool = False) -
 def unfinished(db: apsw.Connection, ids: Ids) -> list[Accepted]:
     rows = db.execute(_ACCEPTED + "WHERE kind IS NULL ORDER BY inbound.session, ticket")
     return [_read_accepted(ids, row) for row in rows]
+
+
+def nothing_runs(db: apsw.Connection) -> None:
+    db.execute("UPDATE inbound SET state = 'received' WHERE kind IS NULL AND state = 'running'")
 
 
 def end(

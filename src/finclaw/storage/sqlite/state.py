@@ -5,7 +5,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from finclaw.errors import SessionError
+from finclaw.errors import SessionError, Superseded
 
 LARGEST: Final = 1_048_576
 """Bytes of one value. It is written whole each time; what is larger belongs into the extension's own database."""
@@ -28,7 +28,15 @@ def recall(db: apsw.Connection, extension: str, session: str) -> Any:
     return None if row is None else msgspec.json.decode(str(row[0]))
 
 
-def remember(db: apsw.Connection, extension: str, session: str, text: str) -> None:
+def remember(db: apsw.Connection, extension: str, session: str, text: str, turn: int | None = None) -> None:
+    """`turn` is the one that remembers it, if it is one: a reset that took its conversation took this with it."""
+    superseded = db.execute(
+        "SELECT 1 FROM turn JOIN session ON session.id = turn.session "
+        "WHERE turn.id = ? AND key = ? AND turn.epoch < session.epoch AND ended_at IS NULL",
+        (turn, session),
+    ).fetchone()
+    if superseded is not None:
+        raise Superseded("the session was reset while this turn ran; what it wants to remember of it is not kept")
     db.execute(
         "INSERT INTO state (extension, session, body) VALUES (?, ?, ?) "
         "ON CONFLICT (extension, session) DO UPDATE SET body = excluded.body",
@@ -38,3 +46,15 @@ def remember(db: apsw.Connection, extension: str, session: str, text: str) -> No
 
 def forget(db: apsw.Connection, extension: str, session: str) -> None:
     db.execute("DELETE FROM state WHERE extension = ? AND session = ?", (extension, session))
+
+
+def forget_session(db: apsw.Connection, session: str) -> None:
+    """What any extension remembers of this session; what is not of a session is no conversation's, and stays."""
+    if session:
+        # From name to name: the table is filed by extension, and may hold a value for every session there ever was.
+        db.execute(
+            "WITH RECURSIVE names (name) AS (SELECT min(extension) FROM state UNION ALL "
+            "SELECT (SELECT min(extension) FROM state WHERE extension > name) FROM names WHERE name IS NOT NULL) "
+            "DELETE FROM state WHERE extension IN (SELECT name FROM names) AND session = ?",
+            (session,),
+        )

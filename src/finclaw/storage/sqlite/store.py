@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from finclaw.kernel.cancel import Decision
 from finclaw.kernel.crash import crash_point
+from finclaw.kernel.current_turn import current_turn
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message, TurnEvent
@@ -29,12 +30,13 @@ from finclaw.kernel.record import (
     Spend,
     TurnRecord,
     TurnStory,
+    Unasked,
     Unit,
 )
 from finclaw.kernel.retention import prunable
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.text import whole_characters
-from finclaw.storage.sqlite import books, conversation, grants, inbox, outbox, sessions, state, story
+from finclaw.storage.sqlite import books, conversation, grants, inbox, outbox, sessions, state, story, unasked
 from finclaw.storage.sqlite.approval_rows import ApprovalRows
 from finclaw.storage.sqlite.codec import Ids, to_micros
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
@@ -117,8 +119,14 @@ class SqliteStore(ApprovalRows):
     async def unfinished(self) -> Sequence[Accepted]:
         return await self._commit(lambda db: inbox.unfinished(db, self._ids))
 
+    async def nothing_runs(self) -> None:
+        await self._commit(inbox.nothing_runs)
+
     async def find(self, inbound_id: str) -> InboundRecord | None:
         return await self._commit(lambda db: inbox.find(db, self._ids, inbound_id))
+
+    async def unasked(self, session: str, after: str | None) -> Unasked:
+        return await self._commit(lambda db: unasked.told(db, self._ids, session, after))
 
     # ── conversations ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -168,6 +176,7 @@ class SqliteStore(ApprovalRows):
         def run(db: apsw.Connection) -> None:
             conversation.reset(db, self.transcript, session)
             grants.forget(db, session)
+            state.forget_session(db, session)
 
         await self._commit(run)
 
@@ -245,8 +254,8 @@ class SqliteStore(ApprovalRows):
         if value is None:
             await self._commit(lambda db: state.forget(db, extension, session))
         else:
-            text = state.encode(extension, value)
-            await self._commit(lambda db: state.remember(db, extension, session, text))
+            text, turn = state.encode(extension, value), self._ids.row(current_turn.get() or "")
+            await self._commit(lambda db: state.remember(db, extension, session, text, turn))
 
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,90 @@
+"""Errands: what an extension's command at the terminal asks of the running gateway, through the HTTP door.
+
+Whoever holds the state directory is the only one to write there. So a command of another process asks it.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.people import TOKEN_HOLDER
+from finclaw.kernel.record import Accepted
+from finclaw.kernel.route import RouteReply, RouteRequest
+
+NAME: Final = "errands"
+
+
+class Errand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose it is, and about which session."""
+
+    extension: str
+    session: str = ""
+
+
+class Remember(Errand, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    value: Any = None
+
+
+class Say(Errand, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    inbound: Inbound
+
+
+E = TypeVar("E", bound=Errand)
+
+
+class Errands:
+    name = NAME
+
+    def __init__(
+        self,
+        recall: Callable[[str, str], Awaitable[Any]],
+        remember: Callable[[str, str, Any], Awaitable[None]],
+        accept: Callable[[Inbound, str], Awaitable[Accepted]],
+        listed: Callable[[], Collection[str]],
+    ) -> None:
+        """`listed` names the extensions that do not belong to the house: nobody may speak in the house's name."""
+        self._recall = recall
+        self._remember = remember
+        self._accept = accept
+        self._listed = listed
+
+    def register(self, api: ExtensionApi) -> None:
+        api.routes.add("POST", "recall", self._route(Errand, self._recalled))
+        api.routes.add("POST", "remember", self._route(Remember, self._remembered))
+        api.routes.add("POST", "say", self._route(Say, self._said))
+
+    def _route(
+        self, kind: type[E], run: Callable[[E], Awaitable[object]]
+    ) -> Callable[[RouteRequest], Awaitable[RouteReply]]:
+        async def answer(request: RouteRequest) -> RouteReply:
+            if f"web:{request.principal}:{request.principal}" != TOKEN_HOLDER:
+                return _refused(403, "errands are run for whoever holds this machine's token, and for nobody else")
+            try:
+                errand = msgspec.json.decode(request.body, type=kind)
+            except msgspec.DecodeError as error:
+                return _refused(400, f"the body does not fit: {error}")
+            if errand.extension not in self._listed():
+                says = f"it runs without the extension {errand.extension!r}; stop it and start it with these settings"
+                return _refused(422, says)
+            return RouteReply(body=msgspec.json.encode(await run(errand)))
+
+        return answer
+
+    async def _recalled(self, errand: Errand) -> object:
+        return await self._recall(errand.extension, errand.session)
+
+    async def _remembered(self, errand: Remember) -> None:
+        await self._remember(errand.extension, errand.session, errand.value)
+
+    async def _said(self, errand: Say) -> Accepted:
+        # Whatever it claims to be: an extension's own words are all that can be said here.
+        return await self._accept(replace(errand.inbound, said_by=errand.extension), errand.session)
+
+
+def _refused(status: int, why: str) -> RouteReply:
+    return RouteReply(body=msgspec.json.encode({"error": {"code": "refused", "message": why}}), status=status)

@@ -1,0 +1,134 @@
+"""Which message killed the process? One that was there alone; nobody is blamed for their company."""
+
+import asyncio
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from tests.walks.house import Gateway, House, in_virtual_time
+
+from finclaw.agent.settings import AgentSettings
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.record import Accepted
+from finclaw.kernel.scope import Outcome
+from finclaw.pipeline.notice import notice
+from finclaw.storage.sqlite.database import DATABASE
+from finclaw.storage.sqlite.store import open_store
+from finclaw.testing import call, delay, reply
+
+MOST = 3
+"""Tries, by the usual settings."""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+async def after_crashes(house: House, *tries: int) -> list[Accepted]:
+    """What is left of messages in conversations of their own, each on the road in so many crashes, the last included.
+
+    A message with 0 waited in all of them.
+    """
+    store = open_store(house.state / DATABASE, house.clock, threaded=False)
+    left: list[Accepted] = []
+    for number, count in enumerate(tries):
+        inbound = Inbound(channel="memory", text=f"m{number}", message_id=f"m{number}", conversation=f"c{number}")
+        accepted = await store.accept(inbound, f"main:memory:local:direct:c{number}", lambda _: None)
+        for _ in range(count):
+            await store.claim(accepted, [], None, Decimal(0))
+        left.append(accepted)
+    await store.close()
+    return left
+
+
+async def ends(gateway: Gateway, left: Sequence[Accepted]) -> list[Outcome]:
+    found = [await gateway.outcome(each) for each in left]
+    await gateway.app.idle()
+    return found
+
+
+@in_virtual_time
+async def test_one_that_was_there_alone_is_given_up(house: House) -> None:
+    left = await after_crashes(house, MOST, 0, 0)
+    async with house.open("1", "2") as gateway:
+        assert [each.kind for each in await ends(gateway, left)] == ["failed", "answered", "answered"]
+        assert gateway.said.count(notice("poison", Inbound(text="m0")).text) == 1
+
+
+@pytest.mark.parametrize("others", [(1,), (MOST,), (MOST, MOST, 1)])
+@in_virtual_time
+async def test_one_that_died_with_others_is_tried_alone(house: House, others: tuple[int, ...]) -> None:
+    left = await after_crashes(house, MOST, *others, 0)
+    together: list[tuple[str, int]] = []
+    async with house.open(*[reply(delay(1.0), "ok") for _ in left]) as gateway:
+        finished = asyncio.ensure_future(ends(gateway, left))
+        while not finished.done():
+            asked = [each.messages[-1].text for each in gateway.provider.requests]
+            together.append((asked[-1] if asked else "", gateway.provider.streaming))
+            await house.clock.sleep(0.1)
+        assert [each.kind for each in await finished] == ["answered"] * len(left)
+    suspects = {f"m{number}" for number, tries in enumerate((MOST, *others)) if tries >= MOST}
+    assert suspects <= {asked for asked, _ in together}
+    assert max(streaming for asked, streaming in together if asked in suspects) == 1
+
+
+@in_virtual_time
+async def test_it_is_found_guilty_by_its_next_death(house: House) -> None:
+    left = await after_crashes(house, MOST, MOST)
+    async with house.open(reply(delay(60.0), "late")) as gateway:
+        while not gateway.provider.streaming:
+            await house.clock.sleep(0.1)
+        (running,) = [each for each in left if each.inbound.text == gateway.seen[-1].text]
+        await leave_as_a_crash_does(house)
+    async with house.open("ok") as gateway:
+        kinds = {each.id: outcome.kind for each, outcome in zip(left, await ends(gateway, left), strict=True)}
+    assert kinds == {each.id: "failed" if each == running else "answered" for each in left}
+
+
+async def leave_as_a_crash_does(house: House) -> None:
+    """A stop in good order puts a turn back; a crash does not."""
+    house.troubles["release"] = [RuntimeError("the process is dead")]
+
+
+@in_virtual_time
+async def test_two_that_die_together_every_time_end_all_the_same(house: House) -> None:
+    left = await after_crashes(house, 2 * MOST, 2 * MOST)
+    async with house.open() as gateway:
+        assert [each.kind for each in await ends(gateway, left)] == ["failed", "failed"]
+
+
+@in_virtual_time
+async def test_new_messages_wait_while_one_is_alone_and_are_answered_then(house: House) -> None:
+    left = await after_crashes(house, MOST, 1)
+    async with house.open(reply(delay(5.0), "alone"), "one", "new") as gateway:
+        new = await gateway.channel.write("new")
+        while not gateway.provider.requests:
+            await house.clock.sleep(0.1)
+        assert gateway.seen[-1].text == "m0"
+        await house.clock.sleep(4.0)
+        assert len(gateway.provider.requests) == 1
+        assert [each.kind for each in await ends(gateway, [*left, new])] == ["answered"] * 3
+
+
+@in_virtual_time
+async def test_a_stop_while_one_is_alone_loses_nobody(house: House) -> None:
+    left = await after_crashes(house, MOST, MOST, 1, 0)
+    async with house.open(reply(delay(900.0), "never")) as gateway:
+        while not gateway.provider.streaming:
+            await house.clock.sleep(0.1)
+    async with house.open(*["ok"] * 4) as gateway:
+        assert [each.kind for each in await ends(gateway, left)] == ["answered"] * 4
+
+
+@in_virtual_time
+async def test_one_that_is_alone_may_have_a_helper(house: House) -> None:
+    """What it delegates is a message of its own; were that kept out, each would wait for the other."""
+    left = await after_crashes(house, MOST, 1)
+    script = (reply(call("agent__delegate", {"task": "find out"})), "found", "done", "ok")
+    async with house.open(*script, agent=AgentSettings(delegate=True)) as gateway:
+        before = house.clock.monotonic()
+        first, second = await ends(gateway, left)
+        assert (first.reply, second.kind) == ("done", "answered")
+        assert house.clock.monotonic() - before < 10
