@@ -1,6 +1,7 @@
 """Tools that leave somebody behind who has fled: into a session of its own, and away from its parents."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from finclaw.errors import ToolError
 from finclaw.tools.define import tool
+
+OBSOLETE = 10
 
 _SLEEPS = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(120)"
 
@@ -24,6 +27,8 @@ def flee(how: str, then: str, file: str) -> str:
             _twice_removed(file, environment={})
         case "fork without a program":
             _fork_of_a_fork(file)
+        case "relay":
+            _relay(file)
         case _:
             raise AssertionError(how)
     while not Path(file).exists() or not Path(file).read_text():
@@ -31,7 +36,20 @@ def flee(how: str, then: str, file: str) -> str:
     return _end(then)
 
 
-def _end(how: str) -> str:
+@tool("flee__unmark", "Tries to look like nobody's.", isolation="process")
+def unmark() -> str:
+    endless = resource.RLIM_INFINITY
+    for limits in ((0, endless), (endless, endless), (1, 1)):
+        try:
+            resource.setrlimit(OBSOLETE, limits)
+        except ValueError as error:
+            refused = str(error)
+        else:
+            return f"{limits} was taken"
+    return refused
+
+
+def _end(how: str) -> str:  # noqa: C901, PLR0912  one case for each way to end
     match how:
         case "gives a result":
             return "fled"
@@ -43,6 +61,20 @@ def _end(how: str) -> str:
             os.killpg(0, signal.SIGKILL)
         case "stops the warden":
             os.kill(os.getppid(), signal.SIGSTOP)
+        case "kills the warden":
+            os.kill(os.getppid(), signal.SIGKILL)
+        case "stops and kills the warden":
+            os.kill(os.getppid(), signal.SIGSTOP)
+            os.kill(os.getppid(), signal.SIGKILL)
+        case "kills the gateway and the warden":
+            warden = os.getppid()
+            gateway = int(Path(f"/proc/{warden}/stat").read_text().rpartition(")")[2].split()[1])
+            for each in (gateway, warden):
+                os.kill(each, signal.SIGSTOP)
+            for each in (gateway, warden):
+                os.kill(each, signal.SIGKILL)
+        case "has a child kill the warden":
+            subprocess.Popen(["kill", "-9", str(os.getppid())], start_new_session=True)
         case _:
             pass
     while True:
@@ -64,3 +96,16 @@ def _fork_of_a_fork(file: str) -> None:
             Path(file).write_text(str(os.getpid()))
             time.sleep(120)
         os._exit(0)
+
+
+def _relay(file: str) -> None:
+    """Nobody in it lives for long: each has a child and goes."""
+    if os.fork() > 0:
+        return
+    while True:
+        os.setsid()
+        with open(f"{file}.part", "w") as out:
+            out.write(str(os.getpid()))
+        os.rename(f"{file}.part", file)
+        if os.fork() > 0:
+            os._exit(0)

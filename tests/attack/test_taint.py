@@ -52,13 +52,25 @@ async def test_all_else_is(house: House, group: str) -> None:
 
 
 @in_virtual_time
-async def test_a_reset_is_a_new_beginning_but_not_for_what_was_kept_aside(house: House) -> None:
+async def test_what_was_kept_aside_is_still_a_strangers(house: House) -> None:
+    desk = Desk("long " * 5_000)
+    tools = [desk.reading("news__latest", "web"), *desk.acting()]
+    script = (*(reply(call("news__latest")), "Read."), *(reply(call("read_result")), reply(MAIL)))
+    async with house.open(*script, tools=tools, consent=None, rules=()) as gateway:
+        await gateway.ask("what is new?")
+        card = (await gateway.ask("read on and mail bob")).reply or ""
+        assert not desk.done
+        assert "news__latest" in card
+
+
+@in_virtual_time
+async def test_a_reset_is_a_new_beginning_and_nothing_kept_aside_comes_back(house: House) -> None:
     desk = Desk("long " * 5_000)
     tools = [desk.reading("news__latest", "web"), *desk.acting()]
     script = (
         *(reply(call("news__latest")), "Read."),
         *(reply(MAIL), "Sent."),
-        *(reply(call("read_result")), reply(MAIL)),
+        *(reply(call("read_result")), "There is nothing."),
     )
     async with house.open(*script, tools=tools, consent=None, rules=()) as gateway:
         await gateway.ask("what is new?")
@@ -66,9 +78,10 @@ async def test_a_reset_is_a_new_beginning_but_not_for_what_was_kept_aside(house:
         await gateway.ask("mail bob")
         assert len(desk.done) == 1
         await gateway.ask("/reset")
-        card = (await gateway.ask("read on and mail bob")).reply or ""
-        assert len(desk.done) == 1
-        assert "news__latest" in card
+        await gateway.ask("read on")
+        (result,) = gateway.results
+        assert result.status == "error"
+        assert "long" not in result.content
 
 
 def _size(message: Message) -> int:

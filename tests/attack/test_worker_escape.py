@@ -2,17 +2,19 @@
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from tests.attack import fleeing
-from tests.tools.test_worker import SCOPE, dead
+from tests.tools.test_worker import SCOPE, alive, dead
 
 from finclaw.tools.family import living_descendants
 from finclaw.tools.limit import run_with_limit
 from finclaw.tools.threads import ToolThreads
+from finclaw.tools.worker import WorkerDied
 
 pytestmark = [
     pytest.mark.spec("DX-25"),
@@ -20,6 +22,7 @@ pytestmark = [
 ]
 HOW = ("session", "orphan", "bare orphan", "fork without a program")
 THEN = ("gives a result", "fails", "vanishes", "is killed with its group", "hangs", "stops the warden")
+KILLS = ("kills the warden", "stops and kills the warden", "has a child kill the warden")
 
 
 async def _pid(file: Path) -> int:
@@ -33,7 +36,7 @@ def _written(file: Path) -> str:
     return file.read_text() if file.exists() else ""
 
 
-@pytest.mark.parametrize("then", THEN)
+@pytest.mark.parametrize("then", [*THEN, *KILLS])
 @pytest.mark.parametrize("how", HOW)
 async def test_who_flees_is_gone_with_the_tool(tmp_path: Path, how: str, then: str) -> None:
     file, before = tmp_path / "pid", living_descendants(os.getpid())
@@ -46,6 +49,55 @@ async def test_who_flees_is_gone_with_the_tool(tmp_path: Path, how: str, then: s
     await dead(fled)
     assert ToolThreads.here().lost == 0
     assert living_descendants(os.getpid()) <= before
+
+
+@pytest.mark.parametrize("then", ["hangs", *KILLS])
+async def test_nor_does_a_relay_outrun_us(tmp_path: Path, then: str) -> None:
+    """Each of its runners has a child and is gone when we look."""
+    file = tmp_path / "pid"
+    running = asyncio.create_task(
+        run_with_limit(fleeing.flee, {"how": "relay", "then": then, "file": str(file)}, SCOPE)
+    )
+    await _pid(file)
+    if then == "hangs":
+        running.cancel()
+    await asyncio.wait([running])
+    last = _written(file)
+    await asyncio.sleep(0.3)
+    assert _written(file) == last
+    await dead(int(last))
+
+
+async def test_others_are_let_alone(tmp_path: Path) -> None:
+    """Calls that run meanwhile, and programs of ours that have fled on purpose."""
+    ours = await asyncio.create_subprocess_exec(sys.executable, "-c", _DAEMON, str(tmp_path / "daemon"))
+    daemon = await _pid(tmp_path / "daemon")
+    await ours.wait()
+    there = {"how": "orphan", "then": "hangs", "file": str(tmp_path / "there")}
+    running = asyncio.create_task(run_with_limit(fleeing.flee, there, SCOPE))
+    neighbour = await _pid(tmp_path / "there")
+    with pytest.raises(WorkerDied):
+        await run_with_limit(
+            fleeing.flee, {"how": "orphan", "then": "kills the warden", "file": str(tmp_path / "x")}, SCOPE
+        )
+    await dead(await _pid(tmp_path / "x"))
+    assert alive(neighbour)
+    assert alive(daemon)
+    os.kill(daemon, signal.SIGKILL)
+    running.cancel()
+    await asyncio.wait([running])
+    await dead(neighbour)
+
+
+def _may_raise_limits() -> bool:
+    """The system's administrator may, unless that was taken from them."""
+    told = Path("/proc/self/status")
+    return told.exists() and bool(int(told.read_text().partition("CapEff:")[2].split()[0], 16) >> 24 & 1)
+
+
+@pytest.mark.skipif(_may_raise_limits(), reason="who may raise any limit may raise this one")
+async def test_the_mark_stays_on() -> None:
+    assert (await run_with_limit(fleeing.unmark, {}, SCOPE)).content == "not allowed to raise maximum limit"
 
 
 async def test_the_loop_does_not_wait_for_it(tmp_path: Path) -> None:
@@ -61,23 +113,73 @@ async def test_the_loop_does_not_wait_for_it(tmp_path: Path) -> None:
     assert longest < 0.1
 
 
+_DAEMON = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    with open(sys.argv[1], "w") as out:
+        out.write(str(os.getpid()))
+    time.sleep(60)
+"""
 _GATEWAY = """
 import asyncio, sys
 from tests.attack.fleeing import flee
 from tests.tools.test_worker import SCOPE
-asyncio.run(flee.run({"how": sys.argv[1], "then": "hangs", "file": sys.argv[2]}, SCOPE))
+asyncio.run(flee.run({"how": sys.argv[1], "then": sys.argv[3], "file": sys.argv[2]}, SCOPE))
 """
+
+
+async def _gateway(how: str, file: Path, then: str) -> asyncio.subprocess.Process:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return await asyncio.create_subprocess_exec(sys.executable, "-c", _GATEWAY, how, file, then, env=environment)
 
 
 @pytest.mark.parametrize("how", HOW)
 async def test_it_is_gone_with_a_gateway_that_was_killed(tmp_path: Path, how: str) -> None:
     file = tmp_path / "pid"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    gateway = await asyncio.create_subprocess_exec(sys.executable, "-c", _GATEWAY, how, str(file), env=environment)
+    gateway = await _gateway(how, file, "hangs")
     fled = await _pid(file)
     gateway.kill()
     await gateway.wait()
     await dead(fled)
+
+
+async def test_of_a_gateway_that_was_killed_with_its_warden_the_next_one_ends_what_is_left(tmp_path: Path) -> None:
+    gateway = await _gateway("bare orphan", tmp_path / "pid", "kills the gateway and the warden")
+    fled = await _pid(tmp_path / "pid")
+    assert await gateway.wait() == -signal.SIGKILL
+    again = await _gateway("session", tmp_path / "again", "gives a result")
+    assert await again.wait() == 0
+    await dead(fled)
+
+
+_FIRST = """
+import asyncio, os, sys
+from tests.attack.fleeing import flee
+from tests.tools.test_worker import SCOPE
+from finclaw.tools.family import adopt_orphans
+from finclaw.tools.limit import run_with_limit
+from finclaw.tools.worker import WorkerDied
+adopt_orphans()
+try:
+    given = {"how": "orphan", "then": "kills the warden", "file": sys.argv[1]}
+    asyncio.run(run_with_limit(flee, given, SCOPE))
+except WorkerDied:
+    try:
+        print("left:", os.waitpid(-1, 0))
+    except ChildProcessError:
+        print("nobody")
+"""
+
+
+async def test_the_first_process_of_a_container_buries_them(tmp_path: Path) -> None:
+    """All orphans are its children; those of a tool are asked for when they are dead."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    first = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _FIRST, tmp_path / "pid", env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await first.communicate()
+    assert said == b"nobody\n"
 
 
 async def test_a_family_is_found_by_whatever_name_it_goes(tmp_path: Path) -> None:

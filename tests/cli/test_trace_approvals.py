@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.walks.deciding import MINA, wrote
@@ -11,9 +12,12 @@ from tests.walks.tools import Desk
 
 from finclaw.cli.main import main
 from finclaw.kernel.approval import Approval
+from finclaw.kernel.people import Person
 from finclaw.testing import call, reply
 
 pytestmark = pytest.mark.spec("DX-22")
+
+JUN = Person(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
 
 
 async def walk(house: House) -> tuple[str, str, str, Approval, Approval]:
@@ -71,3 +75,27 @@ def test_every_change_in_its_order(
     assert [change["change"] for change in shown["changes"]] == ["asked", "notified", "reminded", "approved", "run"]
     assert expired.id in "\n".join(traced(late))
     assert approved.id not in "\n".join(traced(late))
+
+
+async def lapse(house: House) -> str:
+    """Mina's yes stands for Bob's note until she has lost her role; the turn that needs it then asks again."""
+    parts: dict[str, Any] = {"tools": [Desk().tool("note", group="custom")], "consent": None, "rules": ()}
+    ask = reply(call("note", {"text": "a"}))
+    async with house.open(ask, "Noted.", people=[MINA, JUN], **parts) as gateway:
+        await gateway.outcome(await gateway.channel.deliver(wrote("note a", "bob")))
+        (waiting,) = await gateway.app.approvals()
+        await gateway.outcome(await gateway.channel.deliver(wrote(f"/approve {waiting.id} always")))
+        await gateway.app.idle()
+    async with house.open(ask, people=[JUN], **parts) as gateway:
+        outcome = await gateway.outcome(await gateway.channel.deliver(wrote("again", "bob")))
+        assert outcome.turn_id is not None
+        return outcome.turn_id
+
+
+def test_why_it_is_asked_for_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    house = House(tmp_path)
+    turn = house.clock.run(lapse(house))
+    assert main(["trace", turn, "--state", str(tmp_path)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["lapsed", "memory:local:mina"] in lines
+    assert lines[lines.index(["lapsed", "memory:local:mina"]) + 1][0] == "asked"

@@ -16,7 +16,6 @@ from finclaw.kernel.language import language_of
 from finclaw.kernel.people import Person
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import hold, reply
-from finclaw.tools.approval.approvals import MOST_WAITING
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.approval.telling import decided
 
@@ -69,13 +68,23 @@ async def test_what_nobody_can_decide_is_refused_at_once(house: House) -> None:
 @in_virtual_time
 async def test_a_model_that_asks_on_and_on_is_stopped(house: House) -> None:
     async with house.open(people=[MINA]) as gateway:
-        first, *_ = [await asked(gateway, ADA, call=f"c-{number}") for number in range(MOST_WAITING)]
+        first, *_ = [await asked(gateway, ADA, call=f"c-{number}") for number in range(20)]
         with pytest.raises(ToolDenied, match="wait for a person here already"):
             await asked(gateway, ADA, call="one more")
         assert (await asked(gateway, ADA, call="c-0")).id == first.id, "a turn that was taken up again"
         await asked(gateway, wrote("buy", "bob", conversation="bob"), call="elsewhere")
         await typed(gateway, f"/deny {first.id}")
         await asked(gateway, ADA, call="one more")
+
+
+@in_virtual_time
+async def test_a_call_that_asks_for_something_else_is_not_the_one_that_was_asked_for(house: House) -> None:
+    """A model may use one name for two calls: the card of the first must not stand for the second."""
+    async with house.open() as gateway:
+        first = await asked(gateway, ADA, args={"quantity": 1})
+        with pytest.raises(ToolDenied, match=f"has asked for something else already, as {first.id}"):
+            await asked(gateway, ADA, args={"quantity": 1_000})
+        assert [each.id for each in await gateway.app.approvals()] == [first.id]
 
 
 @in_virtual_time

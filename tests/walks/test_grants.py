@@ -11,9 +11,12 @@ from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
 from finclaw.kernel.approval import Approval, action_hash
+from finclaw.kernel.approval_event import ApprovalChanged
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.people import Person
+from finclaw.routing.session_key import session_key
 from finclaw.testing import call, reply
+from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")
@@ -198,3 +201,113 @@ async def test_it_is_one_persons(house: House) -> None:
         assert len(desk.runs) == 1
         assert "Approval needed" in await typed(gateway, "note a", "eve", conversation="room")
         assert len(desk.runs) == 1
+
+
+# ── who gave it ─────────────────────────────────────────────────────────────────────────────────────────────
+
+JUN = Person(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
+NOBODY = Person(name="Mina", known_as=("memory:local:mina",))
+"""She is still known, and has no role any more."""
+
+
+def noting(desk: Desk) -> dict[str, Any]:
+    return {"tools": [desk.tool("note", group="custom")], "consent": None, "rules": ()}
+
+
+SAME = reply(call("note", {"text": "a"}))
+
+
+async def given_by(house: House, desk: Desk, giver: str, people: list[Person], where: str = "room") -> Approval:
+    async with house.open(SAME, "One.", people=people, **noting(desk)) as gateway:
+        await typed(gateway, "note a", "bob", conversation=where)
+        (waiting,) = await gateway.app.approvals()
+        await typed(gateway, f"/approve {waiting.id} always", giver, conversation=where)
+        assert len(desk.runs) == 1
+        return waiting
+
+
+@pytest.mark.parametrize(
+    ("people", "rules"),
+    [
+        ([NOBODY, JUN], ApprovalSettings()),
+        ([JUN], ApprovalSettings()),
+        ([MINA, JUN], ApprovalSettings(approvers=("role:owner", "memory:local:jun"))),
+    ],
+    ids=["no role any more", "unknown", "her role no longer counts"],
+)
+@in_virtual_time
+async def test_it_ends_with_the_right_of_whoever_gave_it(
+    house: House, people: list[Person], rules: ApprovalSettings
+) -> None:
+    desk = Desk()
+    given = await given_by(house, desk, "mina", [MINA, JUN])
+    async with house.open(SAME, people=people, approvals=rules, **noting(desk)) as gateway:
+        assert await gateway.app.grants() == [], "nobody is told that it stands"
+        card = await typed(gateway, "note a", "bob", conversation="room")
+        assert "Asked again, for the yes that stood came from memory:local:mina, who may no longer give it." in card
+        assert len(desk.runs) == 1
+        (again,) = await gateway.app.approvals()
+        assert again.lapsed == "memory:local:mina"
+        changes = [event for event in gateway.events if isinstance(event, ApprovalChanged)]
+        assert [(each.change, each.approval_id, each.by) for each in changes][:2] == [
+            ("lapsed", given.id, "memory:local:mina"),
+            ("asked", again.id, "memory:local:bob"),
+        ]
+    async with house.open(SAME, people=[MINA, JUN], **noting(desk)) as gateway:
+        await typed(gateway, f"/deny {again.id}", "jun", conversation="jun")
+        assert "Approval needed" in await typed(gateway, "note a", "bob", conversation="room")
+        assert len(desk.runs) == 1, "what has lapsed stays so when she has her role again"
+
+
+@in_virtual_time
+async def test_a_newer_one_of_somebody_who_may_still_give_it_stands(house: House) -> None:
+    desk = Desk()
+    await given_by(house, desk, "mina", [MINA, JUN])
+    # Before anybody has used the first: strangers' words made it ask again.
+    async with house.open(people=[NOBODY, JUN], **noting(desk)) as gateway:
+        inbound = wrote("note a", "bob")
+        newer = await gateway.app.consents.ask(_noted(gateway, inbound))
+        await typed(gateway, f"/approve {newer.id} always", "jun", conversation="jun")
+    async with house.open(SAME, "Two.", people=[NOBODY, JUN], **noting(desk)) as gateway:
+        assert await typed(gateway, "note a", "bob", conversation="room") == "Two."
+
+
+@in_virtual_time
+async def test_ones_own_ends_when_nobody_decides_for_themselves_any_more(house: House) -> None:
+    desk = Desk()
+    await given_by(house, desk, "bob", [MINA], where="bob")
+    async with house.open(SAME, "Two.", people=[MINA], **noting(desk)) as gateway:
+        assert await typed(gateway, "note a", "bob") == "Two.", "as it was"
+    strict = ApprovalSettings(own="never")
+    async with house.open(SAME, people=[MINA], approvals=strict, **noting(desk)) as gateway:
+        assert "Approval needed" in await typed(gateway, "note a", "bob")
+        assert len(desk.runs) == 2
+
+
+@in_virtual_time
+async def test_one_of_an_approver_for_themselves_in_a_group_ends_with_their_role(house: House) -> None:
+    """They were named in the list, and not because the chat was theirs alone."""
+    desk = Desk()
+    named = ApprovalSettings(approvers=("memory:local:bob",))
+    async with house.open(SAME, "One.", approvals=named, **noting(desk)) as gateway:
+        await typed(gateway, "note a", "bob", conversation="room")
+        (waiting,) = await gateway.app.approvals()
+        await typed(gateway, f"/approve {waiting.id} always", "bob", conversation="room")
+    async with house.open(SAME, people=[MINA], **noting(desk)) as gateway:
+        assert "Approval needed" in await typed(gateway, "note a", "bob", conversation="room")
+        assert len(desk.runs) == 1
+
+
+@in_virtual_time
+async def test_a_card_says_it_in_korean(house: House) -> None:
+    desk = Desk()
+    await given_by(house, desk, "mina", [MINA, JUN])
+    async with house.open(SAME, people=[JUN], **noting(desk)) as gateway:
+        card = await typed(gateway, "메모해 줘", "bob", conversation="room")
+        assert "memory:local:mina 님이 계속 허용했지만 이제는 그럴 권한이 없어 다시 묻습니다." in card
+
+
+def _noted(gateway: Gateway, inbound: Inbound) -> Action:
+    session = session_key(gateway.app.settings.agent.name, inbound)
+    ids: dict[str, Any] = {"inbound_id": "m-9", "turn_id": "t-9", "call_id": "c-9"}
+    return Action(tool="note", args={"text": "a"}, inbound=inbound, session=session, moves_money=False, **ids)

@@ -50,6 +50,8 @@ def _traced(approval: Approval) -> TracedApproval:
 
 
 def _changes(approval: Approval) -> Iterator[TracedChange]:
+    if approval.lapsed:
+        yield TracedChange(change="lapsed", by=approval.lapsed)
     yield TracedChange(change="asked", at=approval.asked_at, by=approval.asked_by)
     yield from (TracedChange(change="notified", by=each.name) for each in approval.sent_to)
     if approval.reminded_at is not None:

@@ -75,6 +75,8 @@ class Approval(Struct, frozen=True, kw_only=True):
     """Prices as they were shown, where they matter."""
     sources: tuple[str, ...] = ()
     """Strangers' texts that the turn had read before it asked."""
+    lapsed: str = ""
+    """Who had said yes to this for good and may no longer do so: it is asked for again."""
     language: Language = "en"
     card: str = ""
     """What the person was shown."""

@@ -5,10 +5,10 @@ from typing import ClassVar, Literal
 from finclaw.kernel.event import Event
 
 ApprovalChange = Literal[
-    "asked", "notified", "reminded", "approved", "denied", "expired", "run", "failed", "drifted", "revoked"
+    "asked", "notified", "reminded", "approved", "denied", "expired", "run", "failed", "drifted", "revoked", "lapsed"
 ]
 """Notified: an approver in another chat has the card. Drifted: prices moved since the card, and it is asked for anew.
-Revoked: a standing yes was taken back."""
+Revoked: a standing yes was taken back. Lapsed: whoever gave one (`by`) may no longer do so; it is asked for anew."""
 
 
 class ApprovalChanged(Event, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from finclaw import errors
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.tools.contain import Broken
-from finclaw.tools.family import KNOWS_FAMILIES, end_descendants
+from finclaw.tools.family import KNOWS_FAMILIES, end_descendants, end_strays, end_strays_of_the_dead
 from finclaw.tools.threads import ToolThreads
 
 MEMORY: Final = 1024 * 1024 * 1024
@@ -39,7 +39,7 @@ _SIZE: Final = 8
 """Bytes before each message that say how long it is."""
 _LOOK: Final = 0.2
 """Seconds between two looks whether it is still alive, while it says nothing."""
-_WARDEN: Final = 0.2
+_WARDEN: Final = 0.1
 """Seconds for the warden to end everything and itself; then it is done from here."""
 
 
@@ -134,6 +134,7 @@ class _Worker:
         self._over = False
 
     def run(self) -> bytes:
+        end_strays_of_the_dead()
         process = self._start()
         try:
             with suppress(BrokenPipeError):  # it is dead already; what it says, or does not, tells
@@ -200,6 +201,8 @@ def _see_it_end(process: "subprocess.Popen[bytes]") -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    if process.returncode != 0:  # it goes with 0 when it has ended all: somebody has killed it
+        end_strays()
 
 
 def _is_dead(process: "subprocess.Popen[bytes]") -> bool:

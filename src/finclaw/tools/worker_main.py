@@ -19,7 +19,14 @@ import msgspec
 
 from finclaw.errors import ToolError
 from finclaw.tools.define import DefinedTool, tool
-from finclaw.tools.family import KNOWS_FAMILIES, adopt_orphans, die_with_parent, end_descendants
+from finclaw.tools.family import (
+    KNOWS_FAMILIES,
+    adopt_orphans,
+    bear_the_mark,
+    die_with_parent,
+    end_descendants,
+    let_nobody_in,
+)
 from finclaw.tools.output import as_output
 from finclaw.tools.worker import Answer, Done, Failed, Home, Request
 
@@ -30,6 +37,7 @@ def main() -> None:
     size = int.from_bytes(_exactly(8), "big")
     request = _exactly(size)
     adopt_orphans()
+    let_nobody_in()
     signal.signal(signal.SIGTERM, _end_family)
     warden = os.getpid()
     tool = os.fork()
@@ -66,6 +74,8 @@ def _become_the_tool(warden: int) -> None:
     if KNOWS_FAMILIES:
         die_with_parent(warden)
         os.setsid()  # one that kills its own group does not kill the warden
+    let_nobody_in(closed=False)
+    bear_the_mark()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -56,6 +56,24 @@ def test_the_only_approver_is_no_approver_of_their_own_wish() -> None:
     assert approvers(wrote("ada"), PEOPLE, own="never", approvers=("role:approver",)) == {"role:approver"}
 
 
+def test_whoever_was_struck_off_the_list_decides_no_more() -> None:
+    """The card was shown when they were on it; what counts is who is on it now."""
+    asked = replace(wish(AT), approvers=("role:approver", "memory:local:jun", "memory:local:ada"))
+    jun, mina = wrote("jun", chat_type="direct"), wrote("mina")
+    for settings in (ApprovalSettings(approvers=("memory:local:jun", "role:approver")), ApprovalSettings()):
+        assert may_decide(asked, mina, PEOPLE, settings) is None
+    for settings in (ApprovalSettings(), ApprovalSettings(approvers=("role:owner",))):
+        assert may_decide(asked, jun, PEOPLE, settings) == "not_an_approver"
+    assert may_decide(asked, mina, PEOPLE, ApprovalSettings(approvers=("role:owner",))) == "not_an_approver"
+
+
+def test_who_was_listed_in_a_group_does_not_become_the_decider_of_their_own_wish() -> None:
+    asked = replace(wish(AT), approvers=("memory:local:ada",), chat_type="group")
+    named = ApprovalSettings(approvers=("memory:local:ada",))
+    assert may_decide(asked, wrote("ada", chat_type="group"), PEOPLE, named) is None
+    assert may_decide(asked, wrote("ada"), PEOPLE, ApprovalSettings()) == "not_an_approver"
+
+
 def test_the_turn_of_an_approved_action_may_ask_again() -> None:
     assert "memory:local:ada" in approvers(wrote(limits=Limits(approval="ap-x")), NOBODY)
 
@@ -72,7 +90,7 @@ def test_those_who_may() -> None:
     assert decided(SELF, wrote()) is None
     assert decided(SELF, wrote("mina")) is None
     assert decided(SELF, replace(wrote("mina"), conversation="elsewhere", chat_type="group")) is None
-    assert decided(GROUP, wrote("bob", chat_type="group")) is None
+    assert decided(GROUP, wrote("bob", chat_type="group"), approvers=GROUP.approvers) is None
     assert decided(SELF, wrote(reply_to="the card")) is None
 
 

@@ -2,11 +2,9 @@
 
 import asyncio
 import logging
-import os
-import signal
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final, cast
 
 import anyio
@@ -16,14 +14,12 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
 from finclaw.builtins.mcp.wire import Ending
-from finclaw.tools.family import end_relatives, relatives
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.program import Program
 
 _GARBAGE: Final = 1_000
 """Lines that are no messages, and are skipped: some programs greet the world on their standard output."""
-_LEAVE: Final = 0.4
-"""Seconds to leave by itself when its input is closed, and again when it is asked to."""
 _COMPLAINTS: Final = 500
 """Lines of its standard error that are logged, each cut; the rest is read and forgotten."""
 
@@ -33,10 +29,8 @@ async def program(
     command: Sequence[str], environment: Mapping[str, str], largest: int, ending: Ending, logger: logging.Logger
 ) -> AsyncGenerator[TransportStreams]:
     """Raises OSError when it cannot be started."""
-    # A session of its own: what it starts in turn can be ended with it, and no Ctrl-C of ours reaches it.
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True, limit=largest
-    )
+    started = await Program.start(command, environment, largest)
+    process = started.process
     try:
         heard, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, to_say = anyio.create_memory_object_stream[SessionMessage](0)
@@ -44,6 +38,7 @@ async def program(
             tasks.start_soon(_listen, process, heard, largest, ending, logger)
             tasks.start_soon(_say, process, to_say, ending)
             tasks.start_soon(_log_complaints, process, logger)
+            tasks.start_soon(started.watch)
             try:
                 yield incoming, outgoing
             finally:
@@ -51,7 +46,7 @@ async def program(
                 for stream in (heard, incoming, outgoing, to_say):
                     stream.close()
     finally:
-        await _end(process)
+        await started.end()
 
 
 async def _listen(
@@ -115,42 +110,3 @@ async def _log_complaints(process: Process, logger: logging.Logger) -> None:
         for line in lines[:left]:
             logger.info("says: %s", _shown(line))
         left -= min(left, len(lines))
-
-
-# ── its end ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def _end(process: Process) -> None:
-    """Asked, then told, then made to. Whatever becomes of the one who waits here, nothing of it lives on."""
-    fled = relatives(process.pid)  # into sessions of their own, where no signal to its group reaches them
-    try:
-        with suppress(OSError):
-            cast("asyncio.StreamWriter", process.stdin).close()
-        if not await _has_left(process):
-            _signal(process, signal.SIGTERM)
-            await _has_left(process)
-    finally:
-        _signal(process, signal.SIGKILL)  # also to what it has left behind
-        end_relatives(fled)
-        await asyncio.shield(_reap(process))
-
-
-async def _reap(process: Process) -> None:
-    await _has_left(process)
-    # A descendant that has fled into a session of its own may hold the pipes open: we let go of them all the same.
-    transport = cast("asyncio.SubprocessTransport", process._transport)  # pyright: ignore
-    with suppress(ProcessLookupError, PermissionError):
-        transport.close()
-
-
-async def _has_left(process: Process) -> bool:
-    # Not `wait`, which also waits for everybody who holds the pipes.
-    give_up = asyncio.get_running_loop().time() + _LEAVE
-    while process.returncode is None and asyncio.get_running_loop().time() < give_up:  # noqa: ASYNC110  nobody tells
-        await asyncio.sleep(0.01)
-    return process.returncode is not None
-
-
-def _signal(process: Process, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)

@@ -1,6 +1,7 @@
 """Asking for consent and taking it: every door and the agent come through here, and the store has the last word."""
 
 import asyncio
+import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -31,7 +32,8 @@ from finclaw.tools.approval import telling
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.card import card
-from finclaw.tools.approval.consent import approvers_for, may_decide
+from finclaw.tools.approval.consent import approvers_for, may_decide, may_still_give
+from finclaw.tools.approval.crowd import Crowd, Crowded, KnownAs
 from finclaw.tools.approval.doors import Doors
 from finclaw.tools.approval.drift import has_drifted
 from finclaw.tools.approval.elsewhere import Elsewhere
@@ -39,8 +41,6 @@ from finclaw.tools.approval.grants import Grants
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.guard.told import without_secrets
 
-MOST_WAITING: Final = 20
-"""In one session. A model that asks on and on must not bury the card that matters."""
 _MANY: Final = 10_000
 
 
@@ -70,8 +70,13 @@ class Approvals:
         self._doors = doors
         self._announce = announce
         self._prefix = prefix
-        self._elsewhere = Elsewhere(store, people, settings, doors, submit, announce, prefix)
-        self.grants = Grants(store, people, settings, clock, announce)
+        self._elsewhere = Elsewhere(store, people, doors, submit, announce, prefix)
+        self._crowd = Crowd(people, settings)
+        self._asking = asyncio.Lock()
+        """One at a time: those who ask at once must not find the same room."""
+        self._crowded = secrets.token_hex(8)
+        """Nobody knows it beforehand: a client that names its own messages cannot have taken what we call ours."""
+        self.grants = Grants(store, people, settings, clock, doors, announce)
         self.asked = asyncio.Event()
         """Set whenever another approval has been asked for."""
 
@@ -83,22 +88,32 @@ class Approvals:
         Raises ToolDenied when nobody may decide, the action cannot be shown in full, or too many wait already;
         InvalidArguments when it cannot be kept exactly.
         """
-        await self._room_for(action)
         door = self._doors.capabilities(action.inbound.channel)
         asked = self._question(action, authenticated=door.authenticated)
-        asked = replace(asked, sent_to=await self._elsewhere.addressees(asked))
-        shown = card(asked, prefix=self._prefix, max_length=door.max_length)
-        kept = await self._store.ask(replace(asked, card=shown))
+        asked = replace(asked, lapsed=await self.grants.lapse(action))
+        async with self._asking:
+            asked = replace(asked, sent_to=await self._elsewhere.addressees(asked, await self._put_to(asked)))
+            shown = card(asked, prefix=self._prefix, max_length=door.max_length)
+            kept = await self._store.ask(replace(asked, card=shown))
+        if kept.hash != asked.hash:
+            raise ToolDenied(
+                f"this call has asked for something else already, as {kept.id}; {asked.tool} was not run. Call it anew"
+            )
         if kept.id == asked.id:
             self._announce("asked", kept, by=kept.asked_by)
         self.asked.set()
         return kept
 
-    async def _room_for(self, action: Action) -> None:
-        waiting = await self._store.approvals(session=action.session, limit=MOST_WAITING)
-        mine = any((each.turn_id, each.call_id) == (action.turn_id, action.call_id) for each in waiting)
-        if len(waiting) >= MOST_WAITING and not mine:
-            raise ToolDenied(f"{MOST_WAITING} actions wait for a person here already; wait until some are decided")
+    async def _put_to(self, asked: Approval) -> Sequence[KnownAs]:
+        waiting = await self._store.approvals(limit=_MANY)
+        if any((each.turn_id, each.call_id) == (asked.turn_id, asked.call_id) for each in waiting):
+            return ()  # the one that this turn has asked stays as it is
+        try:
+            return self._crowd.for_one_more(asked, waiting)
+        except Crowded:
+            told = telling.crowded(asked, f"{asked.turn_id}:crowded:{self._crowded}")
+            await self._store.accept(told, asked.session, self._submit)
+            raise
 
     def _question(self, action: Action, *, authenticated: bool) -> Approval:
         inbound, money = action.inbound, action.moves_money
@@ -138,12 +153,20 @@ class Approvals:
         asked = await self._store.approval(approval_id)
         if asked is None or session not in (None, asked.session):
             raise ToolDenied(f"there is no approval {approval_id} here; nothing was run")
+        if asked.state == "granted" and not self._still_counts(asked):
+            await self.fail(asked, turn_id)
+            raise ToolDenied(f"{asked.decided_by} may no longer approve it; {asked.tool} was not run. Ask again")
         if not await self._store.use(approval_id, turn_id, action_hash(asked.tool, asked.args)):
             now = await self._store.approval(approval_id)
             state = "gone" if now is None else now.state
             raise ToolDenied(f"approval {approval_id} is {state}; {asked.tool} was not run")
         self._announce("run", asked, by=turn_id)
         return asked
+
+    def _still_counts(self, asked: Approval) -> bool:
+        """The gateway may have got other settings between the yes and the run."""
+        authenticated = self._doors.capabilities(asked.channel).authenticated
+        return may_still_give(asked, self._people, self._settings, authenticated=authenticated)
 
     def has_drifted(self, asked: Approval, quote: Mapping[str, Any] | None) -> bool:
         """Whether the prices are no longer those on the card. Observers are told when they are not."""
@@ -194,9 +217,11 @@ class Approvals:
         return await self._store.approvals(states, session, limit)
 
     async def open_to(self, evidence: Inbound) -> Sequence[Approval]:
-        """What waits for whoever sent this, the newest first."""
-        waiting = await self._store.approvals()
-        return [each for each in waiting if may_decide(each, evidence, self._people, self._settings) is None]
+        """What waits for whoever sent this, the newest first; behind it what others can decide for themselves."""
+        waiting = await self._store.approvals(limit=_MANY)
+        theirs = [each for each in waiting if may_decide(each, evidence, self._people, self._settings) is None]
+        who = identity_of(evidence)
+        return sorted(theirs, key=lambda each: not any(who in person for person in self._crowd.put_to(each)))
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────────
 

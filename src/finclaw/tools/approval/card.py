@@ -24,6 +24,7 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
         "action": "Action: {tool}",
         "nothing": "(without arguments)",
         "quote": "Prices as they are now:",
+        "lapsed": "Asked again, for the yes that stood came from {who}, who may no longer give it.",
         "sources": "Careful: before this was asked for, texts by strangers were read:",
         "more": "… and {number} more",
         "who": "Who may decide: {who}",
@@ -40,6 +41,7 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
         "action": "실행할 작업: {tool}",
         "nothing": "(인자 없음)",
         "quote": "지금 가격:",
+        "lapsed": "{who} 님이 계속 허용했지만 이제는 그럴 권한이 없어 다시 묻습니다.",
         "sources": "주의: 이 요청에 앞서 외부에서 가져온 글을 읽었습니다.",
         "more": "… 외 {number}건",
         "who": "결정할 수 있는 사람: {who}",
@@ -79,6 +81,9 @@ def _paragraphs(approval: Approval, words: dict[str, str]) -> Iterable[str]:
         yield ""
         yield words["quote"]
         yield from (f"• {line}" for line in lines(approval.quote))
+    if approval.lapsed:
+        yield ""
+        yield words["lapsed"].format(who=text(approval.lapsed)[1:-1])
     if approval.sources:
         yield ""
         yield words["sources"]

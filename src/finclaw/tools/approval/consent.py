@@ -35,12 +35,22 @@ def may_decide(
     who = identity_of(evidence)
     if settings.own == "never" and who in people.known_as(approval.asked_by):
         return "own_request"
-    listed = tuple(each for each in approval.approvers if each != approval.asked_by or each in settings.approvers)
-    if any(who in people.who(each) for each in listed):
+    still_listed = (each for each in approval.approvers if each in settings.approvers)
+    if any(who in people.who(each) for each in still_listed):
         return None
-    if who not in approval.approvers:
+    if who != approval.asked_by or not _is_their_own(approval):
         return "not_an_approver"
     return None if _same_chat(approval, evidence) else "elsewhere"
+
+
+def may_still_give(approval: Approval, people: People, settings: ApprovalSettings, *, authenticated: bool) -> bool:
+    """Whether whoever said yes to it might do so now. `authenticated`: so is the door that it was asked at."""
+    giver, requester = approval.decided_by or "", approval.asked_by
+    if settings.own == "never" and giver in people.known_as(requester):
+        return False
+    if any(giver in people.who(each) for each in settings.approvers):
+        return True
+    return giver == requester and authenticated and _is_their_own(approval)
 
 
 def may_revoke(
@@ -70,6 +80,11 @@ def _nobodys_word(evidence: Inbound) -> RefusalReason | None:
     if evidence.forwarded or evidence.edited or evidence.again_for is not None:
         return "forwarded"
     return None
+
+
+def _is_their_own(approval: Approval) -> bool:
+    """Whoever asked may decide, because they asked where nobody else does."""
+    return approval.chat_type == "direct" and approval.asked_by in approval.approvers
 
 
 def _same_chat(approval: Approval, evidence: Inbound) -> bool:

@@ -11,9 +11,8 @@ from finclaw.kernel.record import Accepted
 from finclaw.tools.approval import telling
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.card import card
-from finclaw.tools.approval.consent import decides_here
+from finclaw.tools.approval.crowd import KnownAs
 from finclaw.tools.approval.doors import Doors
-from finclaw.tools.approval.settings import ApprovalSettings
 
 
 class Elsewhere:
@@ -25,7 +24,6 @@ class Elsewhere:
         self,
         inbox: Inbox,
         people: People,
-        settings: ApprovalSettings,
         doors: Doors,
         submit: Callable[[Accepted], None],
         announce: Announcer,
@@ -33,19 +31,15 @@ class Elsewhere:
     ) -> None:
         self._inbox = inbox
         self._people = people
-        self._settings = settings
         self._doors = doors
         self._submit = submit
         self._announce = announce
         self._prefix = prefix
         self._sent: set[str] = set()
 
-    async def addressees(self, asked: Approval) -> tuple[Addressee, ...]:
-        """Nobody, where whoever asks can decide themselves: it is no business of others then."""
-        if decides_here(asked, self._people, self._settings):
-            return ()
-        others = [each for each in self._people.behind(asked.approvers) if asked.asked_by not in each]
-        found = [await self._addressee(asked, known_as) for known_as in others]
+    async def addressees(self, asked: Approval, put_to: Sequence[KnownAs]) -> tuple[Addressee, ...]:
+        """Of those it is put to the ones who are elsewhere: whoever asks reads the card where they asked."""
+        found = [await self._addressee(asked, each) for each in put_to if asked.asked_by not in each]
         return tuple(each for each in found if each is not None)
 
     async def _addressee(self, asked: Approval, known_as: Sequence[str]) -> Addressee | None:

@@ -11,7 +11,8 @@ from finclaw.kernel.people import People, identity_of
 from finclaw.kernel.port import Clock
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.announce import Announcer
-from finclaw.tools.approval.consent import may_revoke
+from finclaw.tools.approval.consent import may_revoke, may_still_give
+from finclaw.tools.approval.doors import Doors
 from finclaw.tools.approval.settings import ApprovalSettings
 
 _MANY: Final = 1_000
@@ -19,16 +20,41 @@ _MANY: Final = 1_000
 
 class Grants:
     def __init__(
-        self, store: ApprovalStore, people: People, settings: ApprovalSettings, clock: Clock, announce: Announcer
+        self,
+        store: ApprovalStore,
+        people: People,
+        settings: ApprovalSettings,
+        clock: Clock,
+        doors: Doors,
+        announce: Announcer,
     ) -> None:
         self._store = store
         self._people = people
         self._settings = settings
         self._clock = clock
+        self._doors = doors
         self._announce = announce
 
     async def standing(self, action: Action) -> Grant | None:
-        """The yes that somebody gave for exactly this, here or everywhere. There is none for what moves money."""
+        """The yes that somebody gave for exactly this, here or everywhere, and might still give. There is none for what
+        moves money.
+        """
+        first = await self._first(action)
+        if first is None or await self._giver_may(first) is not None:
+            return first
+        return next((grant for grant, _ in await self._valid(_MANY) if _is_for(grant, action)), None)
+
+    async def lapse(self, action: Action) -> str:
+        """End those for exactly this whose givers may no longer give them; gives the identity of the last of them."""
+        lapsed = ""
+        while (grant := await self._first(action)) is not None and await self._giver_may(grant) is None:
+            asked = await self._store.approval(grant.id)
+            if await self._store.revoke(grant.id) and asked is not None:
+                lapsed = grant.granted_by
+                self._announce("lapsed", asked, by=lapsed)
+        return lapsed
+
+    async def _first(self, action: Action) -> Grant | None:
         if action.moves_money:
             return None
         wanted, who = action_hash(action.tool, action.args), identity_of(action.inbound)
@@ -37,6 +63,14 @@ class Grants:
                 return grant
             await self._store.revoke(grant.id)  # its time is over, and it stands before a newer one
         return None
+
+    async def _giver_may(self, grant: Grant) -> Approval | None:
+        """The approval that gave it; None when whoever decided about that might not do so now."""
+        asked = await self._store.approval(grant.id)
+        if asked is None:
+            return None
+        authenticated = self._doors.capabilities(asked.channel).authenticated
+        return asked if may_still_give(asked, self._people, self._settings, authenticated=authenticated) else None
 
     async def listed(self, limit: int = 100) -> Sequence[Standing]:
         return [self._shown(grant, asked) for grant, asked in await self._valid(limit)]
@@ -49,7 +83,7 @@ class Grants:
     async def _valid(self, limit: int) -> list[tuple[Grant, Approval]]:
         now = self._clock.now()
         grants = [grant for grant in await self._store.grants(limit) if self._until(grant) > now]
-        pairs = [(grant, await self._store.approval(grant.id)) for grant in grants]
+        pairs = [(grant, await self._giver_may(grant)) for grant in grants]
         return [(grant, asked) for grant, asked in pairs if asked is not None]
 
     async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
@@ -86,6 +120,11 @@ class Grants:
             granted_at=grant.granted_at,
             expires_at=self._until(grant),
         )
+
+
+def _is_for(grant: Grant, action: Action) -> bool:
+    exactly = (action.tool, action_hash(action.tool, action.args), identity_of(action.inbound))
+    return (grant.tool, grant.hash, grant.requester) == exactly and grant.session in (None, action.session)
 
 
 def _as_given(asked: Approval) -> Grant:

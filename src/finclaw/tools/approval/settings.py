@@ -26,6 +26,11 @@ class ApprovalSettings:
     """The same for what moves money, because prices move too."""
     standing_days: Annotated[float, Meta(gt=0, le=3_650)] = 90
     """A yes that stands (`session`, `always`) does so for so many days; then the action is asked for again."""
+    most_waiting: Annotated[int, Meta(ge=1, le=1_000)] = 20
+    """So many questions may wait at once in one conversation, and so many of one person; the next is refused."""
+    most_per_approver: Annotated[int, Meta(ge=1, le=1_000)] = 40
+    """So many may wait for one approver, who is not asked any more then. Where that is all of them, the next is
+    refused."""
     drift_percent: Annotated[float, Meta(ge=0, le=100)] = 0.5
     """Prices that have moved further than this since the card was shown are shown and asked for again."""
 

@@ -3,6 +3,8 @@
 import secrets
 from typing import Final, Literal
 
+from msgspec.structs import replace
+
 from finclaw.kernel.approval import Addressee, Approval, Decision
 from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.kernel.language import Language
@@ -11,7 +13,7 @@ from finclaw.tools.approval.card import deadline
 SPEAKER: Final = "approvals"
 CARDS: Final = "approval cards"
 """Who speaks when an approver is asked in a chat of their own: at once, and past every layer."""
-Line = Literal["granted", "denied", "denied_because", "expired", "reminder"]
+Line = Literal["granted", "denied", "denied_because", "expired", "reminder", "crowded"]
 
 _WORDS: Final[dict[Language, dict[Line, str]]] = {
     "en": {
@@ -20,6 +22,9 @@ _WORDS: Final[dict[Language, dict[Line, str]]] = {
         "denied_because": "Denied, and not done: {tool} ({id}). Reason given: {reason}",
         "expired": "Nobody answered in time, so this was not done: {tool} ({id}). Ask again if you still want it.",
         "reminder": "Still waiting for a decision: {tool} ({id}), until {time}.",
+        "crowded": (
+            "Nobody was asked, and nothing done: {tool}. Too much waits for approval already; try again later."
+        ),
     },
     "ko": {
         "granted": "승인되었습니다: {tool} ({id}). 실행은 게이트웨이가 직접 합니다. 어떻게 끝났는지 알려 주세요.",
@@ -27,6 +32,9 @@ _WORDS: Final[dict[Language, dict[Line, str]]] = {
         "denied_because": "거부되어 실행하지 않았습니다: {tool} ({id}). 사유: {reason}",
         "expired": "시간 안에 답이 없어 실행하지 않았습니다: {tool} ({id}). 필요하면 다시 요청해 주세요.",
         "reminder": "아직 결정을 기다리고 있습니다: {tool} ({id}), {time}까지.",
+        "crowded": (
+            "승인을 기다리는 작업이 이미 너무 많아 묻지도 실행하지도 않았습니다: {tool}. 나중에 다시 요청해 주세요."
+        ),
     },
 }
 
@@ -44,6 +52,11 @@ def expired(approval: Approval) -> Inbound:
 
 def reminder(approval: Approval) -> Inbound:
     return _said(approval, "reminder")
+
+
+def crowded(asked: Approval, name: str) -> Inbound:
+    """For a question that nobody was asked. `name`: of the message; one turn is told once."""
+    return replace(_said(asked, "crowded"), message_id=name)
 
 
 def asking(addressee: Addressee) -> Inbound:

@@ -1,0 +1,49 @@
+"""How many questions may wait at once, so that none buries the one that matters: in a session, of a person, for one."""
+
+from collections.abc import Collection, Sequence
+
+from finclaw.errors import ToolDenied
+from finclaw.kernel.approval import Approval
+from finclaw.kernel.people import People
+from finclaw.tools.approval.consent import decides_here
+from finclaw.tools.approval.settings import ApprovalSettings
+
+KnownAs = tuple[str, ...]
+"""A person, by all their identities."""
+
+
+class Crowded(ToolDenied):
+    """Too many wait already: nobody was asked."""
+
+
+class Crowd:
+    def __init__(self, people: People, settings: ApprovalSettings) -> None:
+        self._people = people
+        self._settings = settings
+
+    def put_to(self, asked: Approval) -> Sequence[KnownAs]:
+        """Who is to decide about it: whoever asks, where they may, for it is no business of others then."""
+        if decides_here(asked, self._people, self._settings):
+            return [self._people.known_as(asked.asked_by)]
+        return [each for each in self._people.behind(asked.approvers) if asked.asked_by not in each]
+
+    def for_one_more(self, asked: Approval, waiting: Collection[Approval]) -> Sequence[KnownAs]:
+        """Those it is put to who have room for it. Raises Crowded when nobody has, or whoever asks has too many."""
+        self._of_whoever_asks(asked, waiting)
+        before = [each for one in waiting for each in self.put_to(one)]
+        most = self._settings.most_per_approver
+        roomy = [each for each in self.put_to(asked) if before.count(each) < most]
+        if not roomy:
+            raise Crowded(
+                f"{asked.tool} needs a person's approval and was not run: everybody who may decide has {most} "
+                "questions before them already. Wait until some are decided"
+            )
+        return roomy
+
+    def _of_whoever_asks(self, asked: Approval, waiting: Collection[Approval]) -> None:
+        most = self._settings.most_waiting
+        if sum(each.session == asked.session for each in waiting) >= most:
+            raise Crowded(f"{most} actions wait for a person here already; wait until some are decided")
+        person = self._people.known_as(asked.asked_by)
+        if sum(each.asked_by in person for each in waiting) >= most:
+            raise Crowded(f"{most} actions of theirs wait for a person already; wait until some are decided")
