@@ -62,3 +62,17 @@ def test_cleaning_twice_changes_nothing(text: str):
 @given(st.text(st.sampled_from("😀\u200d\ufe0f1\u20e3می\u200cک\u115f\u1160ᄀ가\U000e0067\x1b[m\x9b;")))
 def test_cleaning_twice_changes_nothing_between_joiners(text: str):
     assert clean(clean(text)) == clean(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("a\x9d0;title\x9d more\x07b", "ab"),
+        ("a\x9d0;title\x9d more", "a0;title more"),
+        ("a\x9d\x9b31m\x9db\x1bc", "abc"),
+        ("a\x9b\x9d31mb", "a31mb"),
+        ("a\x1b]0;\x9dtitle\x9cb\x9dc", "abc"),
+    ],
+)
+def test_a_title_goes_up_to_its_end_however_often_it_begins(text: str, seen: str):
+    assert clean(text) == seen

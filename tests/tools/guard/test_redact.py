@@ -190,6 +190,8 @@ TOLD = [
     "| Ticker | Price |\n|---|---:|\n| AAPL | 187.44 |\n\nRisk-adjusted, the 52-week range is 164.08-199.62.",
     "‘금리 동결’ 전망이 우세합니다 — 연준은 12월 17~18일 회의에서 4.25%를 유지할 것으로 보입니다… 📈",
     "See https://finance.example.com/item/main?code=005930 for more.",
+    '{"symbol": "AAPL", "open_price": 187.5, "change_percent": 0.42, "as_of": "2026-11-13T20:00:00Z"}',
+    "market__get_quote",
 ]
 
 

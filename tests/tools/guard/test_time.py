@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from tests.tools.guard.megabytes import LINES, megabyte
 
 from finclaw.tools.guard import GuardOptions, guard, guard_off_loop
 from finclaw.tools.guard.clean import clean
@@ -33,7 +34,8 @@ HOSTILE = [
     "계좌 국민은행 ", "account 12-", "account 12 34 ", "GB82", "GB82 WEST ", "AA00", "AA00 A0 ", "a" * 7 + "은행",
     "<", "<b", "<b ", "<b x=", '<b x="', "<b x='\"", "<a href=", "<!--", "<!-- -", "<script>", "<script", "</", "<b>",
     "<<b>b>", '<a x="<a x=\'', "&", "&#", "&#49", "&#49;", "&amp;", "< on=", "<x on", "<x onclick", "='", "<b =\"",
-    "\x1b[", "\x1b]", "\x9b1;", "\x1b]8;;", "\u200b", "\u200d", "😀\u200d", "1\ufe0f", "\u115f", "ᄀ", "\U000e0041",
+    "\x1b[", "\x1b]", "\x9b1;", "\x9d", "\x9da", "\x9d\x1b", "\x1b]8;;",
+    "\u200b", "\u200d", "😀\u200d", "1\ufe0f", "\u115f", "ᄀ", "\U000e0041",
     "\\u", "\\u0041", "{\\", "１", "٤١١١", "\xa0", "– ", "가", "a", " ", "\n", "\t", '"', "'", "\\",
     "  File \"a\", line 1\n",    "    at ", "goroutine 1 [", "\\n", "İ",
     "8505051234562 ", "900101-1234567 ", "4111 1111 1111 1111\n", "계좌:110123456789,", "DE89370400440532013000 ",
@@ -138,6 +140,12 @@ NOTHING_BUT = {
 def test_a_megabyte_is_guarded_in_a_moment(kind: str):
     line = (ORDINARY | NUMBERS | NOTHING_BUT)[kind]
     assert cpu(guard, (line * (1_000_000 // len(line) + 1))[:1_000_000], RESULT) < RESULT
+
+
+@pytest.mark.spec("DX-31", "DX-32")
+@pytest.mark.parametrize("kind", LINES)
+def test_a_megabyte_of_anything_is_guarded_in_a_moment(kind: str):
+    assert cpu(guard, megabyte(kind), RESULT) < RESULT
 
 
 @pytest.mark.spec("DX-31", "DX-32")

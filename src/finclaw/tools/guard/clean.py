@@ -14,6 +14,7 @@ _TERMINAL: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # colours and cursor moves, whole: half a sequence would split a number
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*+(?:\x07|\x1b\\|\x9c)"  # window titles and hidden links
 )
+_TITLE: Final = re.compile(r"\x9d([^\x07\x1b\x9c]*+)")
 
 _CONTROL: Final = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
 _INVISIBLE: Final = (
@@ -32,14 +33,15 @@ _FLAGS: Final = tuple(
 )
 
 _NEEDED: Final = (
-    rf"(?<=[{_PICTURE}])\u200d(?=[{_PICTURE}])",  # a family, a profession
-    r"(?<=[\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]",  # drawn as a picture or as text
-    rf"(?<=[{_JOINING}])(?<!\d)[\u200c\u200d](?=[{_JOINING}])(?!\d)",  # Persian and Indic spelling
-    r"(?<=[0-9#*])\ufe0f(?=\u20e3)",  # a key with a digit on it
-    r"(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\ufe00-\ufe02\U000e0100-\U000e01ef]",  # Han
-    r"(?<=[\u1820-\u18aa])[\u180b-\u180f]",  # Mongolian
-    rf"(?<=[{_JAMO}])[\u115f\u1160]|[\u115f\u1160](?=[{_JAMO}])",  # old Korean, written in parts
-    *(f"(?<=\U0001f3f4{flag[:at]}){flag[at]}(?={flag[at + 1 :]})" for flag in _FLAGS for at in range(len(flag))),
+    # Each with the hidden character first and then what must stand before it: most are told by that character alone.
+    rf"\u200d(?<=[{_PICTURE}].)(?=[{_PICTURE}])",  # a family, a profession
+    r"[\ufe0e\ufe0f](?<=[\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff].)",  # drawn as a picture or as text
+    rf"[\u200c\u200d](?<=[{_JOINING}].)(?<!\d.)(?=[{_JOINING}])(?!\d)",  # Persian and Indic spelling
+    r"\ufe0f(?<=[0-9#*].)(?=\u20e3)",  # a key with a digit on it
+    r"[\ufe00-\ufe02\U000e0100-\U000e01ef](?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff].)",  # Han
+    r"[\u180b-\u180f](?<=[\u1820-\u18aa].)",  # Mongolian
+    rf"[\u115f\u1160](?:(?<=[{_JAMO}].)|(?=[{_JAMO}]))",  # old Korean, written in parts
+    *(f"{flag[at]}(?<=\U0001f3f4{flag[: at + 1]})(?={flag[at + 1 :]})" for flag in _FLAGS for at in range(len(flag))),
 )
 _UNNEEDED: Final = re.compile(f"[{HIDDEN}](?<!{'|'.join(_NEEDED)})[{HIDDEN}]*+")
 """A hidden run is taken whole, unless its first character is needed where it stands."""
@@ -56,12 +58,17 @@ def clean(text: str) -> str:
     if _is_clean(text):
         return text
     if "\x1b" in text or "\x9b" in text or "\x9d" in text:
-        text = _TERMINAL.sub("", text)
+        text = _TERMINAL.sub("", _TITLE.sub(_with_one_beginning, text))
     text = _only_needed(text)
     if not text.isascii() and _PART.search(text):
         # Only Korean is put together: a general NFC would also swap Hanja and signs for other ones.
         text = _HANGUL_IN_PARTS.sub(lambda parts: unicodedata.normalize("NFC", parts[0]), text)
     return text
+
+
+def _with_one_beginning(title: re.Match[str]) -> str:
+    """Where the first has no end the others have none: looked for from each of them, it would be read over and over."""
+    return "\x9d" + title[1].replace("\x9d", "\x80")
 
 
 def _is_clean(text: str) -> bool:

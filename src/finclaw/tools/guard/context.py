@@ -9,8 +9,10 @@ _CARD: Final = re.compile(r"card|visa|master|amex|카드|신용|체크|pan\b(?<!
 _RESIDENT: Final = re.compile(r"주민|외국인\s?등록|resident|rrn\b(?<!\wrrn)")
 _SOCIAL: Final = re.compile(r"ssn\b(?<!\wssn)|social.?security|사회\s?보장")
 _MARKET: Final = re.compile(
-    r"cap|amount|volume|value|price|revenue|asset|profit|income|debt|equity|turnover|sales|total|balance|time|date|ts\b(?<!\wts)"
-    r"|stamp|order|trade|id\b(?<!\wid)|_id|id\"|hash|serial|invoice|tracking|nonce|block|supply|shares|outstanding|[₩$€£¥]\s?$"
+    # By their first letters: at each letter only those that begin with it are tried.
+    r"a(?:mount|sset)|b(?:alance|lock)|cap|d(?:ate|ebt)|equity|hash|i(?:ncome|nvoice|d\b(?<!\wid)|d\")|nonce"
+    r"|o(?:rder|utstanding)|pr(?:ice|ofit)|revenue|s(?:ales|erial|hares|tamp|upply)|t(?:ime|otal|ra(?:de|cking)|urnover)"
+    r"|ts\b(?<!\wts)|v(?:alue|olume)|_id|₩\s?$|\$\s?$|€\s?$|£\s?$|¥\s?$"
     r"|총액|금액|대금|거래량|매출|자산|이익|부채|자본|잔고|시각|주문|체결|번호표|운송장|송장|합계|수량|발행|주식"
 )
 UNIT: Final = (
@@ -21,8 +23,6 @@ UNIT: Final = (
 """What makes a number an amount."""
 _UNIT: Final = re.compile(UNIT, re.IGNORECASE)
 _FIELD: Final = re.compile(r"[\n{};|]|,\s*\"")
-_WORD: Final = re.compile(r"[^\W\d]|[₩$€£¥]")
-
 
 _NO_UNIT: Final = frozenset(",;:\n\t\"'|)]}")
 """What most often stands behind a number that has none."""
@@ -48,6 +48,6 @@ def says_market(text: str, start: int, end: int) -> bool:
 def _says(word: re.Pattern[str], text: str, start: int) -> bool:
     """Back to the last label at most: what stands in another field or line says nothing about this one."""
     near = text[max(0, start - _BEFORE) : start]
-    if _WORD.search(near) is None or word.search(near.casefold()) is None:
+    if word.search(near.casefold()) is None:
         return False
     return word.search(_FIELD.split(near)[-1].casefold()) is not None

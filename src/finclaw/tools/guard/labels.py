@@ -25,6 +25,19 @@ _AFTER: Final = re.compile(
     r"""(?:\\?(?P<double>")(?=[^"\\\n])|\\?(?P<single>')(?=[^'\\\n])|(?P<bare>)(?=[^\s"'&,;<>{}()\\]))"""
 )
 """Up to where the value begins."""
+_STRANGE: Final = r"[^\x00-\x3e\x40-\x7f]"
+"""A question mark, or what is not ASCII and may have become one."""
+_SIGN: Final = (
+    rf"""(?i:(?:[_-]?(?:(?:k|{_STRANGE})ey|value|(?:s|{_STRANGE})ecret|to(?:k|{_STRANGE})en))?\\?["']?[ \t]{{0,3}}+"""
+    rf"""(?:[:=]{{1,2}}|%3d|{_STRANGE}|[ \t](?:i|{_STRANGE})(?:s|{_STRANGE})[ \t])[ \t]{{0,3}}+)"""
+)
+_WITH_VALUE: Final = {
+    size: rf"""{_SIGN}(?:\\?"[^"\\\n]{{{size}}}|\\?'[^'\\\n]{{{size}}}|[^\s"'&,;<>{{}}()\\]{{{size}}})"""
+    for size in (4, 8)
+}
+"""Roughly the same, and that the value is not too short: what fails here, as most do, costs next to nothing."""
+_LONGEST_SIGN: Final = 10
+"""Of those that are letters, with the word before it."""
 _LONGEST: Final = 2_000
 _QUOTED: Final = {
     "double": re.compile(rf"""[^"\\\n]{{1,{_LONGEST}}}+"""),
@@ -40,15 +53,17 @@ _LONGEST_EMPTY: Final = max(map(len, _EMPTY))
 def labelled_secrets(view: View) -> Iterator[Span]:
     for stem, labels in _STEMS.items():
         if view.may_have(stem):
-            for label in labels:
+            for label in filter(view.may_have, labels):
                 yield from few(view.text, _labelled(view, label))
 
 
 def _labelled(view: View, label: str) -> Iterator[Span]:
     text, position, values = view.text, 0, _Values(view.text)
     is_password, shortest = label in _PASSWORD, 4 if label in _PASSWORD else 8
-    for place in view.places(label):
-        if place < position or (found := _AFTER.match(text, place + len(label))) is None:
+    for place in view.places(label, _WITH_VALUE[shortest]):
+        if place < position or (is_password and values.has_only_letters_behind(place + len(label))):
+            continue
+        if (found := _AFTER.match(text, place + len(label))) is None:
             continue
         start, group = found.end(), found.lastgroup or "bare"
         if text[start] == "[" and PLACEHOLDER.match(text, start) is not None:
@@ -68,7 +83,7 @@ class _Values:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._bare_until = self._letters_until = 0
+        self._bare_until = self._letters_until = self._judged_until = 0
 
     def end(self, group: str, start: int) -> int:
         if group != "bare":
@@ -78,11 +93,19 @@ class _Values:
         return min(self._bare_until, start + _LONGEST)
 
     def are_letters(self, start: int, end: int) -> bool:
+        if self._judged_until < self._bare_until:
+            self._judged_until = self._bare_until
+            if self._text[start : self._bare_until].isalpha():
+                self._letters_until = self._bare_until
         unread = max(start, self._letters_until)
         if unread < end and not self._text[unread:end].isalpha():
             return False
         self._letters_until = max(end, self._letters_until)
         return True
+
+    def has_only_letters_behind(self, place: int) -> bool:
+        """Whether this is amid a word that was read to its end: its value then is letters, too, whatever the sign."""
+        return place + _LONGEST_SIGN < self._letters_until == self._bare_until
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:

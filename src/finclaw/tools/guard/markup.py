@@ -43,23 +43,27 @@ _NAME: Final = rf"[{_LETTER}][{_LETTER}0-9:._-]*+"
 _TAG: Final = (
     rf"(?:(?P<slash>/?)(?P<name>{_NAME})"
     # A quoted value may hold '<' if it is short: an unlimited one would be read again from every '<' in it.
-    r"""(?P<rest>(?:[^<>=]++|=\s*+(?:"(?:[^"<]*+|[^"]{0,300}+)"|'(?:[^'<]*+|[^']{0,300}+)')?+)*+)(?P<end>>|(?=<)|\Z)"""
+    r"""(?P<rest>[^<>=]*+(?:=\s*+(?:"(?:[^"<]*+|[^"]{0,300}+)"|'(?:[^'<]*+|[^']{0,300}+)')?+[^<>=]*+)*+)(?P<end>>|(?=<)|\Z)"""
     r"|(?P<comment>!--)|(?P<declared>(?i:!\[CDATA\[|!doctype|\?xml)[^<>]*+>))"
 )
-_UP_TO_END: Final = r"""(?:[^<>=]++|=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|(?!["'\s])))*+>"""
+_UP_TO_END: Final = r"""[^<>=]*+(?:=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|(?!["'\s]))[^<>=]*+)*+>"""
 _HIDES: Final = "|".join(f"[{name[0]}{name[0].upper()}](?i:{name[1:]})" for name in sorted(_UNSEEN))
 _PARSED: Final = re.compile("<" + _TAG)
 _SIMPLE: Final = re.compile(rf"(</?{_NAME}{_UP_TO_END})")
 """A tag that is one wherever it stands: it ends where it seems to."""
 _ANGLED: Final = re.compile("(<[^<>]*+>)")
 _NO_TAG: Final = re.compile(rf"<(?!/?[{_LETTER}]|[!?])")
-_HIDING: Final = re.compile(f"<(?:{_HIDES})")
-_HARD: Final = re.compile(rf"<(?!(?!{_HIDES})/?{_NAME}[^<>=]*+(?:<|\Z|{_UP_TO_END})){_TAG}")
+_HIDING: Final = re.compile(f"<(?=[iInNsStT])(?:{_HIDES})")
+_HARD: Final = re.compile(rf"<(?:(?=/?{_NAME}[^<>=]*+(?==)(?!{_UP_TO_END}))|(?=[iInNsStT!?])(?={_HIDES}|[!?])){_TAG}")
 """What may reach over others, and is looked at one by one. A tag without '=' that never ends is no tag."""
 _HARD_AND_CLOSED: Final = re.compile(_HARD.pattern.replace(r"(?P<end>>|(?=<)|\Z)", "(?P<end>>)"))
 """The same where nothing more is loaded or run: no open tag is one then."""
+_NOTHING: Final = re.compile("(?!)")
+_SPACE: Final = r"\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""What `\\s` means, which is looked up in a table if it is written out."""
 _LOADS_OR_RUNS: Final = re.compile(
-    r"""[\s/"'](?=[oOhHsSaAfFxXſ])(?i:on[a-z]+|href|src|srcdoc|style|action|formaction|xlink:href)\s*="""
+    rf"""[{_SPACE}/"'](?=[oOhHsSaAfFxXſ])"""
+    r"(?:[oO](?i:n[a-z]+)|[hH](?i:ref)|[sSſ](?i:rc|rcdoc|tyle)|[aA](?i:ction)|[fF](?i:ormaction)|[xX](?i:link:href))\s*="
 )
 _ENTITY: Final = re.compile(r"(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)")
 
@@ -81,27 +85,31 @@ def _without_tags(text: str) -> str:
     position = searched = 0
     in_json = text.lstrip()[:1] in ("{", "[")  # whose strings have no raw line ends
 
+    def in_its_place(name: str | None) -> str:
+        mark = _IN_ITS_PLACE.get(name.lower(), "") if name else ""
+        return " " if mark and in_json else mark
+
     @cache
     def left_of(simple: str) -> str:
         tag = _PARSED.match(simple)
-        return _in_its_place(tag, in_json) if tag is not None and _is_tag(tag) else simple
+        return in_its_place(tag["name"]) if tag is not None and _is_tag(tag) else simple
 
     words, text = _without_simple_tags(text, left_of)
-    kept, ends, harms = [words], _Ends(text), _Harms(text)
-    while (tag := (_HARD if harms.after(searched) else _HARD_AND_CLOSED).search(text, searched)) is not None:
-        searched = tag.start() + 1
-        if tag["end"] == "" and not harms.between(*tag.span()):
-            continue
-        if _is_tag(tag) and (end := ends.after(tag)) >= 0:
-            kept.append(_with_each(_SIMPLE, left_of, text[position : tag.start()]))
-            kept.append(_in_its_place(tag, in_json))
+    kept, ends, harms, hard = [words], _Ends(text), _Harms(text), _HARD
+    while (tag := hard.search(text, searched)) is not None:
+        start, searched = tag.start(), tag.start() + 1
+        if tag["end"] == "" and not harms.between(start, tag.end()):
+            if not harms.after(start):
+                hard = _HARD_AND_CLOSED if text.find(">", start) >= 0 else _NOTHING
+        elif _is_tag(tag) and (end := ends.after(tag)) >= 0:
+            kept += (_with_each(_SIMPLE, left_of, text[position:start]), in_its_place(tag["name"]))
             position = searched = end
     return "".join([*kept, _with_each(_SIMPLE, left_of, text[position:])])
 
 
 def _without_simple_tags(text: str, left_of: Callable[[str], str]) -> tuple[str, str]:
     """The words of a page whose tags all end where they seem to, and what is behind the last; of any other, nothing."""
-    if _HIDING.search(text) is not None:
+    if ">" not in text or _HIDING.search(text) is not None:
         return "", text
     pieces = _ANGLED.split(text)
     rest = pieces.pop()
@@ -117,14 +125,12 @@ def _is_simple_or_none(angled: str) -> bool:
 
 def _with_each(pattern: re.Pattern[str], change: Callable[[str], str], text: str) -> str:
     """What the pattern finds, changed. On a page the same few tags come thousands of times: `change` remembers."""
+    first, last = ("&", ";") if pattern is _ENTITY else ("<", ">")
+    if first not in text or last not in text:
+        return text
     pieces = pattern.split(text)
     pieces[1::2] = map(change, pieces[1::2])
     return "".join(pieces)
-
-
-def _in_its_place(tag: re.Match[str], in_json: bool) -> str:
-    mark = _IN_ITS_PLACE.get((tag["name"] or "").lower(), "")
-    return " " if mark and in_json else mark
 
 
 def _is_tag(tag: re.Match[str]) -> bool:
@@ -138,8 +144,11 @@ def _is_tag(tag: re.Match[str]) -> bool:
     return bool(rest) and _LOADS_OR_RUNS.search(rest) is not None  # even if it never ends: a page may end it
 
 
+_NO_WORD: Final = re.compile(r"""[="'/]""")
+
+
 def _is_bare_words(rest: str) -> bool:
-    return rest[:1].isspace() and not rest.isspace() and not any(mark in rest for mark in "=\"'/")
+    return rest[:1].isspace() and not rest.isspace() and _NO_WORD.search(rest) is None
 
 
 class _Harms:
@@ -160,6 +169,9 @@ class _Harms:
         return self.after(start) and self._next < end
 
 
+_CLOSING: Final = {name: re.compile(rf"</(?i:{name})(?![{_LETTER}0-9])[^<>]*+>?") for name in _UNSEEN}
+
+
 class _Ends:
     """Where what a tag opens is over. What was looked for in vain is not looked for twice."""
 
@@ -169,10 +181,10 @@ class _Ends:
 
     def after(self, tag: re.Match[str]) -> int:
         """The first character behind the tag, the comment, or the element nobody sees; -1 for an open comment."""
-        if tag["comment"]:
+        comment, name, slash, rest = tag.group("comment", "name", "slash", "rest")
+        if comment:
             return self._behind("-->", tag.end())
-        name = (tag["name"] or "").lower()
-        if name not in _UNSEEN or tag["slash"] or tag["rest"].endswith("/"):
+        if name is None or slash or (name := name.lower()) not in _UNSEEN or rest.endswith("/"):
             return tag.end()
         return max(tag.end(), self._closing(name, tag.end()))
 
@@ -186,7 +198,7 @@ class _Ends:
     def _closing(self, name: str, start: int) -> int:
         if name in self._missing:
             return -1
-        found = re.compile(rf"</{name}(?![A-Za-z0-9])[^<>]*+>?", re.IGNORECASE).search(self._text, start)
+        found = _CLOSING[name].search(self._text, start)
         if found is None:
             self._missing.add(name)
             return -1

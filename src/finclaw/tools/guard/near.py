@@ -26,7 +26,7 @@ def near(text: str, known: Known, spans_in: Callable[[View], Iterator[Span]]) ->
         return list(spans_in(View(text, known)))
     spans = list[Span]()
     for start, end in stretches:
-        for span in spans_in(View(text[start:end])):
+        for span in spans_in(View(text[start:end], known.within(start, end))):
             moved = span._replace(start=span.start + start, end=span.end + start)
             if (start and moved.start < start + _EDGE) or (end < len(text) and moved.end > end - _EDGE):
                 return list(spans_in(View(text, known)))

@@ -24,6 +24,6 @@ class Seldom:
         self._first: Final = re.compile(or_beyond(characters) + behind)
         self._exact: Final = re.compile(f"[{characters}]" + behind)
 
-    def search(self, text: str) -> re.Match[str] | None:
-        found = self._first.search(text)
+    def search(self, text: str, start: int = 0) -> re.Match[str] | None:
+        found = self._first.search(text, start)
         return found if found is None or found[0] <= "\uffff" else self._exact.search(text, found.start())

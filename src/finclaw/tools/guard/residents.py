@@ -64,15 +64,20 @@ def _passes_check(digits: str) -> bool:
     return int(digits[12]) == (foreign if digits[6] in "5678" else domestic)
 
 
+_KINDS_OF_COMPANY: Final = frozenset(("11", "12", "13", "14", "15", "21", "22", "31"))
+
+
 def _is_company(digits: str) -> bool:
     """A company's public registration number has the same form, and a check digit of its own."""
+    if digits[4:6] not in _KINDS_OF_COMPANY:
+        return False
     total = sum(int(digit) * (1 + place % 2) for place, digit in enumerate(digits[:12]))
-    kind_of_company = digits[4:6] in ("11", "12", "13", "14", "15", "21", "22", "31")
-    return kind_of_company and int(digits[12]) == -total % 10 and not _passes_check(digits)
+    return int(digits[12]) == -total % 10 and not _passes_check(digits)
 
 
 SOCIAL: Final = ("ssn", "social", "사회보장")
 """With one of these in the text, nine digits need no hyphens."""
+_SPOKEN: Final = ("ssn", "social", "사회")
 
 
 def social_security_numbers(view: View) -> Iterator[Span]:
@@ -81,9 +86,16 @@ def social_security_numbers(view: View) -> Iterator[Span]:
 
 def _social(view: View) -> Iterator[Span]:
     """Unless hyphens show what it is, a word must say so: nine digits are a volume, too. Its last four open doors."""
-    named = any(map(view.has, SOCIAL))
-    for found in _SOCIAL.finditer(view.text) if named else view.matches("social", _SOCIAL):
+    for found in _nine_digits(view):
         area, gap, group, serial = found.groups()
         valid = area not in ("000", "666") and area < "900" and group != "00" and serial != "0000"
         if valid and (gap == "-" or says_social(view.text, found.start())):
             yield Span(found.start(), found.end(), "social security number")
+
+
+def _nine_digits(view: View) -> Iterator[re.Match[str]]:
+    is_spoken = any(map(view.may_have, _SPOKEN))
+    if not (is_spoken or view.is_second_look) or not any(map(view.has, SOCIAL)):
+        return view.matches("social", _SOCIAL)
+    # Where nobody says so but a replacement, that is only for what stands beside it.
+    return _SOCIAL.finditer(view.text) if is_spoken else view.near_changes(_SOCIAL)

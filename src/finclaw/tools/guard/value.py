@@ -3,13 +3,18 @@
 import json
 import re
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final
 
 from msgspec.json import encode
 
 from finclaw.tools.guard.storable import NO_RESULT
 
-_ESCAPED: Final = re.compile(r"(?:\\u[0-9a-fA-F]{4})++|\\.", re.DOTALL)
+_WRITTEN_AS_UNITS: Final = r"(?:\\u[0-9a-fA-F]{4})++"
+_UNITS: Final = re.compile(f"({_WRITTEN_AS_UNITS})")
+_ESCAPED: Final = re.compile(rf"({_WRITTEN_AS_UNITS}|\\.)", re.DOTALL)
+_STAYS_ESCAPED: Final = re.compile(r"[\"\\\x00-\x1f\x7f]")
+"""A quote, a backslash and a line end, or the JSON would end there."""
 
 
 def as_text(value: Any) -> str:
@@ -33,16 +38,17 @@ def _as_json(value: Any) -> str:
 
 def _readable(text: str) -> str:
     r"""JSON with its `\uac00` written out: masks and models read characters. It means the same as before."""
-    return _ESCAPED.sub(_written_out, text) if "\\u" in text else text
+    if "\\u" not in text:
+        return text
+    # Only where a backslash is itself escaped may a `\u` be none.
+    pieces = (_ESCAPED if "\\\\" in text else _UNITS).split(text)
+    pieces[1::2] = map(cache(_written_out), pieces[1::2])
+    return "".join(pieces)
 
 
-def _written_out(escaped: re.Match[str]) -> str:
-    if escaped[0][1] != "u" or len(escaped[0]) < 6:
-        return escaped[0]
-    units = bytes.fromhex(escaped[0].replace("\\u", ""))
-    return "".join(_safely(character) for character in units.decode("utf-16-be", "surrogatepass"))
-
-
-def _safely(character: str) -> str:
-    """A quote, a backslash and a line end stay escaped, or the JSON would end there."""
-    return f"\\u{ord(character):04x}" if character in '"\\\x7f' or character < " " else character
+def _written_out(escaped: str) -> str:
+    if len(escaped) < 6:
+        return escaped
+    units = bytes.fromhex(escaped.replace("\\u", ""))
+    characters = units.decode("utf-16-be", "surrogatepass")
+    return _STAYS_ESCAPED.sub(lambda character: f"\\u{ord(character[0]):04x}", characters)

@@ -5,34 +5,14 @@ All forms have the same length, so that a place in one is the place in every oth
 
 import re
 import string
-import unicodedata
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
-from functools import cached_property
-from itertools import islice
+from functools import cache, cached_property
+from itertools import chain, islice, repeat
 from typing import AnyStr, Final, Literal, NamedTuple, get_args
 
-from finclaw.tools.guard.plane import Seldom
-
-_ALIKE: Final = {
-    **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},  # fullwidth
-    **dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " "),
-    **dict.fromkeys([*range(0x2010, 0x2016), 0x2043, 0x2212, 0x2E3A, 0x2E3B, 0x30FC, 0xFE58, 0xFE63, 0xFF70], "-"),
-}
-_DIGITS: Final = {
-    code: str(value)
-    for first, last in [(0xB2, 0x3000), (0xA620, 0xABFF), (0x104A0, 0x11FFF), (0x16A60, 0x16BFF), (0x1D7CE, 0x1FBFF)]
-    for code in range(first, last)
-    if (value := unicodedata.digit(chr(code), -1)) >= 0
-}
-_TABLE: Final = {**_ALIKE, **_DIGITS}
-FOLDED: Final = frozenset(map(chr, _TABLE))
-FOLDABLE: Final = "".join(filter("\U00010000".__gt__, FOLDED)) + "\U000104a0-\U0001f10a\U0001fbf0-\U0001fbf9"
-"""Beyond the first plane a little more than these, but no pictures: a chat is full of them."""
-_TO_FOLD: Final = Seldom(FOLDABLE)
-_MANY: Final = 16
-"""Up to here each kind is replaced by itself: in a table of prices there are two or three, a hundred thousand times."""
-_FOLDABLE: Final = re.compile(f"[{FOLDABLE}]++")
+from finclaw.tools.guard.fold import folded
 
 SKETCH: Final = bytes(
     ord("0") if chr(code) in string.digits
@@ -47,13 +27,15 @@ Form = Literal["together", "fours", "dotted fours", "four, six, five", "ones", "
 NUMBER: Final = re.compile(
     rb"""
     000(?<!0000)(?:
-        -(?= (?:00-0000 | 00-000000 | 000-000000 | 0000-0000-00 | 000000-00000 | 000000-00-000)(?!0) )()
+        -(?: (?= 00-0000(?!0) )()
+           | (?= (?:00-000000 | 000-000000 | 0000-0000-00 | 000000-00000 | 000000-00-000)(?!0) )())
       | 0(?: -(?<!0000\.0000\.0000\.0000-)(?:
                   (?<!0000-0000-)(?= (?:--)?0000(?:GAP0000){2}(?:GAP0{1,3})?(?!0)(?!-0000(?!0)) )()
+                      (?:0000-0000-(?=0000(?!0)))?+  # in the middle of four fours begins nothing else
                 | (?= (?:--)?000000GAP00000?(?!0) )()
                 | (?= 000-000000(?!0) | 00-0000000(?!0) )())
            | \.(?= 0000\.0000\.0000(?!0) )()
-           | 00(?: -(?= -{0,2}0000000(?!0) | 00-000000(?!0) )()
+           | 00(?: -(?: (?= -{0,2}0000000(?!0) )() | (?= 00-000000(?!0) )())
                  | 00(?: -(?= (?:--)?0000GAP0000(?:GAP0{1,3})?(?!0)(?!-0000(?!0)) )()
                        | 0000(?: -(?= (?:--)?0000(?:GAP0{1,3})?(?!0)(?!-0000(?!0)) )()
                                | 0(?!0)()
@@ -67,34 +49,21 @@ NUMBER: Final = re.compile(
 
 Of each branch the first mark behind the digits decides, so that the numbers of a table are passed over fast.
 """
-_FORMS: Final[dict[int | None, tuple[Form, ...]]] = {
-    1: ("social", "hyphenated"), 2: ("fours",), 3: ("four, six, five",), 4: ("hyphenated",), 5: ("dotted fours",),
-    6: ("resident", "hyphenated"), 7: ("fours",), 8: ("fours",), 9: ("together", "resident"), 10: ("together", "fours"),
-    11: ("together",), None: (),
-}  # fmt: skip
-"""What each branch may be the beginning of; the last one is too long for anything."""
+_FORMS: Final[tuple[tuple[Form, ...], ...]] = (
+    (), ("social",), ("hyphenated",), ("fours",), ("four, six, five",), ("hyphenated",), ("dotted fours",),
+    ("resident",), ("hyphenated",), ("fours",), ("fours",), ("together", "resident"), ("together", "fours"),
+    ("together",),
+)  # fmt: skip
+"""What each branch may be the beginning of; what has no number is too long for anything."""
 ONES: Final = b"-".join([b"0"] * 13)
 _ONES: Final = re.compile(rb"0(?<!00)(?<!0-0)(?=(?:-0){12})")
 
 _BEFORE: Final = 100
 _BEHIND: Final = 100
 """How far around the first digit is looked at: words before it and a replacement among them, all of it, its unit."""
-
-
-def folded(text: str) -> str:
-    """The same text, character for character, with every script's digits, spaces and hyphens as the plain ones."""
-    if text.isascii():
-        return text
-    first = _TO_FOLD.search(text)
-    if first is None:
-        return text
-    runs = set[str](_FOLDABLE.findall(text, first.start()))
-    characters = FOLDED.intersection("".join(runs))
-    if len(characters) > _MANY:
-        return _FOLDABLE.sub(lambda run: run[0].translate(_TABLE), text)
-    for character in characters:
-        text = text.replace(character, _TABLE[ord(character)])
-    return text
+_AT_A_TIME: Final = 1_000
+_LONGEST: Final = 64
+"""Longer than any number: what begins at the end of a stretch is read as a whole."""
 
 
 class Known(NamedTuple):
@@ -103,9 +72,20 @@ class Known(NamedTuple):
     changed: Sequence[int]
     absent: Set[str]
 
-    def changed_near(self, place: int) -> bool:
-        near = bisect_left(self.changed, place - _BEFORE)
-        return near < len(self.changed) and self.changed[near] <= place + _BEHIND
+    def within(self, start: int, end: int) -> "Known":
+        first, behind = bisect_left(self.changed, start), bisect_left(self.changed, end)
+        return Known([place - start for place in self.changed[first:behind]], self.absent)
+
+    def stretches(self) -> Iterator[tuple[int, int]]:
+        """From where to where a number may begin that has a change near it."""
+        first = last = self.changed[0] if self.changed else 0
+        for place in self.changed:
+            if place - _BEHIND > last + _BEFORE:
+                yield max(0, first - _BEHIND), last + _BEFORE
+                first = place
+            last = place
+        if self.changed:
+            yield max(0, first - _BEHIND), last + _BEFORE
 
 
 class View:
@@ -125,48 +105,80 @@ class View:
 
     def matches(self, form: Form, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
         """The numbers of a form, none of them within another, as far as anything may still be seen."""
-        text, position, at, places = self.text, 0, 0, self._numbers[form]
+        return chain.from_iterable(self.batches(form, pattern))
+
+    def batches(self, form: Form, pattern: re.Pattern[str]) -> Iterator[list[re.Match[str]]]:
+        """The same, as many at a time as are read at a time."""
+        position, at, places = 0, 0, self._numbers[form]
         while at < len(places) or self._read_on():
-            for place in places[at:]:
-                at += 1
-                if place >= self.hidden_from:
-                    return
-                if place >= position and (found := pattern.match(text, place)) is not None:
+            unmatched, hidden_from = places[at : at + _AT_A_TIME], self.hidden_from
+            at += len(unmatched)
+            batch: list[re.Match[str]] = []
+            for found in filter(None, map(pattern.match, repeat(self.text), unmatched)):
+                if position <= found.start() < hidden_from:
                     position = found.end()
-                    yield found
+                    batch.append(found)
+            if batch:
+                yield batch
+            if unmatched and unmatched[-1] >= self.hidden_from:
+                return
+
+    @property
+    def is_second_look(self) -> bool:
+        return self._known is not None
+
+    def near_changes(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """Of a text that was looked at before: what the pattern finds near a change."""
+        return _near(self._known, pattern, self.text) if self._known else iter(())
+
+    def sketched(self, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+        """What the pattern finds in the sketch; on a second look, near a change."""
+        return _near(self._known, pattern, self.sketch) if self._known else pattern.finditer(self.sketch)
 
     @cached_property
     def _numbers(self) -> dict[Form, list[int]]:
         """Where a number of each form may begin, as far as was read by now."""
         numbers: dict[Form, list[int]] = {form: [] for form in get_args(Form)}
         if ONES in self.sketch:
-            numbers["ones"] = [found.start() for found in _ONES.finditer(self.sketch)]
+            numbers["ones"] = [found.start() for found in self.sketched(_ONES)]
         return numbers
 
     @cached_property
     def _unread(self) -> Iterator[re.Match[bytes]]:
-        return NUMBER.finditer(self.sketch)
+        return self.sketched(NUMBER)
 
     def _read_on(self) -> bool:
         """A thousand numbers at a time: of a text full of secrets only the beginning is needed."""
-        numbers, known, start = self._numbers, self._known, -1
         if self._read_until >= self.hidden_from:
             return False
-        for found in islice(self._unread, 1_000):
-            start = found.start()
-            if known is None or known.changed_near(start):
-                for form in _FORMS[found.lastindex]:
-                    numbers[form].append(start)
-        self._read_until = start
-        return start >= 0
+        found: re.Match[bytes] | None = None
+        starts: defaultdict[int, list[int]] = defaultdict(list)
+        for found in islice(self._unread, _AT_A_TIME):
+            starts[found.lastindex or 0].append(found.start())
+        begun: dict[Form, list[int]] = {}
+        for branch, places in starts.items():
+            for form in _FORMS[branch]:
+                begun[form] = sorted(begun[form] + places) if form in begun else places
+        for form, places in begun.items():
+            self._numbers[form] += places
+        self._read_until = found.start() if found is not None else len(self.text)
+        return found is not None
 
-    def places(self, word: str) -> Iterator[int]:
-        """Where a lower-case word begins, however it is written there."""
-        return _places(self.lower, word.encode()) if word.isascii() else _places(self.text, word)
+    def places(self, word: str, behind: str) -> Iterator[int]:
+        """Where a lower-case word begins, however it is written there, and has such a thing behind it.
+
+        Of what stands behind it, too, everything is lower-case, and what is not ASCII may be a question mark.
+        """
+        if word.isascii():
+            return (found.start() for found in _in_bytes(word, behind).finditer(self.lower))
+        return (found.start() for found in _in_text(word, behind).finditer(self.text))
 
     def has(self, word: str) -> bool:
-        """Whether a lower-case word is there, however it is written."""
-        return word.encode() in self.lower if word.isascii() else word in self.text
+        """Whether a lower-case word is there, however it is written. One of its characters is found much faster."""
+        if not word.isascii():
+            return word[-1] in self.text and word in self.text
+        mark, sought = _sought(word)
+        return mark in self.lower and sought in self.lower
 
     def may_have(self, word: str) -> bool:
         """The same, but of a text that was looked at before only words it had then: a replacement labels nothing."""
@@ -181,8 +193,25 @@ class View:
         return beginning not in self.absent
 
 
-def _places(text: AnyStr, word: AnyStr) -> Iterator[int]:
-    place = text.find(word)
-    while place >= 0:
-        yield place
-        place = text.find(word, place + len(word))
+@cache
+def _sought(word: str) -> tuple[int, bytes]:
+    return max(word.encode()), word.encode()
+
+
+@cache
+def _in_bytes(word: str, behind: str) -> re.Pattern[bytes]:
+    """Made when it is first needed, for most texts have none of the words."""
+    return re.compile(f"{re.escape(word)}(?={behind})".encode())
+
+
+@cache
+def _in_text(word: str, behind: str) -> re.Pattern[str]:
+    return re.compile(f"{re.escape(word)}(?={behind})")
+
+
+def _near(known: Known, pattern: re.Pattern[AnyStr], text: AnyStr) -> Iterator[re.Match[AnyStr]]:
+    for first, last in known.stretches():
+        for found in pattern.finditer(text, first, last + _LONGEST):
+            if found.start() > last:
+                break
+            yield found
