@@ -132,7 +132,7 @@ def test_whatever_it_gives_is_text_and_no_facts(value: object, content: str) -> 
 async def test_one_that_blocks_its_thread_for_ever_is_left_behind_and_its_result_is_nobodys() -> None:
     release, calls = threading.Event(), list[int]()
 
-    @tool("block", "Blocks.", timeout=0.2)
+    @tool("block", "Blocks.", timeout=1.0)
     def block(n: int) -> str:
         calls.append(n)
         if n == 1:
@@ -142,11 +142,11 @@ async def test_one_that_blocks_its_thread_for_ever_is_left_behind_and_its_result
     bench = Bench(tools=[block])
     started = time.monotonic()
     run = asyncio.create_task(bench.go(*twice("block")))
-    await asyncio.wait([run], timeout=10)
-    assert time.monotonic() - started < 3
+    await asyncio.wait([run], timeout=20)
+    assert time.monotonic() - started < 10
     assert [(each.status, each.content) for each in bench.results][1:] == [("ok", "result 2")]
     assert bench.results[0].status == "timeout"
-    assert [each.timeout for each in bench.events if isinstance(each, ToolTimedOut)] == [0.2]
+    assert [each.timeout for each in bench.events if isinstance(each, ToolTimedOut)] == [1.0]
     assert ToolThreads.here().lost == 1
     release.set()
     async with asyncio.timeout(5):

@@ -329,7 +329,7 @@ async def test_an_answer_that_comes_too_late_is_not_the_next_call_s(bench: Bench
         return [answered(message, text("too late"))]
 
     site.act = act
-    async with bench.open(servers={"far": {"url": site.url}}, timeout=0.3):
+    async with bench.open(servers={"far": {"url": site.url}}, timeout=1.0):
         await bench.has("far__act")
         with pytest.raises(ToolError, match="no answer within"):
             await bench.run("far__act")
