@@ -210,7 +210,7 @@ class RecentConversations:
     the one that is spoken in, and reading it anew for each turn would be dearer the longer it is.
     """
 
-    def __init__(self, limit: int = 10_000, weight: int = 64_000_000) -> None:
+    def __init__(self, limit: int = 100_000, weight: int = 64_000_000) -> None:
         self._limit = limit
         self._heaviest = weight
         self._size = 0
