@@ -19,6 +19,15 @@ is it open? => hours NASDAQ
 알림 모두 삭제 => remove alerts 035420
 내 알림 보여줘 => list alerts
 
+How is Samsung Electronics trading? => quote 005930
+What did AAPL do this month? => history AAPL month
+What has TSLA done this year? => history TSLA year_to_date
+could you show me last week instead => history TSLA week
+
+삼성전자 지금 얼마야? => quote 005930
+애플은 이번 달에 뭐 했어? => history AAPL month
+지난주는? => history AAPL week
+
 네카오 얼마야 => which 035420,035720
 카카오 => quote 035720
 

@@ -111,6 +111,8 @@ def _without_intent(clause: Clause, rest: str) -> Clause:
     money = any(amount.currency for amount in clause.amounts)
     if money and not _real_names(names):
         return replace(clause, intent="convert", currency=clause.currency or _only_currency(names))
+    if clause.period and not names:  # else the time would be taken for a word about what was spoken of before
+        names = names_in(rest)
     if clause.period and names:
         return replace(clause, intent="change", names=names, sure=False)
     return replace(clause, names=names, sure=False)

@@ -114,6 +114,7 @@ ROWS = (
     Row(
         "change",
         r"\bhow (?:has|have|had|did|is|are|was|were)\b.*\b(?:do|done|doing|perform\w*|moved?|fared?|trend\w*)\b"
+        r"|\bwhat (?:has|have|had|did)\b(?!.*\byou\b).*\b(?:do|done|been doing)\b"
         r"|\bperform\w*\b|\bchang(?:e|ed|es)\b|\bup or down\b|\bgain(?:ed|s)?\b|\blost\b"
         r"|\bris(?:e|en)\b|\brose\b|\bfell\b"
         r"|\bfallen\b|\bdropped\b|\breturns?\b|\bhistory\b|\bcharts?\b|\bhighs?\b|\blows?\b|\btrend\b|\bmov(?:ed?|ing)\b",

@@ -26,7 +26,7 @@ _EMPTY_EN = _set("""
     current currently day days delete did difference do does doing dollars done down drop dropped drops during each
     exchange fall fallen falls far fell find for from gain gained gains get gets give go goes going gone good got had
     has have he hello help her here hey hi high highs history hit hits hold holiday holidays hours how i if in increase
-    info information into is it its just know last latest let like list live look lookup lost low lows make many
+    info information instead into is it its just know last latest let like list live look lookup lost low lows make many
     market markets me mean month more most move moved moving much my near need next notify now of off ok okay on once
     one only open opened opening opens or out over past per percent perform performance performed performing ping
     please plz pls portfolio previous price priced prices quick quote quotes reach reaches recent recently remind
