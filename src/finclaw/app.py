@@ -208,8 +208,8 @@ class App(Consents, Records):
 
         def begin(accepted: Accepted) -> None:
             nonlocal ended
-            ended = self._engine.ended(accepted.id)
             self._submit(accepted)
+            ended = self._engine.ended(accepted.id)
 
         accepted = await self._accept(inbound, begin)
         if ended is None:  # it was handled before, or is being handled
@@ -228,7 +228,9 @@ class App(Consents, Records):
 
     async def _accept(self, inbound: Inbound, then: Callable[[Accepted], None]) -> Accepted:
         inbound = storable(inbound)
-        return await self._store.accept(inbound, session_key(self.settings.agent.name, inbound), then)
+        session = session_key(self.settings.agent.name, inbound)
+        head_start = self.pipeline.head_start(inbound, session) if self.ready else None
+        return await self._store.accept(inbound, session, then, head_start)
 
     async def say(self, inbound: Inbound, session: str) -> Accepted:
         """Accept an extension's own words for a session: they are said in their turn, whatever happens meanwhile."""
@@ -249,7 +251,6 @@ class App(Consents, Records):
         ended = self._engine.ended(inbound_id)
         record = await self._store.find(inbound_id)
         if record is None or record.outcome is not None:
-            self._engine.forget(inbound_id)
             return record
         await until_done(ended, None if seconds == float("inf") else max(0.0, seconds))
         return await self._store.find(inbound_id)

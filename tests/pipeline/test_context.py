@@ -1,6 +1,5 @@
 """Stages 5 and 6 built with fakes: what they need is handed to them, and that is all they need."""
 
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -61,7 +60,7 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
             leave_lane=lambda: lanes.leave("s", mine.ticket),
         )
         context = Contexts("main", {}).build(mine, normalize(inbound), inbound.sender)
-        turn = await dispatch.admit(walk, context, Decimal(0))
+        turn = await dispatch.admit(walk, context)
         assert (turn.context.is_new_session, turn.context.session_started_at) == (True, EPOCH)
         assert turn.log is walk.log
         assert walk.ids["turn_id"] == turn.log.claim.turn_id

@@ -90,7 +90,7 @@ async def take(store: Store, inbound: Inbound, session: str = "s") -> Accepted:
 
 
 async def begin(store: Store, accepted: Accepted, *, known: int | None = None) -> Claim:
-    return await store.claim(accepted, adds(f"q-{accepted.inbound.message_id}"), known, Decimal(0))
+    return await store.claim(accepted, adds(f"q-{accepted.inbound.message_id}"), known)
 
 
 async def answer(store: Store, accepted: Accepted, *texts: str) -> tuple[Unit, ...]:

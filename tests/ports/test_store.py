@@ -258,7 +258,7 @@ async def test_half_a_character_from_the_model_does_not_keep_a_turn_from_ending(
 async def test_a_new_turn_begins_with_its_input(bench: Bench):
     accepted = await take(bench.store, written())
     bench.clock.advance(5)
-    claim = await bench.store.claim(accepted, adds("q"), None, Decimal("0.5"))
+    claim = await bench.store.claim(accepted, adds("q"), None)
     assert (claim.attempt, claim.resumed, claim.version) == (1, False, 0)
     assert claim.base == ()
     assert claim.events == tuple(adds("q"))
@@ -268,9 +268,9 @@ async def test_a_new_turn_begins_with_its_input(bench: Bench):
 
 async def test_a_turn_taken_up_again_has_its_log_and_not_a_second_input(bench: Bench):
     accepted = await take(bench.store, written())
-    claim = await bench.store.claim(accepted, adds("q"), None, Decimal(0))
+    claim = await bench.store.claim(accepted, adds("q"), None)
     await bench.store.record(claim, 1, tool_step("c"), nothing)
-    again = await (await bench.reopen()).claim(accepted, adds("never used"), None, Decimal(0))
+    again = await (await bench.reopen()).claim(accepted, adds("never used"), None)
     assert (again.attempt, again.resumed, again.turn_id) == (2, True, claim.turn_id)
     assert again.events == (*adds("q"), *tool_step("c"))
     assert (await bench.store.unfinished())[0].attempts == 2
@@ -909,7 +909,7 @@ async def test_what_is_not_finished_stays_with_its_session(bench: Bench):
     assert await prune(bench, dry_run=True) == await prune(bench) == (0, 0)
     store = await bench.reopen()
     assert [each.id for each in await store.unfinished()] == [waiting.id, running.id]
-    assert len((await store.claim(running, (), None, Decimal(0))).events) == 1
+    assert len((await store.claim(running, (), None)).events) == 1
     assert len(await keys(store)) == 3
 
 

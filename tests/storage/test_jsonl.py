@@ -231,7 +231,7 @@ async def test_lines_of_a_turn_that_never_began_are_nobodys(bench: Bench):
     bench.log.write_bytes(write_lines(group(accepted.id.replace("m-", "t-"), 0, adds("never"))))
     store = await bench.reopen()
     assert await bench.ids() == ["q-1", "a-1"]
-    claim = await store.claim(accepted, adds("other"), None, ended().cost)
+    claim = await store.claim(accepted, adds("other"), None)
     assert (claim.events, claim.attempt) == (tuple(adds("other")), 1)
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -95,6 +95,10 @@ class Gateway:
         return [result for message in self.seen for result in message.tool_results]
 
 
+async def _without_head_start(accept: Callable[..., Any], inbound: object, session: str, then: Any, _: object) -> Any:
+    return await accept(inbound, session, then)
+
+
 class TroubledStore:
     """The real store, with errors in front of chosen methods: each is raised once, in order, instead of the call."""
 
@@ -104,6 +108,8 @@ class TroubledStore:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._store, name)
+        if name == "accept" and "claim" in self._troubles:
+            return partial(_without_head_start, real)  # which would pass the trouble by
         troubles = self._troubles.get(name)
         if troubles is None:
             return real
@@ -191,11 +197,16 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def crash(house: House, point: str, *script: Any, n: int = 1, **parts: Any) -> Accepted:
     """A gateway whose message dies at this point; what is on disk afterwards is for the next one."""
+    tasks = set[asyncio.Task[Any]]()
+
+    def die(point: str) -> None:
+        tasks.update(asyncio.all_tasks())  # now: whoever wrote the message may hear of it only when it is dead
+        raise SimulatedCrash(point)
+
     async with house.open(*script, **parts) as gateway:
-        with crash_at(point, n):
-            recovered = asyncio.all_tasks()  # it may be dead before the second of its kind is known for one
+        with crash_at(point, n, die):
             accepted = await gateway.channel.write("buy", message_id="m-1")
-            tasks = recovered | asyncio.all_tasks()
+            tasks |= asyncio.all_tasks()
             (task,) = (task for task in tasks if task.get_name() == f"message {accepted.id}")
             await asyncio.wait([task])
             assert isinstance(task.exception(), SimulatedCrash), f"{point} was not passed {n} times"

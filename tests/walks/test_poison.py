@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ async def after_crashes(house: House, *tries: int) -> list[Accepted]:
         inbound = Inbound(channel="memory", text=f"m{number}", message_id=f"m{number}", conversation=f"c{number}")
         accepted = await store.accept(inbound, f"main:memory:local:direct:c{number}", lambda _: None)
         for _ in range(count):
-            await store.claim(accepted, [], None, Decimal(0))
+            await store.claim(accepted, [], None)
         left.append(accepted)
     await store.close()
     return left

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 from finclaw.agent.approved import ApprovedActions
@@ -23,7 +22,7 @@ from finclaw.agent.structured import StructuredAnswers
 from finclaw.agent.tool_call import ToolRunner
 from finclaw.agent.tool_use import UseTool
 from finclaw.errors import ConfigError, ModelUnknown
-from finclaw.kernel.chunk import Model, Usage
+from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Limits, new_id
 from finclaw.kernel.event import (
@@ -121,12 +120,6 @@ class Agent:
     @property
     def name(self) -> str:
         return self._settings.name
-
-    @property
-    def reserve(self) -> Decimal:
-        """What one call may cost at most, as far as is known before it is made."""
-        model, settings = self._abilities.model, self._settings
-        return model.cost(Usage(output=settings.max_tokens + model.room_to_think(settings.thinking)))
 
     async def run(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnResult:
         """See one input through to its answer. Whatever happens, the start that observers saw gets its end.

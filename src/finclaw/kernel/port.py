@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import date, datetime, timedelta
-from decimal import Decimal
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -20,6 +19,7 @@ from finclaw.kernel.record import (
     CostsBy,
     Counts,
     Finish,
+    HeadStart,
     InboundRecord,
     Pruned,
     SessionPage,
@@ -134,10 +134,13 @@ class Command(Protocol):
 
 
 class Inbox(Protocol):
-    async def accept(self, inbound: Inbound, session: str, then: Callable[[Accepted], None]) -> Accepted:
+    async def accept(
+        self, inbound: Inbound, session: str, then: Callable[[Accepted], None], head_start: HeadStart | None = None
+    ) -> Accepted:
         """Idempotent by platform id. `then` runs once per new message after the commit, also if the caller is gone.
 
-        Raises InboundConflict for a known id with another body.
+        With a head start the turn may be claimed as well; a store may leave that to `claim`. Raises InboundConflict
+        for a known id with another body.
         """
         ...
 
@@ -148,10 +151,13 @@ class Inbox(Protocol):
         units: Sequence[Unit],
         then: Callable[[], None],
         spend: Sequence[Spend] = (),
+        *,
+        begun: bool = True,
     ) -> bool:
         """Record the one outcome with what the sender is told. False if it had one: nothing is written then.
 
-        `then` runs after a commit that did it, also if the caller is gone.
+        `then` runs after a commit that did it, also if the caller is gone. A turn that was claimed but not `begun`, for
+        the message ended before it, is as if it had never been.
         """
         ...
 
@@ -176,7 +182,6 @@ class ConversationStore(Protocol):
         accepted: Accepted,
         first: Sequence[TurnEvent],
         known_version: int | None,
-        reserve: Decimal,
         then: Callable[[Claim], None] | None = None,
     ) -> Claim:
         """Begin the turn or, after a crash, take it up again: attempts rise, the log so far comes back.

@@ -17,20 +17,6 @@ DeliveryState = Literal["none", "pending", "delivered", "dead", "expired"]
 CostsBy = Literal["day", "model", "user", "agent"]
 
 
-class Accepted(Struct, frozen=True, kw_only=True):
-    """A message that is ours from now on. `ticket` is its place in the session."""
-
-    id: str
-    session: str
-    ticket: int
-    inbound: Inbound
-    accepted_at: datetime
-    attempts: int = 0
-    begun: bool = False
-    """Of what a crash left: its turn was running then."""
-    duplicate: bool = False
-
-
 class Claim(Struct, frozen=True, kw_only=True):
     """The right to run one turn. `base` is None when the caller's copy of the conversation is current."""
 
@@ -47,6 +33,31 @@ class Claim(Struct, frozen=True, kw_only=True):
     @property
     def resumed(self) -> bool:
         return self.attempt > 1
+
+
+class HeadStart(Struct, frozen=True):
+    """Asked for with an acceptance: if nothing of the session is unfinished, the same commit claims the turn.
+
+    `known_version` is that of the caller's copy of the conversation, if it has one.
+    """
+
+    known_version: int | None = None
+
+
+class Accepted(Struct, frozen=True, kw_only=True):
+    """A message that is ours from now on. `ticket` is its place in the session."""
+
+    id: str
+    session: str
+    ticket: int
+    inbound: Inbound
+    accepted_at: datetime
+    attempts: int = 0
+    begun: bool = False
+    """Of what a crash left: its turn was running then."""
+    duplicate: bool = False
+    claim: Claim | None = None
+    """Its turn's, if it got a head start. The log is empty then, and begins with what is next committed."""
 
 
 class Unit(Struct, frozen=True, kw_only=True):

@@ -21,6 +21,10 @@ class Commands:
                     raise ExtensionError(f"the command name {name!r} is taken; choose another name or alias")
                 self._by_name[name.casefold()] = command
 
+    def may_know(self, text: str) -> bool:
+        """Whether this looks like a line for a command; only the stage itself can tell."""
+        return text.lstrip().startswith(self._prefix)
+
     async def answer(self, message: NormalMessage, sender: Sender, session: str) -> None:
         """Raises Halt with the reply when the message is a command; returns when it is not."""
         command, args = self._parse(message.content)

@@ -20,6 +20,11 @@ class Company:
         self._one_by_one = asyncio.Lock()
         self._waiting: list[asyncio.Future[None]] = []
 
+    @property
+    def is_open(self) -> bool:
+        """Nobody wants to be alone."""
+        return not self._loners
+
     def beside_others(self, accepted: Accepted) -> "BesideOthers":
         return BesideOthers(self, accepted)
 

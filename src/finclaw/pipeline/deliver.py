@@ -162,7 +162,8 @@ class Deliver:
         def committed() -> None:
             self._recorded(walk, outcome, units)
 
-        commit = partial(self._store.end, walk.accepted.id, outcome, units, committed, _spend(walk))
+        begun = walk.log is not None or walk.accepted.attempts > 0
+        commit = partial(self._store.end, walk.accepted.id, outcome, units, committed, _spend(walk), begun=begun)
         await patiently(commit, self._clock, "an outcome")
 
     def _plan(self, walk: Walk, visible: Visible, turn_id: str | None) -> tuple[Unit, ...]:

@@ -1,7 +1,7 @@
 """Stage 6: the message's turn in its session. Earlier tickets go first; then the turn is claimed, or taken up again."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from finclaw.kernel.log import bind_log_ids
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Clock, ConversationStore
-from finclaw.kernel.record import Claim
+from finclaw.kernel.record import Claim, HeadStart
 from finclaw.pipeline.context import complete
 from finclaw.pipeline.provide import Providers
 from finclaw.pipeline.walk import Walk
@@ -47,35 +47,60 @@ class Dispatch:
         self._clock = clock
         self._providers = providers or Providers((), clock)
 
-    async def admit(self, walk: Walk, context: Context, reserve: Decimal) -> AdmittedTurn:
+    def head_start(self, session: str) -> HeadStart | None:
+        """For a message that would not have to wait for a seat."""
+        if not self._pools.has_room("main"):
+            return None
+        kept = self._recent.get(session)
+        return HeadStart(None if kept is None else kept[0])
+
+    async def admit(self, walk: Walk, context: Context) -> AdmittedTurn:
         accepted = walk.accepted
         with walk.deadline.paused():
             await self._lanes.turn_of(accepted.session, accepted.ticket)
             limits = walk.accepted.inbound.limits or Limits()
             walk.seat = await self._pools.enter(limits.pool, accepted.session)
-            log = await patiently(lambda: self.claim(walk, reserve), self._clock, "the start of a turn")
+            log = await patiently(lambda: self.claim(walk), self._clock, "the start of a turn")
         completed = complete(context, log.claim, log.conversation.base_messages)
         return AdmittedTurn(await self._providers.fill(completed), log)
 
-    async def claim(self, walk: Walk, reserve: Decimal) -> TurnLog:
+    async def claim(self, walk: Walk) -> TurnLog:
         """From here on the turn is ours to end: begun with the input, or as far as its log says it had come."""
-        kept = self._recent.get(walk.accepted.session)
         since = new_id()
         first = Append(self._input(walk.inbound))
-        emit, ids = walk.emit, walk.ids  # not the walk: it will know the conversation, and neither would ever go
+        if (claim := walk.accepted.claim) is not None:  # it came with the acceptance
+            self._begin(walk, claim, await self._base(claim), since)
+        else:
+            claim = await self._claim(walk, first, since)
+        if walk.log is None:
+            raise SessionError("the turn was claimed, but could not be begun; its log cannot be read")
+        if not claim.events:
+            walk.log.push(first)
+        bind_log_ids(turn=claim.turn_id)
+        current_turn.set(claim.turn_id)
+        return walk.log
+
+    async def _claim(self, walk: Walk, first: Append, since: str) -> Claim:
+        kept = self._recent.get(walk.accepted.session)
 
         def begin(claim: Claim) -> None:  # by the commit itself: who is stopped meanwhile has a turn to end, too
             base = claim.base if claim.base is not None or kept is None else kept[1]
-            ids["turn_id"] = claim.turn_id
-            conversation = Conversation(base or (), claim.events, lambda event: emit(replace(event, **ids)), since)
-            walk.log = TurnLog(self._store, claim, conversation)
+            self._begin(walk, claim, base or (), since)
 
-        claim = await self._store.claim(walk.accepted, [first], kept[0] if kept else None, reserve, begin)
-        bind_log_ids(turn=claim.turn_id)
-        current_turn.set(claim.turn_id)
-        if walk.log is None:
-            raise SessionError("the turn was claimed, but could not be begun; its log cannot be read")
-        return walk.log
+        return await self._store.claim(walk.accepted, [first], kept[0] if kept else None, begin)
+
+    async def _base(self, claim: Claim) -> Sequence[Message]:
+        """What was said before a turn with a head start. Our copy may have had to go since."""
+        if claim.base is not None:
+            return claim.base
+        version, messages = self._recent.get(claim.session) or (None, ())
+        return messages if version == claim.version else await self._store.messages(claim.session)
+
+    def _begin(self, walk: Walk, claim: Claim, base: Sequence[Message], since: str) -> None:
+        emit, ids = walk.emit, walk.ids  # not the walk: it will know the conversation, and neither would ever go
+        ids["turn_id"] = claim.turn_id
+        conversation = Conversation(base, claim.events, lambda event: emit(replace(event, **ids)), since)
+        walk.log = TurnLog(self._store, claim, conversation)
 
     def _input(self, inbound: Inbound) -> Message:
         return Message(

@@ -24,7 +24,8 @@ class LocalEngine:
         self._pipeline = pipeline
         self._lanes = lanes
         self._emit = emit
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """Of the messages that are on the road, by their ids."""
         self._waiting: dict[str, asyncio.Future[Outcome]] = {}
         self._stopped = False
 
@@ -50,8 +51,8 @@ class LocalEngine:
         )
         # A fresh context: the commit that brings us here was perhaps another message's, and its log ids are its own.
         task = asyncio.create_task(self._run(accepted), name=f"message {accepted.id}", context=Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[accepted.id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(accepted.id, None))  # one cancelled too early never runs
 
     async def _run(self, accepted: Accepted) -> None:
         outcome: Outcome | None = None
@@ -63,6 +64,7 @@ class LocalEngine:
             except Exception:  # it stays unfinished on disk, and the next start takes it up
                 log.exception("message %s could not be brought to an end", accepted.id)
             finally:
+                self._tasks.pop(accepted.id, None)
                 self._tell(accepted.id, outcome)
 
     def _tell(self, inbound_id: str, outcome: Outcome | None) -> None:
@@ -80,24 +82,20 @@ class LocalEngine:
         Many may wait; each must shield it from its own cancellation.
         """
         ended = self._waiting.setdefault(inbound_id, asyncio.get_running_loop().create_future())
-        if self._stopped:
-            self.forget(inbound_id)
+        if self._stopped or inbound_id not in self._tasks:
+            self._tell(inbound_id, None)
         return ended
-
-    def forget(self, inbound_id: str) -> None:
-        """Nobody needs to be told about this one: it has ended, or never was."""
-        self._tell(inbound_id, None)
 
     async def idle(self) -> None:
         while self._tasks:
-            await asyncio.wait(list(self._tasks))
+            await asyncio.wait(list(self._tasks.values()))
 
     async def stop(self, grace: float) -> None:
         """Let the messages on the road arrive; after `grace` seconds put the rest back for the next start."""
         if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=grace)
+            await asyncio.wait(list(self._tasks.values()), timeout=grace)
         self._stopped = True
-        left = list(self._tasks)
+        left = list(self._tasks.values())
         for task in left:
             task.cancel()
         if left:
@@ -105,4 +103,4 @@ class LocalEngine:
             for task in stuck:
                 log.error("%s ignores that the gateway stops and is left behind", task.get_name())
         for inbound_id in list(self._waiting):
-            self.forget(inbound_id)
+            self._tell(inbound_id, None)

@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Final, Literal
 
 from finclaw.agent.turn import Agent
@@ -20,12 +19,12 @@ from finclaw.errors import (
 )
 from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.crash import crash_point
-from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit, MessageEnded
 from finclaw.kernel.log import log_ids
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.port import Channel, Clock, ConversationStore
-from finclaw.kernel.record import Accepted
+from finclaw.kernel.record import Accepted, HeadStart
 from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Commands
@@ -87,6 +86,16 @@ class Pipeline:
         self._walks: dict[str, Walk] = {}
         self._ring = compose("message", layers, self._road_to_outcome, Outcome)
 
+    def head_start(self, inbound: Inbound, session: str) -> HeadStart | None:
+        """For a message that will come to its turn at once if its session is idle: its claim needs no commit then.
+
+        None for one that may wait on the way, or end before its turn: what a crash finds running is a suspect.
+        """
+        may_wait = inbound.limits is not None or not self._company.is_open
+        if may_wait or inbound.said_by is not None or self._stages.commands.may_know(inbound.text):
+            return None
+        return self._stages.dispatch.head_start(session)
+
     def room_for(self, accepted: Accepted) -> AbstractAsyncContextManager[None]:
         """Entered before `handle`. Whatever ran when the process died is a suspect, and may be innocent.
 
@@ -146,7 +155,7 @@ class Pipeline:
         walk.reply = notice(which, accepted.inbound)
         with log_ids(message=accepted.id, session=accepted.session):
             if accepted.attempts:
-                await self._stages.dispatch.claim(walk, Decimal(0))
+                await self._stages.dispatch.claim(walk)
             outcome = walk.ended("expired" if which == "expired" else "failed", reason, reply=walk.reply.text)
             outcome = await self._stages.deliver.close(walk, outcome)
         self._emit(MessageEnded(outcome=outcome.kind, reason=reason, reply=outcome.reply, **walk.ids))
@@ -180,7 +189,7 @@ class Pipeline:
             with stage("context"):
                 context = stages.contexts.build(walk.accepted, message, sender)
             with stage("dispatch"), walk.stoppable:
-                turn = await stages.dispatch.admit(walk, context, stages.agent.reserve)
+                turn = await stages.dispatch.admit(walk, context)
             with stage("execute"), walk.stoppable:
                 result = await stages.agent.run(turn.log, turn.context, walk.ids, stages.deliver.previews(walk.emit))
             with stage("deliver"):
@@ -256,8 +265,9 @@ class Pipeline:
 
     async def _put_back(self, walk: Walk) -> None:
         """We are stopping in good order: the next start takes the message up, and this try does not count."""
-        if walk.log is not None and walk.recorded is None:
-            await self._store.release(walk.log.claim)
+        claim = walk.accepted.claim if walk.log is None else walk.log.claim
+        if claim is not None and walk.recorded is None:
+            await self._store.release(claim)
 
     def _walk(self, accepted: Accepted, last: str | None = None) -> Walk:
         seconds = self._settings.timeout_ms / 1000

@@ -43,11 +43,15 @@ class _Pool:
         return tuple(self._taken.values())
 
     @property
+    def has_room(self) -> bool:
+        return len(self._taken) < self._size
+
+    @property
     def waiting(self) -> int:
         return sum(1 for promise in self._waiting if not promise.done())
 
     async def enter(self, session: str) -> Seat:
-        if len(self._taken) < self._size:
+        if self.has_room:
             return self._take(session)
         promise: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
         self._waiting[promise] = session
@@ -104,6 +108,10 @@ class Pools:
         if self._closed:
             raise _closed()
         return await self._pools[pool].enter(session)
+
+    def has_room(self, pool: PoolName) -> bool:
+        """Whether who enters now need not wait."""
+        return not self._closed and self._pools[pool].has_room
 
     def running(self, pool: PoolName) -> int:
         return len(self._pools[pool].sessions)

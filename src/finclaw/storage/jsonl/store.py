@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,11 +16,23 @@ from msgspec.structs import replace
 
 from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.cancel import to_its_end
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.event import Emit
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Append, Message, TurnEvent
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Accepted, Claim, Finish, Pruned, SessionPage, SessionRecord, Spend, TurnStory, Unit
+from finclaw.kernel.record import (
+    Accepted,
+    Claim,
+    Finish,
+    HeadStart,
+    Pruned,
+    SessionPage,
+    SessionRecord,
+    Spend,
+    TurnStory,
+    Unit,
+)
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.jsonl.directories import SESSIONS
 from finclaw.storage.jsonl.elsewhere import UNCOUNTED, Elsewhere, counted
@@ -70,22 +81,26 @@ class JsonlStore(SqliteStore):
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────
 
+    async def accept(
+        self, inbound: Inbound, session: str, then: Callable[[Accepted], None], head_start: HeadStart | None = None
+    ) -> Accepted:
+        """No head start: a turn's claim looks into the session's files, which an acceptance does not wait for."""
+        return await super().accept(inbound, session, then)
+
     async def claim(
         self,
         accepted: Accepted,
         first: Sequence[TurnEvent],
         known_version: int | None,
-        reserve: Decimal,
         then: Callable[[Claim], None] | None = None,
     ) -> Claim:
-        return await self._whole(self._claim(accepted, tuple(first), known_version, reserve, then))
+        return await self._whole(self._claim(accepted, tuple(first), known_version, then))
 
     async def _claim(
         self,
         accepted: Accepted,
         first: tuple[TurnEvent, ...],
         known: int | None,
-        reserve: Decimal,
         then: Callable[[Claim], None] | None,
     ) -> Claim:
         turn = self._ids.turn(inbox.must_row(self._ids, accepted.id))
@@ -96,7 +111,7 @@ class JsonlStore(SqliteStore):
             begun = () if logged else first
             await hands.do(lambda: hands.logs.append(turn, len(logged), begun))
             try:
-                claim = await super().claim(accepted, logged or first, known, reserve)
+                claim = await super().claim(accepted, logged or first, known)
             except Exception:
                 await hands.do(lambda: hands.logs.undo(turn, begun))
                 raise
@@ -143,8 +158,10 @@ class JsonlStore(SqliteStore):
         units: Sequence[Unit],
         then: Callable[[], None],
         spend: Sequence[Spend] = (),
+        *,
+        begun: bool = True,
     ) -> bool:
-        return await self._whole(self._end(inbound_id, outcome, units, then, spend))
+        return await self._whole(self._end(inbound_id, outcome, units, then, spend, begun=begun))
 
     async def _end(
         self,
@@ -153,11 +170,13 @@ class JsonlStore(SqliteStore):
         units: Sequence[Unit],
         then: Callable[[], None],
         spend: Sequence[Spend],
+        *,
+        begun: bool,
     ) -> bool:
-        done = await super().end(inbound_id, outcome, units, then, spend)
-        begun = await self._commit(lambda db: conversation.turn_of(db, self._ids, inbound_id)) if done else None
-        if begun is not None:
-            await self._forget_log(*begun)
+        done = await super().end(inbound_id, outcome, units, then, spend, begun=begun)
+        turn = await self._commit(lambda db: conversation.turn_of(db, self._ids, inbound_id)) if done else None
+        if turn is not None:
+            await self._forget_log(*turn)
         return done
 
     async def _forget_log(self, turn: str, session: str) -> None:

@@ -2,19 +2,36 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 
 import apsw
 from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.errors import Superseded
 from finclaw.kernel.crash import crash_point
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import TurnEvent
-from finclaw.kernel.record import Accepted, Claim, Finish, Spend, Unit
+from finclaw.kernel.record import Accepted, Claim, Finish, HeadStart, Spend, Unit
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import books, inbox
 from finclaw.storage.sqlite.codec import Ids, from_micros, to_micros, write
 from finclaw.storage.sqlite.transcript import Transcript
+
+
+def accept(
+    db: apsw.Connection,
+    ids: Ids,
+    transcript: Transcript,
+    inbound: Inbound,
+    session: str,
+    head_start: HeadStart,
+    now: datetime,
+) -> Accepted:
+    """Make the message ours and, unless another of its session is before it, claim its turn at once."""
+    accepted = inbox.accept(db, ids, inbound, session, now)
+    if accepted.duplicate or inbox.is_behind_another(db, ids, accepted):
+        return accepted
+    return replace(accepted, claim=_claim(db, ids, transcript, accepted, head_start.known_version, now))
 
 
 def claim(
@@ -24,10 +41,23 @@ def claim(
     accepted: Accepted,
     first: Sequence[TurnEvent],
     known_version: int | None,
-    reserve: Decimal,
     now: datetime,
 ) -> Claim:
     """Begin the turn, or take up the one that a crash left: then the log so far comes back with the claim."""
+    claim = _claim(db, ids, transcript, accepted, known_version, now)
+    events = transcript.begin(db, inbox.must_row(ids, accepted.id), first)
+    crash_point("claim:before_commit")
+    return replace(claim, events=events)
+
+
+def _claim(
+    db: apsw.Connection,
+    ids: Ids,
+    transcript: Transcript,
+    accepted: Accepted,
+    known_version: int | None,
+    now: datetime,
+) -> Claim:
     row = inbox.must_row(ids, accepted.id)
     attempt, owner = db.execute(
         "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND kind IS NULL "
@@ -38,12 +68,10 @@ def claim(
         "SELECT epoch, version, created_at FROM session WHERE id = ?", (owner,)
     ).fetchall()[0]
     db.execute(
-        "INSERT INTO turn (id, session, epoch, status, started_at, reserved) VALUES (?, ?, ?, 'running', ?, ?) "
+        "INSERT INTO turn (id, session, epoch, status, started_at) VALUES (?, ?, ?, 'running', ?) "
         "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch",
-        (row, owner, epoch, to_micros(now), str(reserve)),
+        (row, owner, epoch, to_micros(now)),
     )
-    events = transcript.begin(db, row, first)
-    crash_point("claim:before_commit")
     return Claim(
         turn_id=ids.turn(row),
         session=accepted.session,
@@ -53,7 +81,6 @@ def claim(
         version=int(version),
         session_started_at=from_micros(int(began)),
         base=None if version == known_version else transcript.messages(db, int(owner)),
-        events=events,
     )
 
 
@@ -74,6 +101,11 @@ def release(db: apsw.Connection, ids: Ids, claim: Claim) -> None:
         "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'",
         (inbox.must_row(ids, claim.inbound_id),),
     )
+
+
+def take_back(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
+    """The turn of a message that ended before it came to it."""
+    db.execute("DELETE FROM turn WHERE id = ? AND ended_at IS NULL", (inbox.must_row(ids, inbound_id),))
 
 
 def _must_own(db: apsw.Connection, turn: int, epoch: int, *, running: bool = False) -> int:
@@ -104,7 +136,7 @@ def end(
     row = inbox.must_row(ids, inbound_id)
     transcript.drop(db, row)
     books.enter(db, spend)
-    db.execute("UPDATE turn SET status = 'aborted', ended_at = ?, reserved = '0' WHERE id = ?", (to_micros(now), row))
+    db.execute("UPDATE turn SET status = 'aborted', ended_at = ? WHERE id = ?", (to_micros(now), row))
     return True
 
 
@@ -119,7 +151,7 @@ def finish(db: apsw.Connection, ids: Ids, transcript: Transcript, finish: Finish
     books.enter(db, finish.spend)
     result = finish.outcome
     db.execute(
-        "UPDATE turn SET status = ?, ended_at = ?, steps = ?, usage = ?, cost = ?, reserved = '0', "
+        "UPDATE turn SET status = ?, ended_at = ?, steps = ?, usage = ?, cost = ?, "
         "first_message = ?, last_message = ?, last_event = ? WHERE id = ?",
         (
             finish.status,

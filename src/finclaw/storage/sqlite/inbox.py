@@ -54,6 +54,16 @@ def accept_again(db: apsw.Connection, ids: Ids, inbound_id: str, now: datetime) 
     return None if accepted.duplicate else accepted
 
 
+def is_behind_another(db: apsw.Connection, ids: Ids, accepted: Accepted) -> bool:
+    """Whether an earlier message of its session has not ended."""
+    earlier = db.execute(
+        "SELECT 1 FROM inbound AS this JOIN inbound AS other ON other.session = this.session "
+        "AND other.ticket < this.ticket AND other.kind IS NULL WHERE this.id = ? LIMIT 1",
+        (must_row(ids, accepted.id),),
+    )
+    return earlier.fetchone() is not None
+
+
 def _ticket(db: apsw.Connection, session: str, at: int) -> tuple[int, int]:
     owner, ticket = db.execute(
         "INSERT INTO session (key, tickets, created_at, updated_at) VALUES (?1, 1, ?2, ?2) "

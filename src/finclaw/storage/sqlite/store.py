@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +23,7 @@ from finclaw.kernel.record import (
     CostsBy,
     Counts,
     Finish,
+    HeadStart,
     InboundRecord,
     Pruned,
     SessionPage,
@@ -92,14 +92,21 @@ class SqliteStore(ApprovalRows):
 
     # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def accept(self, inbound: Inbound, session: str, then: Callable[[Accepted], None]) -> Accepted:
+    async def accept(
+        self, inbound: Inbound, session: str, then: Callable[[Accepted], None], head_start: HeadStart | None = None
+    ) -> Accepted:
+        def run(db: apsw.Connection) -> Accepted:
+            if head_start is None:
+                return inbox.accept(db, self._ids, inbound, session, now)
+            return conversation.accept(db, self._ids, self.transcript, inbound, session, head_start, now)
+
         def committed(accepted: Accepted) -> None:
             crash_point("accept:after_commit")
             if not accepted.duplicate:
                 then(accepted)
 
         now = self._clock.now()
-        return await self._commit(lambda db: inbox.accept(db, self._ids, inbound, session, now), committed)
+        return await self._commit(run, committed)
 
     async def end(
         self,
@@ -108,13 +115,18 @@ class SqliteStore(ApprovalRows):
         units: Sequence[Unit],
         then: Callable[[], None],
         spend: Sequence[Spend] = (),
+        *,
+        begun: bool = True,
     ) -> bool:
         now = self._clock.now()
         told, paid = tuple(units), tuple(spend)
-        return await self._commit(
-            lambda db: conversation.end(db, self._ids, self.transcript, inbound_id, outcome, told, paid, now),
-            lambda done: then() if done else None,
-        )
+
+        def run(db: apsw.Connection) -> bool:
+            if not begun:
+                conversation.take_back(db, self._ids, inbound_id)
+            return conversation.end(db, self._ids, self.transcript, inbound_id, outcome, told, paid, now)
+
+        return await self._commit(run, lambda done: then() if done else None)
 
     async def unfinished(self) -> Sequence[Accepted]:
         return await self._commit(lambda db: inbox.unfinished(db, self._ids))
@@ -135,12 +147,11 @@ class SqliteStore(ApprovalRows):
         accepted: Accepted,
         first: Sequence[TurnEvent],
         known_version: int | None,
-        reserve: Decimal,
         then: Callable[[Claim], None] | None = None,
     ) -> Claim:
         now = self._clock.now()
         claim = await self._commit(
-            lambda db: conversation.claim(db, self._ids, self.transcript, accepted, first, known_version, reserve, now),
+            lambda db: conversation.claim(db, self._ids, self.transcript, accepted, first, known_version, now),
             then,
         )
         crash_point("claim:after_commit")
