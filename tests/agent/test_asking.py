@@ -110,6 +110,24 @@ def test_each_call_begins_with_the_chosen_model_unless_it_failed_a_moment_ago() 
     assert len(waits(bench)) == 2
 
 
+@pytest.mark.spec("R-19")
+def test_a_model_whose_answers_break_off_again_and_again_is_left_alone_for_a_while() -> None:
+    """Three in a row are no accident: the next call does not wait through them once more."""
+    bench = Bench()
+    bench.fallbacks = [other(bench.clock, reply(call("nowhere")), "done")]
+    result = bench.run(*[reply(say("so "), fault="cut")] * 3, "never asked")
+    assert (result.text, result.steps, len(waits(bench))) == ("done", 2, 2)
+    assert instead(bench) == ["scripted/two"]
+
+
+def test_one_answer_that_breaks_off_is_held_against_nobody() -> None:
+    bench = Bench()
+    bench.fallbacks = [other(bench.clock, "never asked")]
+    cut = reply(say("so "), fault="cut")
+    result = bench.run(cut, reply(call("nowhere")), cut, cut, reply(call("elsewhere")), "done")
+    assert (result.text, result.steps, instead(bench)) == ("done", 3, [])
+
+
 @pytest.mark.parametrize("kind", [AuthFailed, QuotaExceeded])
 def test_another_key_is_taken_when_one_is_refused(kind: type[ProviderError]) -> None:
     bench = Bench()

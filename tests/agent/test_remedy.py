@@ -14,6 +14,7 @@ from finclaw.errors import (
     ProviderError,
     QuotaExceeded,
     RateLimited,
+    StreamCut,
 )
 from finclaw.testing import FakeClock
 
@@ -73,6 +74,13 @@ def test_a_busy_model_says_nothing_about_another_and_a_bad_key_says_it_about_all
     assert cooldowns.remaining(OTHER_KEY) == 0
     cool(clock, cooldowns, AuthFailed("x"), OTHER_KEY)
     assert cooldowns.remaining(OTHER_KEY) == 30
+
+
+def test_a_server_that_breaks_off_does_so_by_any_key_but_not_with_every_model() -> None:
+    clock = FakeClock()
+    cooldowns = Cooldowns(clock)
+    assert [cool(clock, cooldowns, StreamCut("x")) for _ in range(3)] == [30, 60, 300]
+    assert (cooldowns.remaining(OTHER_KEY), cooldowns.remaining(OTHER_MODEL)) == (300, 0)
 
 
 def test_it_ends_by_itself_and_never_before_the_provider_asked() -> None:

@@ -44,7 +44,7 @@ REMEDIES: Final[dict[type[ProviderError], Remedy]] = {
     ServerFailed: Remedy(again=True, elsewhere=True, cools=_BUSY),
     Unreachable: Remedy(again=True, elsewhere=True, cools=_BUSY),
     ProviderTimeout: Remedy(again=True, elsewhere=True, cools=_BUSY),
-    StreamCut: Remedy(again=True, elsewhere=True),
+    StreamCut: Remedy(again=True, elsewhere=True, cools=_BUSY),  # once is forgiven: it is tried again before it cools
     NoStream: Remedy(elsewhere=True, cools=_BUSY),  # not again: an answer in one piece is paid for each time
     AuthFailed: Remedy(elsewhere=True, key=True, cools=_BUSY),
     QuotaExceeded: Remedy(elsewhere=True, key=True, cools=_BILLING),
