@@ -220,14 +220,14 @@ async def test_system_prompt_and_tools_count_and_are_counted_again_when_they_cha
     shop = Shop(budget(month_usd="100"))
     tool = ToolSpec("look", "looks " * 500, {})
     sizes = [
-        shop.cashier.count(question()),
-        shop.cashier.count(question(system="word " * 500)),
-        shop.cashier.count(question(system="word " * 500)),
-        shop.cashier.count(ModelRequest(model=PRICED, system="", messages=question().messages, tools=(tool,))),
+        shop.cashier.meter.count(question()),
+        shop.cashier.meter.count(question(system="word " * 500)),
+        shop.cashier.meter.count(question(system="word " * 500)),
+        shop.cashier.meter.count(ModelRequest(model=PRICED, system="", messages=question().messages, tools=(tool,))),
     ]
     assert sizes[1] == sizes[2] > sizes[0] + 400
     assert sizes[3] > sizes[0] + 400
-    assert shop.cashier.count(question()) == sizes[0]
+    assert shop.cashier.meter.count(question()) == sizes[0]
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,9 @@ def test_fifty_turns_at_once_never_overshoot(seed: int, limit: Decimal) -> None:
             usage = Usage()
             try:
                 await clock.sleep(dice.random() * 3)
-                used = dice.randint(0, shop.cashier.estimator(PRICED).corrected(shop.cashier.count(request)))
+                used = dice.randint(
+                    0, shop.cashier.meter.estimator(PRICED).corrected(shop.cashier.meter.count(request))
+                )
                 usage = Usage(input=used, output=dice.randint(0, request.max_tokens))
             finally:
                 cost = SONNET.cost(payment.settle(usage, begun=usage != Usage(), said=""))

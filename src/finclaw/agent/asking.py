@@ -6,11 +6,13 @@ What a person may already have seen of an answer is never said again: the next o
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
 from finclaw.agent.cooldown import Cooldowns, Route
+from finclaw.agent.meter import Meter
 from finclaw.agent.paid import Paid, paid_for
 from finclaw.agent.plainer import plainer
 from finclaw.agent.remedy import remedy_for, wish_of
@@ -40,6 +42,12 @@ RequestFor = Callable[[Model], Awaitable[ModelRequest]]
 """The question as this model gets it; raises ContextTooLong where nothing that it could take can be made of it."""
 
 
+class Settle(Protocol):
+    """What a call has used, whatever came of it."""
+
+    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRoute:
     """A model and a way to it. `credential` is the key's name, never the key."""
@@ -62,6 +70,7 @@ class Asking:
         clock: Clock,
         cooldowns: Cooldowns,
         dice: random.Random,
+        meter: Meter,
         *,
         quiet: bool = False,
         said: list[str] | None = None,
@@ -72,6 +81,7 @@ class Asking:
         self._clock = clock
         self._cooldowns = cooldowns
         self._dice = dice
+        self._meter = meter
         self._said = [] if said is None else said
         self.paid: list[Paid] = []
         self.asked: Model | None = None
@@ -161,7 +171,7 @@ class Asking:
 
     async def _once(self, route: ModelRoute, request: ModelRequest) -> Answer:
         request = self._going_on(request)
-        payment = None if self._turn.purse is None else await self._turn.purse.pay_for(request)
+        settle = await self._reserved(request)
         before = tuple(self._said)
         heard = Heard()
         whole = False
@@ -169,12 +179,15 @@ class Asking:
             answer = await collect(route.provider.stream(request), self._hear, heard)
             whole = True
         finally:
-            usage, said = heard.usage, "".join(self._said[len(before) :])
-            if payment is not None:
-                usage = payment.settle(usage, begun=heard.begun, said=said, whole=whole)
+            usage = settle(heard.usage, begun=heard.begun, said=heard.said, whole=whole)
             if usage != Usage():
                 self.paid.append(paid_for(route.model, usage, self._clock.now()))
         return self._joined(answer, before)
+
+    async def _reserved(self, request: ModelRequest) -> Settle:
+        """Where there is a budget, and then it has to be settled on every way out."""
+        purse = self._turn.purse
+        return partial(self._meter.used, request) if purse is None else (await purse.pay_for(request)).settle
 
     def _hear(self, text: str) -> None:
         self._said.append(text)
@@ -191,13 +204,12 @@ class Asking:
         return replace(request, messages=(*request.messages, cut_off, go_on))
 
     def _joined(self, answer: Answer, before: Sequence[str]) -> Answer:
-        """The whole answer, of which `before` was said in earlier tries."""
-        usage = sum((each.usage for each in self.paid), Usage())
-        if not before and usage == answer.usage:
+        """The whole answer, of which `before` was said in earlier tries. Its usage stays that of the last."""
+        if not before:
             return answer
         lengths = (*(len(piece) for piece in before), *answer.lengths)
         blocks = _with_beginning("".join(before), answer.blocks)
-        return Answer(blocks, usage, answer.stop, lengths)
+        return Answer(blocks, answer.usage, answer.stop, lengths)
 
     # ── what observers hear ─────────────────────────────────────────────────────────────────────────────────
 

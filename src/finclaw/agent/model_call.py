@@ -14,7 +14,8 @@ from finclaw.agent.asking import Asking, ModelRoute
 from finclaw.agent.books import usage_so_far
 from finclaw.agent.cooldown import Cooldowns
 from finclaw.agent.log import APPROVED
-from finclaw.agent.paid import Paid, to_metadata
+from finclaw.agent.meter import Meter
+from finclaw.agent.paid import Paid, to_metadata, usage_of
 from finclaw.agent.plainer import without_thoughts
 from finclaw.agent.room import Rooms
 from finclaw.agent.running import RunningTurn
@@ -47,6 +48,7 @@ class ModelCall:
         self._clock = clock
         self._cooldowns = Cooldowns(clock)
         self._dice = random.Random()
+        self._meter = Meter()
         self._rooms = Rooms(clock, self.ask_quietly)
 
     async def __call__(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], step: int) -> Message:
@@ -72,7 +74,7 @@ class ModelCall:
         shortened = 0
         said: list[str] = []
         while True:
-            asking = Asking(turn, self._clock, self._cooldowns, self._dice, said=said)
+            asking = Asking(turn, self._clock, self._cooldowns, self._dice, self._meter, said=said)
             try:
                 answer, route = await asking(self._routes_of(turn), partial(self._request, turn, tools))
             except BadRequest as error:
@@ -113,7 +115,7 @@ class ModelCall:
 
     async def ask_quietly(self, turn: RunningTurn, request: ModelRequest) -> str:
         """For the turn itself: nobody sees the answer, and it is paid for beside the turn's own calls."""
-        asking = Asking(turn, self._clock, self._cooldowns, self._dice, quiet=True)
+        asking = Asking(turn, self._clock, self._cooldowns, self._dice, self._meter, quiet=True)
 
         async def same(model: Model) -> ModelRequest:
             return replace(request, model=model)
@@ -124,7 +126,7 @@ class ModelCall:
 
     @staticmethod
     def _tell(turn: RunningTurn, message: Message, usage: Usage, step: int) -> None:
-        total = usage_so_far(turn.log) + usage
+        total = usage_so_far(turn.log) + usage_of(message)
         turn.emit(MessageCompleted(message_id=message.id, step=step, **turn.ids))
         turn.emit(UsageUpdated(usage=total, context=usage.input + usage.cache_read + usage.cache_write, **turn.ids))
 
@@ -140,6 +142,8 @@ def _metadata(answer: Answer, model: Model, chosen: Model, paid: list[Paid]) -> 
     metadata = {**to_metadata(model, paid), "stop": answer.stop}
     if (model.provider, model.name) != (chosen.provider, chosen.name):
         metadata["instead_of"] = f"{chosen.provider}/{chosen.name}"
+    if [each.usage for each in paid] not in ([], [answer.usage]):  # so what was paid for is not the conversation's size
+        metadata["context"] = answer.usage.total
     if len(answer.lengths) > 1:
         metadata["chunks"] = _coarsely(answer.lengths)
     return metadata

@@ -10,13 +10,11 @@ from datetime import UTC
 from decimal import Decimal
 from typing import Final
 
-from msgspec.structs import replace
-
 from finclaw.agent.budget import Account, Budget, Refusal, Reservation, Spent
+from finclaw.agent.meter import Meter
 from finclaw.agent.settings import BudgetSettings
-from finclaw.agent.tokens import Estimator
 from finclaw.errors import BudgetExceeded, ConfigError
-from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage
+from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.event import BudgetRefused, BudgetWarned, Emit
 from finclaw.kernel.port import Clock, Store
 from finclaw.kernel.record import Spend
@@ -55,11 +53,11 @@ async def _spent_so_far(limits: BudgetSettings, store: Store, clock: Clock) -> S
 
 
 class Cashier:
-    """Opens a purse for each turn, and knows what requests come to."""
+    """Opens a purse for each turn."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._estimators: dict[str, Estimator] = {}
+        self.meter = Meter()
 
     def purse(self, ids: Ids, emit: Emit, user: str, before: Iterable[Spend]) -> "Purse":
         """`before` is what the turn had spent before it was taken up again; the books do not have it yet."""
@@ -71,26 +69,12 @@ class Cashier:
             purse.tell_warnings(self.budget.charge([*own, *accounts], each.cost))
         return purse
 
-    def estimator(self, model: Model) -> Estimator:
-        name = _named(model)
-        if name not in self._estimators:
-            self._estimators[name] = Estimator(model.vocabulary)
-        return self._estimators[name]
-
-    def count(self, request: ModelRequest) -> int:
-        """Tokens of a request, as we count them."""
-        estimator = self.estimator(request.model)
-        form = request.answer_schema
-        schema = 0 if form is None else estimator.tokens_of_tool(ToolSpec(form.name, "", form.schema))
-        head = estimator.tokens_of_head(request.system, request.tools)
-        return head + schema + sum(map(estimator.tokens_of, request.messages))
-
 
 class Purse:
     """One turn's. What is reserved is given back on every way out: whoever pays, settles."""
 
     def __init__(self, cashier: Cashier, own: list[Account], ids: Ids, emit: Emit, user: str) -> None:
-        self._cashier = cashier
+        self._meter = cashier.meter
         self._budget = cashier.budget
         self._own = own
         self._ids = ids
@@ -101,14 +85,13 @@ class Purse:
         """Raises BudgetExceeded. While other calls hold what this one needs, it waits for them to be settled."""
         if request.model.price is None:
             raise BudgetExceeded(f"{_unpriced(request.model)}; until then it is not asked under a budget")
-        counted = self._cashier.count(request)
-        tokens = self._cashier.estimator(request.model).corrected(counted)
-        amount = _most(request, tokens)
+        counted = self._meter.count(request)
+        amount = _most(request, self._meter.estimator(request.model).corrected(counted))
         while True:
             accounts = [*self._own, *self._budget.accounts(self._ids["agent"], self._user)]
             match self._budget.reserve(accounts, amount):
                 case Reservation() as reservation:
-                    return Payment(self, self._cashier, reservation, request.model, counted, tokens)
+                    return Payment(self, self._meter, reservation, request, counted)
                 case Refusal(passing=True):
                     await self._next_settlement()
                 case refusal:
@@ -147,29 +130,22 @@ class Payment:
     """For one call that is under way."""
 
     def __init__(
-        self, purse: Purse, cashier: Cashier, reservation: Reservation, model: Model, counted: int, tokens: int
+        self, purse: Purse, meter: Meter, reservation: Reservation, request: ModelRequest, counted: int
     ) -> None:
         self._purse = purse
-        self._estimator = cashier.estimator(model)
+        self._meter = meter
         self._reservation = reservation
-        self._model = model
+        self._request = request
         self._counted = counted
-        self._tokens = tokens
 
     def settle(self, reported: Usage, *, begun: bool, said: str, whole: bool = True) -> Usage:
-        """What the call has used: as it was reported, else as estimated if an answer had begun to come.
-
-        A stream that was cut, or that somebody stopped, is paid for all the same; so is one of a server that never
-        reports anything. Of one that is not `whole` a report may be older than the last words.
-        """
-        usage = reported
+        """What the call has used, by the meter."""
+        model = self._request.model
         if reported != Usage():
-            self._estimator.correct(self._counted, reported.input + reported.cache_read + reported.cache_write)
-            if not whole:
-                usage = replace(reported, output=max(reported.output, self._estimator.tokens_in(said)))
-        elif begun:
-            usage = Usage(input=self._tokens, output=self._estimator.tokens_in(said))
-        self._purse.settle(self._reservation, self._model.cost(usage))
+            measured = reported.input + reported.cache_read + reported.cache_write
+            self._meter.estimator(model).correct(self._counted, measured)
+        usage = self._meter.used(self._request, reported, begun=begun, said=said, whole=whole)
+        self._purse.settle(self._reservation, model.cost(usage))
         return usage
 
 

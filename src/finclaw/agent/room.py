@@ -73,7 +73,7 @@ class Rooms:
         limit = min(model.window * LOOK_CLOSER, model.window - _longest_answer(turn, model))
         since = 0
         for message in reversed(turn.conversation.next_messages):
-            if measured := _measured(message):
+            if measured := measured_size(message):
                 return measured + since >= limit
             since += _characters(message)
             if since >= limit:
@@ -151,9 +151,9 @@ def _characters(message: Message) -> int:
     return total
 
 
-def _measured(answer: Message) -> int:
+def measured_size(answer: Message) -> int:
     """The size of the conversation up to and with this answer, by the model's own count; 0 where it gave none."""
     if answer.source.kind != "assistant":
         return 0
-    usage = usage_of(answer)
-    return usage.input + usage.cache_read + usage.cache_write + usage.output
+    told = answer.metadata.get("context")
+    return told if isinstance(told, int) else usage_of(answer).total

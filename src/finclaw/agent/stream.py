@@ -58,12 +58,18 @@ class Heard:
 
     begun: bool = False
     usage: Usage = Usage()
+    blocks: _Blocks = field(default_factory=_Blocks)
+
+    @property
+    def said(self) -> str:
+        """Everything that the model has written so far: words, thoughts and calls."""
+        return "\n".join(f"{block.name}{''.join(block.parts)}" for block in self.blocks.values())
 
 
 async def collect(chunks: AsyncIterator[Chunk], on_text: Callable[[str], None], heard: Heard | None = None) -> Answer:
     """Read a stream to its end, telling each piece of text as it comes. Raises StreamCut when there is no end."""
     heard = heard or Heard()
-    blocks: _Blocks = {}
+    blocks = heard.blocks
     lengths: list[int] = []
     stop: StopReason | None = None
     async for chunk in chunks:

@@ -26,6 +26,10 @@ class Usage(Struct, frozen=True):
     cache_read: int = 0
     cache_write: int = 0
 
+    @property
+    def total(self) -> int:
+        return self.input + self.output + self.cache_read + self.cache_write
+
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             self.input + other.input,
