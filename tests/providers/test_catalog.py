@@ -45,6 +45,24 @@ def test_a_price_in_the_file_is_stated_whole_and_in_text() -> None:
         assert line.price.cache_read <= line.price.input <= line.price.output
 
 
+USUAL_CACHE_PRICES = {
+    "anthropic": ({"0.1"}, {"1.25"}),
+    "openai": ({"0.1", "0.25", "0.5"}, {"1", "1.25"}),
+}
+"""Of reading and of writing, in parts of the input's."""
+
+
+def test_an_unusual_price_of_the_cache_is_explained_beside_it() -> None:
+    """A slip looks just like one, and a budget is kept by it."""
+    for line in listed():
+        if line.price is None or not line.price.input:
+            continue
+        reads, writes = USUAL_CACHE_PRICES[line.provider]
+        unusual = str((line.price.cache_read / line.price.input).normalize()) not in reads
+        unusual |= str((line.price.cache_write / line.price.input).normalize()) not in writes
+        assert unusual == ("cache cost" in line.note), f"{line.provider}/{line.name}: {line.price}"
+
+
 def test_no_name_is_there_twice() -> None:
     names = [(line.provider, name) for line in listed() for name in (line.name, *line.also)]
     aliases = [alias for line in listed() for alias in line.aliases]
