@@ -11,8 +11,9 @@ from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic.answer import AnswerReader
 from finclaw.providers.anthropic.failure import KINDS
 from finclaw.providers.anthropic.request import RequestWriter
+from finclaw.providers.anthropic.whole import events_of_whole
 from finclaw.providers.wire.lazy_line import LazyLine
-from finclaw.providers.wire.no_stream import is_no_stream, no_stream
+from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
 from finclaw.providers.wire.sse import EventReader
 
 API: Final = "https://api.anthropic.com"
@@ -69,7 +70,13 @@ class AnthropicProvider:
             events, answer = EventReader(), AnswerReader(self._name, signed)
             data = await reply.read()
             if is_no_stream(data):
-                raise await no_stream(self._name, reply, data, KINDS)
+                page = await read_page(reply, data)
+                whole = read_whole(events_of_whole(page), answer.read)
+                if not whole:
+                    raise no_stream(self._name, reply.content_type, page, KINDS)
+                for chunk in whole:
+                    yield chunk
+                return
             while data:
                 for chunk in answer.read_all(events.feed(data)):
                     yield chunk

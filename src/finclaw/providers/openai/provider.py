@@ -13,8 +13,9 @@ from finclaw.kernel.secret import Secret
 from finclaw.providers.openai.answer import AnswerReader
 from finclaw.providers.openai.failure import IN_STREAM, KINDS
 from finclaw.providers.openai.request import OutputLimit, RequestWriter
+from finclaw.providers.openai.whole import events_of_whole
 from finclaw.providers.wire.lazy_line import LazyLine
-from finclaw.providers.wire.no_stream import is_no_stream, no_stream
+from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
 from finclaw.providers.wire.sse import EventReader
 
 if TYPE_CHECKING:
@@ -69,7 +70,13 @@ class OpenAIProvider:
             reading = _Reading(reply, answer)
             data = await reading.next()
             if is_no_stream(data):
-                raise await no_stream(self._name, reply, data, IN_STREAM)
+                page = await read_page(reply, data)
+                whole = read_whole(events_of_whole(page), answer.read)
+                if not whole:
+                    raise no_stream(self._name, reply.content_type, page, IN_STREAM)
+                for chunk in whole:
+                    yield chunk
+                return
             while data:
                 for chunk in answer.read_all(events.feed(data)):
                     yield chunk

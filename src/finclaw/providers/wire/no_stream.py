@@ -1,14 +1,18 @@
 """A success that is no stream: an error with the wrong status, a page, or an answer in one piece."""
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from finclaw.errors import NoStream, ProviderError, Unreachable
+from finclaw.errors import NoStream, ProviderError, StreamCut, Unreachable
+from finclaw.kernel.chunk import Chunk
 from finclaw.providers.wire.failure import Complaint, Kinds, failed, read_complaint
+from finclaw.providers.wire.sse import Event
 
 if TYPE_CHECKING:
     from finclaw.providers.wire.reply import Reply
 
 LONGEST_PAGE: Final = 65_536
+LONGEST_ANSWER: Final = 16_000_000
 
 _PAGE: Final = b"<"
 _NO_EVENT: Final = (b"{", b"[", _PAGE)
@@ -22,19 +26,35 @@ def is_no_stream(first: bytes) -> bool:
     return first.lstrip()[:1] in _NO_EVENT
 
 
-async def no_stream(name: str, reply: "Reply", said: bytes, kinds: Kinds) -> ProviderError:
+async def read_page(reply: "Reply", said: bytes) -> bytes:
+    """All of it, whatever it is, within reason. Raises StreamCut or ProviderTimeout."""
+    longest = LONGEST_PAGE if said.lstrip().startswith(_PAGE) else LONGEST_ANSWER
+    pieces, size = [said], len(said)
+    while size < longest and (data := await reply.read()):
+        pieces.append(data)
+        size += len(data)
+    return b"".join(pieces)
+
+
+def read_whole(events: Iterable[Event], read: Callable[[bytes, bytes], Sequence[Chunk]]) -> list[Chunk]:
+    """The chunks of an answer that came in one piece; none where it cannot be read after all."""
+    try:
+        return [chunk for name, data in events for chunk in read(name, data)]
+    except StreamCut:
+        return []
+
+
+def no_stream(name: str, content_type: str, said: bytes, kinds: Kinds) -> ProviderError:
     """Some gateways send an error with the status of a success; a wrong address may answer with anything.
 
     A page is a proxy's that wants a login, or somebody's who is at work there: the server behind it was not reached,
-    and may be the next time. JSON that is no error will be no stream the next time either.
+    and may be the next time. JSON that is neither an error nor a whole answer will be none the next time either.
     """
-    while len(said) < LONGEST_PAGE and (data := await reply.read()):
-        said += data
     complaint = read_complaint(said)
     if complaint != Complaint(complaint.type) or complaint.type not in (None, _WHOLE_ANSWER):
         return failed(name, complaint, kinds)
     kind = Unreachable if said.lstrip().startswith(_PAGE) else NoStream
     return kind(
-        f"{name} answered with {reply.content_type} and not with a stream of events, so another kind of server may be "
+        f"{name} answered with {content_type} and not with a stream of events, so another kind of server may be "
         f"there; check `base_url` and `kind` under `providers.{name}`, and that a proxy passes streams on"
     )
