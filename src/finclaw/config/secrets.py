@@ -24,8 +24,9 @@ class SecretKeeper:
         if kind == "file" and name:
             return self._from_file(setting, self.beside / Path(name).expanduser())
         key = setting.rpartition(".")[2]
+        variable = key.upper() if key.isidentifier() else "NAME"  # of one that somebody named we only know where it is
         raise ConfigError(
-            f"{setting} must not hold the secret itself; write `{key}: env:{key.upper()}` and set that variable, "
+            f"{setting} must not hold the secret itself; write `{key}: env:{variable}` and set that variable, "
             f"or `{key}: file:PATH` with a file that only you can read"
         )
 

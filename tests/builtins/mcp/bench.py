@@ -1,6 +1,7 @@
 """The extension in a registrar of its own, in real time: its servers are real programs."""
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 from finclaw.builtins.mcp import extension
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pins
+from finclaw.config.secrets import SecretKeeper
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.event_stream import EventStream
@@ -46,7 +48,7 @@ class Bench:
 
     @asynccontextmanager
     async def open(self, **settings: Any) -> AsyncGenerator["Bench"]:
-        found = Found("mcp", extension.register, "", settings)
+        found = Found("mcp", extension.register, "", settings, follow=SecretKeeper(os.environ, self.state).fetch)
         self.registrar.load([found])
         recurring = RecurringTasks(self.registrar.recurring, SystemClock())
         recurring.start()

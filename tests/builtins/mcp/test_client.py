@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.builtins.mcp.bench import SCOPE, Bench, honest, rogue, until
 
-from finclaw.errors import ExtensionError, InvalidArguments, ToolError
+from finclaw.errors import ConfigError, ExtensionError, InvalidArguments, ToolError
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.policy import Policy
@@ -141,12 +141,11 @@ async def test_a_call_that_is_cancelled_leaves_the_server_usable(bench: Bench, w
         ({}, "either a `command` or a `url`"),
         ({"command": ["x"], "url": "http://h/"}, "either a `command` or a `url`"),
         ({"command": "rm -rf /"}, "Expected `array`"),
-        ({"command": ["x"], "headers": {"A": "env:B"}}, "use `env`"),
+        ({"command": ["x"], "headers": {"A": "env:HOME"}}, "use `env`"),
         ({"url": "http://h/", "env": {"A": "b"}}, "use `headers`"),
         ({"url": "file:///etc/passwd"}, "https://HOST/PATH"),
         ({"url": "http://user:secret@h/"}, "https://HOST/PATH"),
-        ({"url": "http://h/", "headers": {"Authorization": "Bearer secret"}}, "env:NAME"),
-        ({"url": "http://h/", "headers": {"A\r\nB": "env:X"}}, "env:NAME"),
+        ({"url": "http://h/", "headers": {"A\r\nB": "env:HOME"}}, "env:NAME"),
         ({"command": ["x"], "shell": True}, "shell"),
     ],
 )
@@ -154,6 +153,22 @@ async def test_settings_that_cannot_work_stop_the_start(bench: Bench, server: di
     with pytest.raises(ExtensionError, match=complaint):
         async with bench.open(servers={"desk": server}):
             pass
+
+
+@pytest.mark.spec("DX-32")
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("Bearer hunter2", r"servers\[...\].headers\[...\] must not hold the secret itself; .* env:NAME"),
+        ("env:NOT_SET_ANYWHERE", "environment variable NOT_SET_ANYWHERE, which is not set; set it"),
+        ("file:no/such/file", "which cannot be read"),
+    ],
+)
+async def test_a_header_is_a_secret_like_any_other(bench: Bench, given: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint) as told:
+        async with bench.open(servers={"far": {"url": "http://h/", "headers": {"Authorization": given}}}):
+            pass
+    assert "hunter2" not in str(told.value)
 
 
 @pytest.mark.parametrize("name", ["", "a__b", "a_b", "a b", "../x", "x" * 33, "시간"])

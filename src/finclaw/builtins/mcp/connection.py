@@ -178,7 +178,7 @@ class Connection:
     def _transport(self, ending: Ending) -> AbstractAsyncContextManager[TransportStreams]:
         largest = self._settings.largest
         if self._server.url:
-            return web_server(self._server, request_headers(self._server, os.environ), largest)
+            return web_server(self._server, request_headers(self._server), largest)
         child = logging.getLogger(f"{self._logger.name}.{self.name}")
         return program(self._server.command, environment(self._server, os.environ), largest, ending, child)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.mcp.offers import Offers
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pin, Pins
-from finclaw.builtins.mcp.settings import McpSettings, ServerSettings, environment, request_headers
+from finclaw.builtins.mcp.settings import McpSettings, ServerSettings, environment
 from finclaw.builtins.mcp.telling import Told, told
 from finclaw.builtins.own_settings import read_settings
 from finclaw.errors import ExtensionError, FinclawError
@@ -175,7 +175,6 @@ def _unread_among(pins: Sequence[Pin]) -> str:
 def _problem(name: str, server: ServerSettings) -> str | None:
     try:
         path = environment(server, os.environ).get("PATH")
-        request_headers(server, os.environ)
     except ExtensionError as error:
         return f"{name}: {error}"
     if server.command and shutil.which(server.command[0], path=path) is None:

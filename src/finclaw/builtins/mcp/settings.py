@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 from finclaw.builtins.web.location import read_location
 from finclaw.errors import ExtensionError, ToolDenied
+from finclaw.kernel.secret import Secret
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,31}$")]
 """No underscore: `name__tool` can be read in one way only."""
@@ -24,8 +25,8 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Variables for the program, beside PATH, HOME and LANG; `env:NAME` takes over one of ours."""
     url: str = ""
     """Instead of a command: where the server answers over HTTP."""
-    headers: dict[str, str] = field(default_factory=dict[str, str])
-    """Headers for the server at `url`, each as `env:NAME`: a secret does not stand in this file."""
+    headers: dict[str, Secret] = field(default_factory=dict[str, Secret])
+    """Headers for the server at `url`, each as `env:NAME` or `file:PATH`: a secret does not stand in this file."""
     private: bool = False
     """The server at `url` is in your own network. Without it, a name that leads there is not connected to."""
 
@@ -41,12 +42,9 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
             raise ExtensionError(f"server {name!r} has a command, so `private` says nothing; leave it out")
         if self.url and not _is_web_address(self.url):
             raise ExtensionError(f"server {name!r}: its `url` must be https://HOST/PATH or http://HOST/PATH")
-        for header, value in self.headers.items():
-            if not _HEADER.fullmatch(header) or not value.startswith(_REFERENCE):
-                raise ExtensionError(
-                    f"server {name!r}: write `{header}: env:NAME` and set that variable; "
-                    "a header's value does not stand in the settings"
-                )
+        for header in self.headers:
+            if not _HEADER.fullmatch(header):
+                raise ExtensionError(f"server {name!r}: {header!r} is no header; write `Authorization: env:NAME`, say")
 
 
 class McpSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,8 +72,8 @@ def environment(server: ServerSettings, ours: Mapping[str, str]) -> dict[str, st
     return inherited | {name: _followed(value, ours) for name, value in server.env.items()}
 
 
-def request_headers(server: ServerSettings, ours: Mapping[str, str]) -> dict[str, str]:
-    return {name: _followed(value, ours) for name, value in server.headers.items()}
+def request_headers(server: ServerSettings) -> dict[str, str]:
+    return {name: value.reveal() for name, value in server.headers.items()}
 
 
 def _followed(value: str, ours: Mapping[str, str]) -> str:
