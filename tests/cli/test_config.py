@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from tests.cli.terminal import finclaw
 
 from finclaw.config.describe import describe, effective
@@ -40,6 +41,25 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     ended = finclaw("config", "check", "--config", tmp_path / "none.yaml", "--state", tmp_path)
     assert ended.code == 1
     assert "finclaw init" in ended.out
+
+
+@pytest.mark.spec("DX-32")
+def test_a_variable_that_an_extension_refers_to_must_be_there(tmp_path: Path) -> None:
+    """It runs no extension for that, so it need not even be installed."""
+    (tmp_path / "finclaw.yaml").write_text(
+        "agent:\n  extensions:\n  - nowhere\n  - use: weather\n    settings:\n      key: env:WEATHER_KEY\n"
+        "      city: 'env: of Seoul'\n"
+        "      servers: {far: {headers: {A: env:FAR_KEY, B: env:BOTH}}, near: [x, env:NEAR]}\n"
+    )
+    ended = finclaw("config", "check", "--state", tmp_path, BOTH="x", NEAR="")
+    assert ended.code == 1
+    where, key = f"{tmp_path}/finclaw.yaml line", "agent.extensions[2].settings"
+    assert ended.out.splitlines() == [
+        f"{where} 6: {key}.key refers to the environment variable WEATHER_KEY, which is not set; set it",
+        f"{where} 8: {key}.servers.far.headers.A refers to the environment variable FAR_KEY, which is not set; set it",
+        f"{where} 8: {key}.servers.near[2] refers to the environment variable NEAR, which is not set; set it",
+    ]
+    assert finclaw("config", "check", "--state", tmp_path, BOTH="x", NEAR="x", WEATHER_KEY="x", FAR_KEY="x").code == 0
 
 
 def test_every_setting_with_its_origin(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from finclaw.config.describe import DEFAULT, Effective, effective
+from finclaw.config.extension_problems import problems_of_extensions
 from finclaw.config.fill import BadSettings
 from finclaw.config.load import HOME, Gathered, gather
 from finclaw.config.model_problems import problems_of_models
@@ -23,12 +24,13 @@ def run(args: Namespace) -> int:
 def problems(args: Namespace) -> tuple[str, ...]:
     """Everything that is wrong with the settings. It changes nothing."""
     try:
-        settings = _gather(args).settings()
+        gathered = _gather(args)
+        settings = gathered.settings()
     except BadSettings as error:
         return error.problems
     except ConfigError as error:
         return (without_secrets(str(error)),)
-    return tuple(map(without_secrets, problems_of_models(settings)))
+    return tuple(map(without_secrets, (*problems_of_models(settings), *problems_of_extensions(gathered))))
 
 
 def _gather(args: Namespace) -> Gathered:
