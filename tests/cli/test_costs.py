@@ -35,10 +35,10 @@ def told(recorder: Recorder, capsys: pytest.CaptureFixture[str], *args: str) -> 
 @pytest.mark.spec("PC-03", "PC-04", "CO-01", "DX-51b")
 def test_costs_by_day_with_what_the_cache_saved(recorder: Recorder, capsys: pytest.CaptureFixture[str]):
     head, yesterday, today, total, note = told(recorder, capsys)
-    assert head.split() == ["DAY", "CALLS", "IN", "OUT", "CACHE", "READ", "CACHE", "WRITE", "COST", "SAVED"]
-    assert yesterday.split()[1:] == ["1", "1,000", "100", "0", "40,000", "$0.1545", "-$0.03"]
-    assert today.split()[1:] == ["1", "1,000", "100", "40,000", "0", "$0.0165", "$0.108"]
-    assert total.split() == ["total", "2", "2,000", "200", "40,000", "40,000", "$0.1710", "$0.078"]
+    assert head.split() == ["DAY", "CALLS", "IN", "OUT", "CACHE", "READ", "CACHE", "WRITE", "HIT", "COST", "SAVED"]
+    assert yesterday.split()[1:] == ["1", "1,000", "100", "0", "40,000", "0%", "$0.1545", "-$0.03"]
+    assert today.split()[1:] == ["1", "1,000", "100", "40,000", "0", "98%", "$0.0165", "$0.108"]
+    assert total.split() == ["total", "2", "2,000", "200", "40,000", "40,000", "49%", "$0.1710", "$0.078"]
     assert "UTC" in note
     assert len({len(line) for line in (head, yesterday, today, total)}) == 1, "in columns"
     assert told(recorder, capsys, "--days", "1")[1] == today, "today alone"
@@ -56,6 +56,7 @@ def test_costs_for_programs(recorder: Recorder, capsys: pytest.CaptureFixture[st
     view = json.loads(line)
     assert (view["days"], view["by"], view["items"][0]["name"]) == (7, "user", "web:ada")
     assert (view["total"]["cost"], view["total"]["saved"]) == ("0.1710", "0.078"), "exact, as text"
+    assert view["hit_rate"] == round(40_000 / 82_000, 4)
 
 
 def test_what_has_no_price_is_counted_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

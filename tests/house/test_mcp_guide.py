@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from finclaw.agent.settings import ExtensionRef
+from finclaw.agent.settings import LocatedRef
 from finclaw.builtins.mcp.settings import McpSettings
 from finclaw.cli.parser import build_parser
 from finclaw.config.load import load_settings
+from finclaw.pipeline.own_settings import read_settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "mcp.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -19,11 +19,12 @@ COMMANDS = re.findall(r"^ *finclaw (mcp .*?)(?: {2,}#.*)?$", PAGE, re.MULTILINE)
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_the_example_loads(tmp_path: Path, text: str) -> None:
     (tmp_path / "finclaw.yaml").write_text(text, encoding="utf-8")
-    settings = load_settings(state=tmp_path, environ={})
+    settings = load_settings(state=tmp_path, environ={"DESK_TOKEN": "Bearer x"})
     for ref in settings.agent.extensions:
-        assert isinstance(ref, ExtensionRef)
+        assert isinstance(ref, LocatedRef)
         assert ref.use == "mcp"
-        msgspec.convert(dict(ref.settings), McpSettings).check()
+        assert ref.follow is not None
+        read_settings(ref.settings, McpSettings, ref.follow).check()
 
 
 @pytest.mark.parametrize("words", COMMANDS)

@@ -14,7 +14,7 @@ from finclaw.kernel.record import Cost
 from finclaw.providers.catalog import Catalog
 from finclaw.web.view import CostsView, costs_view
 
-_FIGURES = range(1, 8)
+_FIGURES = range(1, 9)
 
 
 def run(args: Namespace) -> int:
@@ -29,9 +29,9 @@ def run(args: Namespace) -> int:
 def _in_words(view: CostsView, unpriced: Sequence[str]) -> str:
     if not view.items:
         return f"nothing was spent in the last {plural(view.days, 'day')}"
-    head = (view.by.upper(), "CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "COST", "SAVED")
+    head = (view.by.upper(), "CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "HIT", "COST", "SAVED")
     lines = table([head, *map(_row, (*view.items, view.total))], right=_FIGURES)
-    lines.append("Days are those of UTC. SAVED is by caching, less what writing to the cache costs.")
+    lines.append("Days: UTC. HIT: the cache's part of all input. SAVED: by that, less writing to it.")
     lines += [f"No price is known of {short(name, 100)}: its calls are counted, their cost not." for name in unpriced]
     return "\n".join(fitted(line, terminal_columns()) for line in lines)
 
@@ -40,7 +40,7 @@ def _row(cost: Cost) -> tuple[str, ...]:
     use = cost.usage
     numbers = (cost.calls, use.input, use.output, use.cache_read, use.cache_write)
     saved = f"-{money(-cost.saved)}" if cost.saved < 0 else money(cost.saved)
-    return (short(cost.name, 60), *(f"{each:,}" for each in numbers), money(cost.cost), saved)
+    return (short(cost.name, 60), *(f"{each:,}" for each in numbers), f"{use.hit_rate:.0%}", money(cost.cost), saved)
 
 
 def _unpriced(settings: Settings, used: Sequence[Cost]) -> list[str]:

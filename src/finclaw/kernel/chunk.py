@@ -30,6 +30,11 @@ class Usage(Struct, frozen=True):
     def total(self) -> int:
         return self.input + self.output + self.cache_read + self.cache_write
 
+    @property
+    def hit_rate(self) -> float:
+        """The part of what was asked that came from the cache, from 0 to 1."""
+        return self.cache_read / max(1, self.input + self.cache_read + self.cache_write)
+
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             self.input + other.input,

@@ -54,6 +54,8 @@ class CostsView(Struct, frozen=True, kw_only=True):
     by: CostsBy
     items: Sequence[Cost]
     total: Cost
+    hit_rate: float = 0.0
+    """Of all of them: the part of what was asked that came from the cache."""
 
 
 def costs_view(days: int, by: CostsBy, items: Sequence[Cost]) -> CostsView:
@@ -64,7 +66,7 @@ def costs_view(days: int, by: CostsBy, items: Sequence[Cost]) -> CostsView:
         cost=sum((each.cost for each in items), Decimal(0)),
         saved=sum((each.saved for each in items), Decimal(0)),
     )
-    return CostsView(days=days, by=by, items=items, total=total)
+    return CostsView(days=days, by=by, items=items, total=total, hit_rate=round(total.usage.hit_rate, 4))
 
 
 class StatusView(Struct, frozen=True, kw_only=True):
