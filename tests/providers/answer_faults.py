@@ -54,6 +54,40 @@ def forms() -> Iterator[Fault]:
     yield Fault("an event of 10 MB for good", _large(10_000_000), "failed", FOR_GOOD)
     yield Fault("an event of 5 MB", _large(5_000_000), "taken")
     yield Fault("a line of 10 MB without end", _endless)
+    yield Fault("in one piece", _in_one_piece(_message), "taken", only="anthropic")
+    yield Fault("in one piece", _in_one_piece(_completion), "taken", only="openai")
+    yield Fault("half of one piece", _in_one_piece(_message, share=0.5), "failed", FOR_GOOD, only="anthropic")
+    yield Fault("half of one piece", _in_one_piece(_completion, share=0.5), "failed", FOR_GOOD, only="openai")
+
+
+def _in_one_piece(write: Callable[[Said], object], share: float = 1.0) -> Spoil:
+    """As a server answers that does not stream, or a proxy that gathers what it should pass on."""
+
+    def spoil(wire: Wire, said: Said) -> Play:
+        body = json.dumps(write(said), ensure_ascii=False).encode()
+        return Play([body[: int(len(body) * share)]], headers={"content-type": "application/json"})
+
+    return spoil
+
+
+def _message(said: Said) -> object:
+    calls = [
+        {"type": "tool_use", "id": each.id, "name": each.name, "input": json.loads(each.args)} for each in said.calls
+    ]
+    content = [{"type": "text", "text": said.text}, *calls]
+    reason = "tool_use" if calls else "end_turn"
+    return {
+        "type": "message",
+        "content": content,
+        "stop_reason": reason,
+        "usage": {"input_tokens": 9, "output_tokens": 3},
+    }
+
+
+def _completion(said: Said) -> object:
+    calls = [{"id": each.id, "function": {"name": each.name, "arguments": each.args}} for each in said.calls]
+    message = {"role": "assistant", "content": said.text, "tool_calls": calls}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}]}
 
 
 def _endless(wire: Wire, said: Said) -> Play:

@@ -43,6 +43,8 @@ class FaultyServer:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self.requests: list[Json] = []
+        self.bodies: list[bytes] = []
+        """The same as they came."""
         self.complaints: list[str] = []
         """Why the API would have refused what was asked."""
         self.talking = 0
@@ -80,6 +82,7 @@ class FaultyServer:
         self.talking += 1
         try:
             while (body := await _request(reader)) is not None:
+                self.bodies.append(body)
                 play = self._decide(json.loads(body))
                 await _write(play, writer)
                 if play.end == "silence":
