@@ -307,6 +307,7 @@ def _agent(
         provider=chosen.provider,
         model=chosen.model,
         credential=chosen.credential,
+        within=chosen.within,
         fallbacks=fallbacks,
         pick=routes.picked,
         cashier=cashier,

@@ -1,6 +1,7 @@
 """A model that does not answer is asked again, then another one; nothing that may have been seen is said twice."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -23,7 +24,7 @@ from finclaw.errors import (
 from finclaw.kernel.chunk import Chunk, Done, Model, ModelRequest, Price, TextDelta, Usage, UsageReport
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.message import Thinking
-from finclaw.testing import FakeClock, ScriptedProvider, call, fails, reply, say, think
+from finclaw.testing import FakeClock, Reply, ScriptedProvider, call, delay, fails, reply, say, think
 
 PASSING = [RateLimited, Overloaded, ServerFailed, Unreachable, ProviderTimeout, StreamCut]
 
@@ -126,6 +127,27 @@ def test_one_answer_that_breaks_off_is_held_against_nobody() -> None:
     cut = reply(say("so "), fault="cut")
     result = bench.run(cut, reply(call("nowhere")), cut, cut, reply(call("elsewhere")), "done")
     assert (result.text, result.steps, instead(bench)) == ("done", 3, [])
+
+
+def slow(*pieces: str) -> Reply:
+    """Something to hear every 20 seconds, so that nobody is silent for too long."""
+    return reply(*(part for piece in pieces for part in (delay(20), say(piece))))
+
+
+@pytest.mark.spec("RT-06", "DX-47")
+def test_whoever_takes_too_long_in_all_makes_room_for_another_who_goes_on() -> None:
+    bench = Bench()
+    crawling = other(bench.clock, *(slow(f"{each} ", f"{each + 1} ", "never heard") for each in (1, 3, 5)))
+    bench.fallbacks = [replace(crawling, within=50.0), other(bench.clock, "7", model="three")]
+    assert bench.run(fails(AuthFailed("x"))).text == "1 2 3 4 5 6 7"
+    assert instead(bench) == ["scripted/two", "scripted/three"]
+    errors = [event.error for event in bench.events if isinstance(event, ModelRetried)]
+    assert errors == ["ProviderTimeout: scripted/two was not done within 50 s"] * 2
+
+
+def test_who_is_given_no_time_has_as_much_as_the_turn() -> None:
+    bench = Bench()
+    assert bench.run(slow(*["so "] * 12)).text == "so " * 12
 
 
 @pytest.mark.parametrize("kind", [AuthFailed, QuotaExceeded])

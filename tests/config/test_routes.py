@@ -17,7 +17,7 @@ from finclaw.providers.settings import ModelSettings, ProviderSettings
 PROVIDERS = {
     "openai": ProviderSettings(keys={"work": Secret("w-1"), "spare": Secret("s-2")}),
     "anthropic": ProviderSettings(key=Secret("a-1")),
-    "box": ProviderSettings(kind="openai", base_url="http://127.0.0.1:1/v1"),
+    "box": ProviderSettings(kind="openai", base_url="http://127.0.0.1:1/v1", total_s=45.0),
 }
 MODELS = {"box/one": ModelSettings(window=8_192), "box/two": ModelSettings(window=8_192)}
 
@@ -55,6 +55,12 @@ def test_the_chosen_model_comes_first_by_all_its_keys_then_the_fallbacks_by_thei
         ("anthropic/claude-opus-5", "default"),
         ("box/one", "default"),
     ]
+
+
+def test_how_long_an_answer_may_take_is_its_providers_to_say() -> None:
+    found = routes("box/one", "openai/gpt-5")
+    assert [each.within for each in found.default] == [45.0, None, None]
+    assert [each.within for each in found.picked("box/two")] == [45.0]
 
 
 def test_the_same_door_is_opened_once() -> None:

@@ -3,6 +3,7 @@
 What a person may already have seen of an answer is never said again: the next one is asked to go on from there.
 """
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from finclaw.agent.plainer import plainer
 from finclaw.agent.remedy import remedy_for, wish_of
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.stream import Answer, Heard, collect
-from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError
+from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
@@ -55,6 +56,8 @@ class ModelRoute:
     provider: Provider
     model: Model
     credential: str = "default"
+    within: float | None = None
+    """Seconds for one whole answer; None: as long as the turn has."""
 
     @property
     def key(self) -> Route:
@@ -176,13 +179,23 @@ class Asking:
         heard = Heard()
         whole = False
         try:
-            answer = await collect(route.provider.stream(request), self._hear, heard)
+            answer = await self._collected(route, request, heard)
             whole = True
         finally:
             usage = settle(heard.usage, begun=heard.begun, said=heard.said, whole=whole)
             if usage != Usage():
                 self.paid.append(paid_for(route.model, usage, self._clock.now()))
         return self._joined(answer, before)
+
+    async def _collected(self, route: ModelRoute, request: ModelRequest, heard: Heard) -> Answer:
+        """In time, however slowly it comes."""
+        if route.within is None:
+            return await collect(route.provider.stream(request), self._hear, heard)
+        try:
+            async with asyncio.timeout(route.within):
+                return await collect(route.provider.stream(request), self._hear, heard)
+        except TimeoutError as error:
+            raise ProviderTimeout(f"{_named(route.model)} was not done within {route.within:g} s") from error
 
     async def _reserved(self, request: ModelRequest) -> Settle:
         """Where there is a budget, and then it has to be settled on every way out."""

@@ -89,6 +89,8 @@ class Abilities:
     """Tools that need not be searched for though their group is shown on demand, by name or pattern."""
     credential: str = "default"
     """The name of the provider's key."""
+    within: float | None = None
+    """Seconds for one whole answer of the model; None: as long as the turn has."""
     fallbacks: Sequence[ModelRoute] = ()
     """Asked in this order when the model does not answer: by its other keys, then other models."""
     pick: Callable[[str], Sequence[ModelRoute]] | None = None
@@ -104,9 +106,8 @@ class Agent:
         self._settings = settings
         self._abilities = abilities
         self._clock = clock
-        self._model_call = ModelCall(
-            (ModelRoute(abilities.provider, abilities.model, abilities.credential), *abilities.fallbacks), clock
-        )
+        chosen = ModelRoute(abilities.provider, abilities.model, abilities.credential, abilities.within)
+        self._model_call = ModelCall((chosen, *abilities.fallbacks), clock)
         answers = StructuredAnswers(self._model_call.ask_quietly, clock)
         permission = Permission(abilities.policy, abilities.tools, abilities.consent, abilities.approvals)
         runner = ToolRunner(abilities.tools, ArgumentCheck(), permission, answers)

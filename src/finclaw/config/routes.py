@@ -10,6 +10,7 @@ from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
 from finclaw.providers.catalog import Catalog
 from finclaw.providers.opening import Door, doors, open_door
+from finclaw.providers.settings import ProviderSettings
 
 LONGEST_NAME: Final = 200
 """Characters. Anybody may write one, and looking for what they meant takes longer the more there are."""
@@ -41,8 +42,10 @@ class Routes:
         if self._brought is not None and self._at_will(reference) == self._brought.model:
             return (self._brought,)
         model = self._catalog.find(reference)
+        within = self._providers.get(model.provider, ProviderSettings()).total_s
         return tuple(
-            ModelRoute(self._open(door), model, door.credential) for door in doors(model, self._providers, self._models)
+            ModelRoute(self._open(door), model, door.credential, within)
+            for door in doors(model, self._providers, self._models)
         )
 
     async def close(self) -> None:
