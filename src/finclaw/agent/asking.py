@@ -8,12 +8,12 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
 from finclaw.agent.cooldown import Cooldowns, Route
-from finclaw.agent.meter import Meter
+from finclaw.agent.meter import Meter, Settle
 from finclaw.agent.paid import Paid, paid_for
 from finclaw.agent.plainer import plainer
 from finclaw.agent.remedy import remedy_for, wish_of
@@ -41,12 +41,6 @@ GO_ON: Final = (
 
 RequestFor = Callable[[Model], Awaitable[ModelRequest]]
 """The question as this model gets it; raises ContextTooLong where nothing that it could take can be made of it."""
-
-
-class Settle(Protocol):
-    """What a call has used, whatever came of it."""
-
-    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage: ...
 
 
 @dataclass(frozen=True, slots=True)

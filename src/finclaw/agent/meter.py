@@ -1,9 +1,17 @@
 """What a call has used: as its server told, and where that is silent or older than the last words, as estimated."""
 
+from typing import Protocol
+
 from msgspec.structs import replace
 
 from finclaw.agent.tokens import Estimator
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage
+
+
+class Settle(Protocol):
+    """What a call has used, whatever came of it."""
+
+    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage: ...
 
 
 class Meter:
