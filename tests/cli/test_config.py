@@ -60,6 +60,10 @@ def test_a_variable_that_an_extension_refers_to_must_be_there(tmp_path: Path) ->
         f"{where} 8: {key}.servers.near[2] refers to the environment variable NEAR, which is not set; set it",
     ]
     assert finclaw("config", "check", "--state", tmp_path, BOTH="x", NEAR="x", WEATHER_KEY="x", FAR_KEY="x").code == 0
+    with (tmp_path / "finclaw.yaml").open("a") as file:
+        file.write("web: {prot: 1}\n")
+    told = finclaw("config", "check", "--state", tmp_path, BOTH="x", NEAR="x", WEATHER_KEY="x").out.splitlines()
+    assert [line.partition(": ")[2].split()[0] for line in told] == ["unknown", f"{key}.servers.far.headers.A"]
 
 
 def test_every_setting_with_its_origin(tmp_path: Path) -> None:

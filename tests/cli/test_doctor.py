@@ -37,6 +37,18 @@ def doctor(state: Path, **environ: str) -> tuple[int, dict[str, Finding]]:
     return ended.code, {each["check"]: Finding(**each) for each in told["findings"]}
 
 
+def test_a_variable_that_one_server_of_an_extension_lacks_hides_no_other_finding(tmp_path: Path) -> None:
+    (tmp_path / "finclaw.yaml").write_text(
+        "agent: {extensions: [{use: mcp, settings: {servers: {desk: {command: [python3], env: {K: env:NOT_SET}}}}}]}\n"
+    )
+    code, found = doctor(tmp_path)
+    assert (code, found["settings"].level) == (1, "bad")
+    assert found["settings"].says.endswith(
+        "desk.env.K refers to the environment variable NOT_SET, which is not set; set it"
+    )
+    assert found["mcp"].level in ("ok", "bad"), "the extension was asked as well"
+
+
 def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     files: dict[str, tuple[int, int, bytes]] = {}
     for path in (folder, *sorted(folder.rglob("*"))):

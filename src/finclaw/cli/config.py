@@ -23,14 +23,25 @@ def run(args: Namespace) -> int:
 
 def problems(args: Namespace) -> tuple[str, ...]:
     """Everything that is wrong with the settings. It changes nothing."""
+    return (*own_problems(args), *_problems_of_extensions(args))
+
+
+def own_problems(args: Namespace) -> tuple[str, ...]:
+    """Without what only an extension would miss."""
     try:
-        gathered = _gather(args)
-        settings = gathered.settings()
+        settings = _gather(args).settings()
     except BadSettings as error:
         return error.problems
     except ConfigError as error:
         return (without_secrets(str(error)),)
-    return tuple(map(without_secrets, (*problems_of_models(settings), *problems_of_extensions(gathered))))
+    return tuple(map(without_secrets, problems_of_models(settings)))
+
+
+def _problems_of_extensions(args: Namespace) -> tuple[str, ...]:
+    try:
+        return tuple(map(without_secrets, problems_of_extensions(_gather(args))))
+    except ConfigError:  # nothing can be gathered, which is told already
+        return ()
 
 
 def _gather(args: Namespace) -> Gathered:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from finclaw.cli import doctor_disk, doctor_extensions, doctor_gateway, doctor_machine, doctor_state
-from finclaw.cli.config import problems
+from finclaw.cli.config import own_problems, problems
 from finclaw.cli.doctor_database import check_database
 from finclaw.cli.finding import Finding, bad, ok
 from finclaw.cli.options import settings_from
@@ -58,7 +58,7 @@ def _settings(args: Namespace) -> Iterator[Finding]:
 
 
 def _valid(args: Namespace) -> Settings | None:
-    return None if problems(args) else settings_from(args)
+    return None if own_problems(args) else settings_from(args)
 
 
 def _without_secrets(finding: Finding) -> Finding:
