@@ -123,6 +123,28 @@ async def test_a_newer_gateway_on_the_database_shuts_the_older_out(tmp_path: Pat
     await newer.close()
 
 
+async def test_a_newer_gateway_is_noticed_however_much_was_written_meanwhile(tmp_path: Path):
+    """Who looks for it only where somebody else has written must not be misled by a reader, a tool or a refusal."""
+    older = Counted(tmp_path / "x.db", threaded=False)
+    tool = open_database(tmp_path / "x.db")
+    await take(older.store, written(id="1"))
+    tool.execute("UPDATE session SET turns = turns")  # somebody else, and no gateway
+    await take(older.store, written(id="2"))
+    older.refuse = True
+    with pytest.raises(StoreFailed):
+        await take(older.store, written(id="3"))
+    older.refuse = False
+    newer = open_store(tmp_path / "x.db", FakeClock(), threaded=False)
+    with pytest.raises(Superseded, match="another gateway"):
+        await take(older.store, written(id="4"))
+    with pytest.raises(Superseded, match="another gateway"):
+        await take(older.store, written(id="5"))
+    await take(newer, written(id="6"))
+    tool.close()
+    await newer.close()
+    await older.store.close()
+
+
 async def test_a_cancelled_receipt_is_written_all_the_same(counted: Counted):
     (unit,) = await answer(counted.store, await take(counted.store, written()))
     task = asyncio.create_task(counted.store.settle(replace(unit, state="sent"), lazy=True))

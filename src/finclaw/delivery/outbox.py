@@ -15,7 +15,7 @@ from finclaw.errors import SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.event import Emit, UnitMoved
-from finclaw.kernel.log import log_ids
+from finclaw.kernel.log import bind_log_ids
 from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Channel, Clock, Outbox
 from finclaw.kernel.record import Accepted, Unit
@@ -61,12 +61,13 @@ class OrderedSender:
     def enqueue(self, units: Sequence[Unit]) -> None:
         """Take over units that are on disk. Never waits; the order of calls is the order of sending."""
         for unit in units:
+            place = unit.lane
             self._since[unit.id] = self._clock.monotonic()
-            self._queues.setdefault(unit.lane, deque()).append(unit)
-            if unit.lane not in self._tasks:
-                task = asyncio.create_task(self._work(unit.lane), name=f"send {unit.lane}", context=Context())
+            self._queues.setdefault(place, deque()).append(unit)
+            if place not in self._tasks:
+                task = asyncio.create_task(self._work(place), name=f"send {place}", context=Context())
                 task.add_done_callback(_report)
-                self._tasks[unit.lane] = task
+                self._tasks[place] = task
 
     def sends_at_once(self, unit: Unit) -> bool:
         """Nothing is before it and the channel is there: its first try follows its commit."""
@@ -112,8 +113,9 @@ class OrderedSender:
         queue = self._queues[place]
         try:
             while queue and not (self._closing and queue[0].state != "sending"):
-                with log_ids(message=queue[0].inbound_id, turn=queue[0].turn_id or "", session=queue[0].session):
-                    unit = await self._see_through(queue[0])
+                unit = queue[0]
+                bind_log_ids(message=unit.inbound_id, turn=unit.turn_id or "", session=unit.session)
+                unit = await self._see_through(unit)
                 del self._since[queue.popleft().id]
                 if unit.state != "sent":
                     self._drop_rest(queue, unit.inbound_id)
@@ -163,9 +165,10 @@ class OrderedSender:
 
         Old by either clock: the wall clock knows of times before a start, but it may have been set back since.
         """
+        if unit.state != "planned" or not unit.outbound.perishable or unit.seq != 0:
+            return False
         waited = timedelta(seconds=self._clock.monotonic() - self._since[unit.id])
-        old = max(waited, self._clock.now() - unit.planned_at) > PERISHES_AFTER
-        return unit.state == "planned" and unit.outbound.perishable and unit.seq == 0 and old
+        return max(waited, self._clock.now() - unit.planned_at) > PERISHES_AFTER
 
     async def _asked_again(self, unit: Unit) -> Unit:
         expired = replace(unit, state="expired")

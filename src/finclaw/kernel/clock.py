@@ -3,14 +3,14 @@
 import asyncio
 import time
 from datetime import UTC, datetime
+from functools import partial
 
 
 class SystemClock:
-    def now(self) -> datetime:
-        return datetime.now(UTC)
+    """Asked two dozen times in a turn, so the system's own functions answer."""
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    now = staticmethod(partial(datetime.now, UTC))
+    monotonic = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -3,11 +3,10 @@
 import json
 import logging
 import traceback
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
 from datetime import UTC, datetime
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 from typing import Any, Literal, cast
 
 _ids: ContextVar[Mapping[str, str]] = ContextVar("finclaw_log_ids", default=MappingProxyType({}))
@@ -16,14 +15,26 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 """What every record has anyway; whatever else it carries came from `extra=` and is a field."""
 
 
-@contextmanager
-def log_ids(**ids: str) -> Generator[None]:
-    """Inside this block, and in tasks started inside it, every line carries these ids."""
-    token = _ids.set({**_ids.get(), **ids})
-    try:
-        yield
-    finally:
-        _ids.reset(token)
+class log_ids:
+    """Inside this block, and in tasks started inside it, every line carries these ids.
+
+    A class and not a generator: every message has such a block.
+    """
+
+    __slots__ = ("_more", "_token")
+
+    def __init__(self, **ids: str) -> None:
+        self._more = ids
+        self._token: Token[Mapping[str, str]] | None = None
+
+    def __enter__(self) -> None:
+        self._token = _ids.set({**_ids.get(), **self._more})
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            _ids.reset(self._token)
 
 
 def bind_log_ids(**ids: str) -> None:

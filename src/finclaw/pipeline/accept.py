@@ -10,6 +10,8 @@ from finclaw.kernel.text import whole_characters as whole
 
 def storable(inbound: Inbound) -> Inbound:
     """The same message with its time in UTC and halves of broken characters replaced, which UTF-8 cannot hold."""
+    if _is_storable(inbound):  # as nearly all are
+        return inbound
     sender = inbound.sender
     return replace(
         inbound,
@@ -23,6 +25,15 @@ def storable(inbound: Inbound) -> Inbound:
         attachments=tuple(replace(each, id=whole(each.id), name=whole(each.name)) for each in inbound.attachments),
         sent_at=None if inbound.sent_at is None else _utc(inbound.sent_at),
     )
+
+
+def _is_storable(inbound: Inbound) -> bool:
+    if inbound.attachments or (inbound.sent_at is not None and inbound.sent_at.tzinfo is not UTC):
+        return False
+    sender, thread, reply_to = inbound.sender, inbound.thread or "", inbound.reply_to or ""
+    names = (inbound.account, inbound.conversation, inbound.message_id, sender.id, sender.name, thread, reply_to)
+    together = "".join((inbound.text, *names))
+    return whole(together) is together
 
 
 def _utc(moment: datetime) -> datetime:

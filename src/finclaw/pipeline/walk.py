@@ -39,8 +39,9 @@ class Walk(MessageContext):
 
     def leave(self) -> None:
         """Give up the seat and the place in the lane, both at once: nobody is left waiting. Idempotent."""
-        if self.seat is not None:
-            self.seat.release()
+        seat, self.seat = self.seat, None
+        if seat is not None:
+            seat.release()
         self.leave_lane()
 
     @staticmethod

@@ -42,15 +42,19 @@ class Watchdog:
         self._timer: asyncio.TimerHandle | None = None
 
     def observe(self, event: Event) -> None:
-        if isinstance(event, ExecutionStarted):
+        watched = self._watched.get(event.inbound_id)
+        if watched is not None:
+            watched.sign = True
+            if isinstance(event, ExecutionCompleted):
+                self._leave_alone(event.inbound_id)
+        elif isinstance(event, ExecutionStarted):
             self._watched[event.inbound_id] = _Watched(event, self._clock.monotonic())
             self._set_timer()
-        elif isinstance(event, ExecutionCompleted):
-            self._watched.pop(event.inbound_id, None)
-            if not self._watched:
-                self.close()
-        elif (watched := self._watched.get(event.inbound_id)) is not None and not isinstance(event, MessageStalled):
-            watched.sign = True
+
+    def _leave_alone(self, inbound_id: str) -> None:
+        del self._watched[inbound_id]
+        if not self._watched:
+            self.close()
 
     def close(self) -> None:
         if self._timer is not None:
@@ -79,6 +83,7 @@ class Watchdog:
         elif silent >= self._warn_s and not watched.warned:
             watched.warned = True
             self._tell(watched, silent, aborted=False)
+            watched.sign = False  # our own warning is none
 
     def _tell(self, watched: _Watched, silent: float, *, aborted: bool) -> None:
         turn = watched.started

@@ -40,7 +40,9 @@ def enter(db: apsw.Connection, spend: Sequence[Spend]) -> None:
     """In the commit that ends the turn, so that a turn is in the books exactly once."""
     for each in spend:
         names = map(whole_characters, (each.agent, each.user, each.model))
-        numbers = (min(number, _MOST) for number in (each.calls, *astuple(each.usage)))
+        numbers = (each.calls, *astuple(each.usage))
+        if max(numbers) > _MOST:
+            numbers = tuple(min(number, _MOST) for number in numbers)
         db.execute(_ENTER, (each.day.isoformat(), *names, *numbers, str(each.cost), str(each.saved)))
 
 

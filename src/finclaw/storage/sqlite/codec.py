@@ -172,6 +172,8 @@ class Ids:
 
     def row(self, public: str) -> int | None:
         """The row behind a message's, turn's or unit's id; None when it is not one of this database."""
-        _, database, row, *_ = (*public.split("-", 3), "", "")
-        known = database == self.database and row.isascii() and row.isdigit() and len(row) < 19
-        return int(row) if known else None
+        parts = public.split("-", 3)
+        if len(parts) < 3 or parts[1] != self.database:
+            return None
+        row = parts[2]
+        return int(row) if row.isascii() and row.isdigit() and len(row) < 19 else None

@@ -69,6 +69,8 @@ class Ledger:
         self._db = db
         self._path = path
         self._boot = boot
+        self._left_as: int | None = None
+        """The version of the database after our last commit; another one means that somebody else has written."""
 
     def commit(self, group: Sequence[Work[Any]]) -> list[Any]:
         """Commit a group; gives each work's answer, or the error that kept it out."""
@@ -80,11 +82,12 @@ class Ledger:
         except Exception as error:  # noqa: BLE001  it belongs to those who wait for this group, and travels to them
             self._undo()
             return [self._told(error)] * len(group)
+        self._left_as = self._db.data_version()
         return answers
 
     def _begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
-        if boot_epoch(self._db) != self._boot:
+        if self._db.data_version() != self._left_as and boot_epoch(self._db) != self._boot:
             raise Superseded("another gateway has taken over this state directory; this one must stop")
 
     def _trusting(self, group: Sequence[Work[Any]]) -> list[Any]:
