@@ -56,11 +56,14 @@ def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
 
 
 def _without_secrets(outbound: Outbound) -> Outbound:
+    text = without_secrets(outbound.text)
+    if text is outbound.text and not outbound.embeds:
+        return outbound
     embeds = tuple(
         Embed(title=without_secrets(each.title), text=without_secrets(each.text), url=each.url)
         for each in outbound.embeds
     )
-    return replace(outbound, text=without_secrets(outbound.text), embeds=embeds)
+    return replace(outbound, text=text, embeds=embeds)
 
 
 def _as_text(embed: Embed) -> str:

@@ -13,19 +13,20 @@ class Deadline:
     """
 
     def __init__(self, seconds: float, within: "Deadline | None" = None) -> None:
-        self._left = seconds
         self._within = within
-        self._loop = asyncio.get_running_loop()
-        self._ends: float | None = self._loop.time() + seconds
-        """A time of the event loop's; None while the clock stands still."""
+        self._loop = asyncio.get_running_loop() if within is None else within._loop
+        self.time = self._loop.time
+        self._ends = self.time() + seconds
+        """A time of the event loop's, put off by every pause."""
         self._pauses = 0
+        self._paused_at = 0.0
         self._task: asyncio.Task[object] | None = None
         self._cancelled_before = 0
         self._timer: asyncio.TimerHandle | None = None
         self.expired = False
 
     async def __aenter__(self) -> "Deadline":
-        self._task = asyncio.current_task()
+        self._task = asyncio.current_task(self._loop)
         if self._task is None:
             raise RuntimeError("a deadline needs a task to stop")
         self._cancelled_before = self._task.cancelling()
@@ -35,7 +36,7 @@ class Deadline:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        task, self._task, self._ends = self._task, None, None
+        task, self._task = self._task, None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -46,52 +47,47 @@ class Deadline:
             raise TimeoutError from error
 
     def paused(self) -> "Pause":
-        """Inside the deadline: time stands still in this block. Before or after it there is none to stop."""
+        """Time stands still in this block. After the deadline there is none to stop, and no harm in it."""
         return Pause(self)
 
-    def stop(self) -> list["Deadline"]:
-        """Gives those that stand still now and have to go on."""
-        stopped = [] if self._within is None else self._within.stop()
-        if self._task is None:
-            return stopped
+    def stop(self, now: float) -> None:
+        if self._within is not None:
+            self._within.stop(now)
+        if not self._pauses:
+            self._paused_at = now
         self._pauses += 1
-        if self._ends is not None:
-            self._left = self._ends - self._loop.time()
-            self._ends = None
-        return [*stopped, self]
 
-    def go_on(self) -> None:
+    def go_on(self, now: float) -> None:
+        if self._within is not None:
+            self._within.go_on(now)
         self._pauses -= 1
-        if self._pauses or self._task is None or self.expired:
+        if self._pauses:
             return
-        self._ends = self._loop.time() + self._left
+        self._ends += now - self._paused_at
         if self._timer is None:  # it looked while the clock stood still
             self._look()
 
     def _look(self) -> None:
         self._timer = None
-        if self._ends is None or self._task is None:
+        if self._task is None or self._pauses or self.expired:
             return
-        if self._loop.time() < self._ends:
+        if self.time() < self._ends:
             self._timer = self._loop.call_at(self._ends, self._look)
         else:
             self.expired = True
-            self._ends = None
             self._task.cancel()
 
 
 class Pause:
-    __slots__ = ("_deadline", "_stopped")
+    __slots__ = ("_deadline",)
 
     def __init__(self, deadline: Deadline) -> None:
         self._deadline = deadline
-        self._stopped: list[Deadline] = []
 
     def __enter__(self) -> None:
-        self._stopped = self._deadline.stop()
+        self._deadline.stop(self._deadline.time())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for deadline in self._stopped:
-            deadline.go_on()
+        self._deadline.go_on(self._deadline.time())
