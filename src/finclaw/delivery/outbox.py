@@ -65,9 +65,8 @@ class OrderedSender:
             self._since[unit.id] = self._clock.monotonic()
             self._queues.setdefault(place, deque()).append(unit)
             if place not in self._tasks:
-                task = asyncio.create_task(self._work(place), name=f"send {place}", context=Context())
-                task.add_done_callback(_report)
-                self._tasks[place] = task
+                work = self._work(place)
+                self._tasks[place] = asyncio.create_task(work, name=f"send {place}", context=Context())
 
     def sends_at_once(self, unit: Unit) -> bool:
         """Nothing is before it and the channel is there: its first try follows its commit."""
@@ -123,6 +122,8 @@ class OrderedSender:
                     queue[0] = await self._hand_over(unit, queue[0])
                 else:
                     await self._settle(unit, lazy=unit.state == "sent")
+        except Exception:  # nobody waits for this task, and the other places go on
+            log.critical("a sender stopped; its units wait on disk for the next start", exc_info=True)
         finally:
             del self._queues[place], self._tasks[place]
 
@@ -241,11 +242,6 @@ class OrderedSender:
         await patiently(lambda: self._store.settle(*units, lazy=lazy), self._clock, "what was sent")
         for unit in units:
             self._emit(UnitMoved(unit_id=unit.id, state=unit.state, session=unit.session, inbound_id=unit.inbound_id))
-
-
-def _report(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.critical("a sender stopped; its units wait on disk for the next start", exc_info=task.exception())
 
 
 def _doubt(unit: Unit) -> Unit:
