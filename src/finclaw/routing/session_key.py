@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
-"""What `quote` would give back as it is: nearly every part. Others are not remembered: they are as many as chats."""
+"""What `quote` would give back as it is: nearly every name. Others are not remembered: they are as many as chats."""
 
 
 def session_key(agent: str, inbound: Inbound) -> str:
@@ -16,13 +16,14 @@ def session_key(agent: str, inbound: Inbound) -> str:
     In a direct chat the peer includes the sender wherever the channel's conversation does not already name them:
     two people never share a history by accident.
     """
-    peer = _escape(inbound.conversation)
-    if inbound.chat_type == "direct" and inbound.sender.id != inbound.conversation:
-        peer = f"{peer}+{_escape(inbound.sender.id)}"
-    parts = [_escape(agent), _escape(inbound.channel), _escape(inbound.account), inbound.chat_type, peer]
-    if inbound.thread is not None:
-        parts.append(_escape(inbound.thread))
-    return ":".join(parts)
+    names = [agent, inbound.channel, inbound.account, inbound.conversation, inbound.sender.id, inbound.thread or ""]
+    if not _PLAIN("".join(names)):
+        names = [_escape(each) for each in names]
+    agent, channel, account, peer, sender, thread = names
+    if inbound.chat_type == "direct" and sender != peer:
+        peer = f"{peer}+{sender}"
+    key = f"{agent}:{channel}:{account}:{inbound.chat_type}:{peer}"
+    return key if inbound.thread is None else f"{key}:{thread}"
 
 
 class Place(NamedTuple):
