@@ -125,6 +125,24 @@ def test_a_pause_inside_a_pause_ends_with_the_outer_one() -> None:
     assert clock.monotonic() == 104
 
 
+def test_pauses_that_overlap_are_one_pause() -> None:
+    clock = FakeClock()
+
+    async def pause(deadline: Deadline, after: float, seconds: float) -> None:
+        await clock.sleep(after)
+        with deadline.paused():
+            await clock.sleep(seconds)
+
+    async def main() -> None:
+        async with Deadline(5) as deadline:
+            await asyncio.gather(pause(deadline, 1, 10), pause(deadline, 6, 10))
+            await clock.sleep(9)
+
+    with pytest.raises(TimeoutError):
+        clock.run(main())
+    assert clock.monotonic() == 5 + 15
+
+
 def test_the_longer_deadline_stands_still_with_the_shorter() -> None:
     clock = FakeClock()
 
