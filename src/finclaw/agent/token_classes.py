@@ -1,7 +1,6 @@
 """One class for each character of a text, by the first byte of its UTF-8, and what lies between two neighbours."""
 
 from collections.abc import Iterable, Mapping
-from itertools import product
 from typing import Final
 
 NAMES: Final = "-aA0 \nxtsjcke."
@@ -15,18 +14,19 @@ def classes_of(encoded: bytes) -> bytes:
     return _LINE_END + encoded.translate(_CLASSES, _CONTINUATIONS)
 
 
-def borders_of(classes: bytes) -> bytes:
-    """A letter for each pair of neighbours that means something, as `_BORDERS` has them.
-
-    As one large number the text is shifted against itself: so each class shares a byte with the one behind it.
-    """
+def pairs_of(classes: bytes) -> bytes:
+    """Each class and the one behind it in one byte: as one large number the text is shifted against itself."""
     number = int.from_bytes(classes, "little")
-    pairs = (number << 4 | number >> 8).to_bytes(len(classes), "little")
-    return pairs.translate(_LETTERS, _MEANINGLESS)
+    return (number << 4 | number >> 8).to_bytes(len(classes), "little")
 
 
 def named(names: str) -> bytes:
     return bytes(map(NAMES.index, names))
+
+
+def pair(names: str) -> int:
+    before, behind = named(names)
+    return before << 4 | behind
 
 
 def only(name: str) -> bytes:
@@ -62,31 +62,3 @@ _CLASSES: Final = _table(
     {NAMES.index(name): each for name, each in _FIRST_BYTES.items()},
     other=NAMES.index("."),
 )
-
-# ── borders ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_ANY: Final = NAMES[1:]
-_NO_LETTER: Final = "".join(name for name in _ANY if name not in "aAx")
-_BORDERS: Final[tuple[tuple[str, str, str], ...]] = (
-    ("o", _NO_LETTER, "aAx"),  # a word begins
-    ("w", " ", "aA"),  # behind a space
-    ("b", "0", "a"),  # beside a digit
-    ("d", "a", "0"),
-    ("h", "a", "A"),
-    ("s", _ANY, "."),
-    ("k", _ANY, "k"),
-    ("-", "k", "k"),
-    ("A", "A", "A"),  # and these are no borders: they tell that something is repeated
-    ("0", "0", "0"),
-    (" ", " ", " "),
-    ("n", "\n", "\n"),
-    (".", ".", "."),
-)
-"""A letter, and the classes before and behind. The last that fits counts; a dash means nothing."""
-_FOUND: Final = {
-    NAMES.index(before) << 4 | NAMES.index(behind): letter
-    for letter, befores, behinds in _BORDERS
-    for before, behind in product(befores, behinds)
-}
-_LETTERS: Final = bytes(ord(_FOUND.get(pair, "-")) for pair in range(256))
-_MEANINGLESS: Final = bytes(pair for pair in range(256) if _LETTERS[pair] == ord("-"))
