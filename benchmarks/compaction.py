@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Final, get_args
 
 from benchmarks.meter import cpu_seconds
-from finclaw.agent.compaction import Compaction, Compactor, Options, Strategy, Summaries
+from finclaw.agent.compaction import Compactor, Options, Strategy, Summaries, Summarise
 from finclaw.agent.compaction.prompt import transcript
 from finclaw.agent.tokens import Estimator
 from finclaw.errors import Overloaded
@@ -85,25 +85,22 @@ async def fails(messages: Sequence[Message], limit: int) -> str:
     raise Overloaded("busy")
 
 
-def compacted(messages: Sequence[Message], strategy: Strategy, summarise: Any = answers) -> tuple[float, Compaction]:
-    """Milliseconds, and what came of it."""
+async def compacted(messages: Sequence[Message], strategy: Strategy, summarise: Summarise) -> float:
+    """Milliseconds. What does not fit afterwards was not measured, but a failure."""
     estimator = Estimator()
     count, count_text = estimator.tokens_of, estimator.tokens_in
     compact = Compactor(Summaries(summarise, count, count_text, WINDOW), count, count_text, lambda: AT)
-    work = compact(messages, Options(target_tokens=TARGET, strategy=strategy), lambda before, after: None)
-    with asyncio.Runner() as runner:
-        runner.get_loop()
-        gc.collect()
-        before = cpu_seconds()
-        done = runner.run(work)
-        return (cpu_seconds() - before) * 1e3, done
+    options = Options(target_tokens=TARGET, strategy=strategy)
+    gc.collect()
+    before = cpu_seconds()
+    done = await compact(messages, options, lambda before, after: None)
+    took = (cpu_seconds() - before) * 1e3
+    assert done.fits
+    return took
 
 
-def median(messages: Sequence[Message], strategy: Strategy, summarise: Any = answers) -> float:
-    """Milliseconds. What does not fit afterwards was not measured, but a failure."""
-    runs = [compacted(messages, strategy, summarise) for _ in range(RUNS)]
-    assert all(done.fits for _, done in runs)
-    return statistics.median(took for took, _ in runs)
+def median(messages: Sequence[Message], strategy: Strategy, summarise: Summarise = answers) -> float:
+    return statistics.median(asyncio.run(compacted(messages, strategy, summarise)) for _ in range(RUNS))
 
 
 def row(name: str, make: Callable[[int], Sequence[Message]]) -> str:

@@ -5,7 +5,8 @@ Every pattern takes time in proportion to the text: repetitions are bounded and 
 
 import re
 from collections.abc import Generator, Iterable, Sequence
-from itertools import chain, islice
+from itertools import islice
+from string import ascii_letters
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -18,7 +19,7 @@ Kind = Literal["question", "identifier", "amount", "date"]
 HEADING: Final = "Kept facts:"
 _MOST_FACTS: Final = 600
 _MOST_READ: Final = 600_000
-_MOST_LOOKS: Final = 15_000
+_MOST_LOOKS: Final = 10_000
 """More than a summary has room for, many times over; and so the search takes no longer in a longer conversation."""
 _MOST_RESULTS: Final = 200
 _OF_A_RESULT: Final = 300
@@ -29,13 +30,20 @@ _LONGEST_READ: Final = 20_000
 _AT_ONCE: Final = 4_000
 """Characters that are searched in one go."""
 
-_NUMBER: Final = r"\d[\d,]{0,24}(?:\.\d{1,12})?"
+_NUMBER: Final = r"\d{1,15}(?:,\d{2,3}){0,8}(?:\.\d{1,12})?"
 _CODES: Final = r"(?:USD|KRW|EUR|JPY|GBP|CNY|HKD|CHF|CAD|AUD|BTC|ETH)"
-_SCALE: Final = r"(?:[ ]?(?:million|billion|trillion|thousand|bn|mn|[kKmM]\b|천|만|억|조))?"
+_SCALE: Final = (
+    r"(?:[ ]?(?:million|billion|trillion|thousand|bn|mn|[kKmM]\b)"
+    r"|[ ]?[백천만억조]{1,2}(?:[ ]?\d[\d,]{0,12}[백천만억조]{1,2}){0,3}(?:[ ]?\d[\d,]{0,12})?)?"  # 1억 2,000만 500
+)
 _UNIT: Final = (
-    r"(?:%|％|퍼센트|bps?\b|원|달러|엔|유로|위안|주(?![가-힣])|계약"
+    r"(?:%|％|퍼센트|bps?\b|원|달러|엔|유로|위안|계약"
+    r"|주(?![가-힣])|(?<=[0-9백천만억])주(?=[를는의도만씩와로에매까정])"  # shares, and not a word that begins so
     rf"|shares?\b|contracts?\b|dollars?\b|won\b|{_CODES}\b)"
 )
+_SIGNS: Final = "-+\u2212\u00b1"
+_SIGN: Final = rf"(?:(?<![A-Za-z0-9_.,%)])[{_SIGNS}])?"
+"""A loss is no gain. Behind a number it is not a sign but a range."""
 _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
 
 _DATE: Final = (
@@ -45,7 +53,12 @@ _DATE: Final = (
     rf"|\b{_MONTH}[ ]\d{{1,2}}(?:,?[ ]\d{{4}})?\b|\b\d{{1,2}}[ ]{_MONTH}(?:[ ]\d{{4}})?"
     r"|\b[1-4]?Q[1-4]?[ ]?\d{4}\b"
 )
-_AMOUNT: Final = rf"(?:[$€£¥₩￦]|\b{_CODES}[ ]?){_NUMBER}{_SCALE}|(?<![\w.]){_NUMBER}{_SCALE}[ ]?{_UNIT}"
+_AMOUNT: Final = (
+    rf"{_SIGN}(?:[$€£¥₩￦]|(?<![A-Za-z0-9_]){_CODES}[ ]?)[-\u2212]?{_NUMBER}{_SCALE}"
+    rf"|{_SIGN}(?<![A-Za-z0-9_.])(?<!\d,){_NUMBER}{_SCALE}[ ]?{_UNIT}"
+    rf"|{_SIGN}(?<![A-Za-z0-9_.,])(?:\d{{1,3}}(?:,\d{{3}}){{1,8}}(?:\.\d{{1,12}})?|\d{{1,15}}\.\d{{1,12}})"
+    r"(?![.,]?[A-Za-z0-9_])"  # a price, as "at 187.20"
+)
 _IDENTIFIER: Final = (
     r"\$[A-Z]{1,6}\b"
     r"|(?<![A-Za-z0-9_.,-])(?=[A-Za-z_-]{0,24}[0-9])[A-Za-z0-9][A-Za-z0-9_-]{4,47}(?:\.[A-Z]{1,4})?"  # orders, ISINs
@@ -53,11 +66,16 @@ _IDENTIFIER: Final = (
     r"|(?<![A-Z])[A-Z]{2,5}(?![A-Za-z])"  # tickers, and other words in capitals
 )
 _FACT: Final = re.compile(f"(?P<date>{_DATE})|(?P<amount>{_AMOUNT})|(?P<identifier>{_IDENTIFIER})")
-_BEGINNING: Final = re.compile(r"[0-9A-Z$€£¥₩￦]")
-_RUN: Final = re.compile(r"[0-9]+|[A-Z]+|.", re.DOTALL)
+_BEGINNING: Final = re.compile(
+    r"[0-9A-Z$€£¥₩￦](?:(?<=[0-9])[0-9]*|(?![a-z])[A-Z]*|(?=an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec))"
+)
+"""Digits, capitals or a currency, and a month: no other word that only begins with a capital."""
 _SENTENCE: Final = re.compile(r"[^.!?。？！\n]{1,400}[.!?。？！\n]?")
+_MINUS: Final = ("-", "\u2212")
+_WORD_SIGNS: Final = frozenset(ascii_letters + "_-")
+_GOES_BEFORE: Final = _WORD_SIGNS.union(_SIGNS)
 _NOTHING_SAID: Final = {ord(sign): None for sign in ", \t\n"}
-_KINDS: Final[dict[str, Kind]] = {"date": "date", "amount": "amount", "identifier": "identifier"}
+_KINDS: Final[dict[str | None, Kind]] = {"date": "date", "amount": "amount", "identifier": "identifier"}
 _RANK: Final[dict[Kind, int]] = {"question": 0, "identifier": 1, "amount": 2, "date": 3}
 
 
@@ -71,25 +89,17 @@ def facts_of(messages: Sequence[Message]) -> tuple[KeptFact, ...]:
 
     Of tools only identifiers, and only lately: they are full of figures, and what counted was said again in words.
     """
-    found: dict[KeptFact, None] = dict.fromkeys(open_questions(messages))
-    for fact in chain.from_iterable(_searches(messages)):
-        found.setdefault(fact)
-        if len(found) >= _MOST_FACTS:
-            break
-    return tuple(found)
-
-
-def _searches(messages: Sequence[Message]) -> Generator[Iterable[KeptFact]]:
-    search = _Search()
-    yield from map(search, _together(_texts(messages, "user")))
-    yield from map(search, _together(_texts(messages, "assistant")))
-    for text in _together(islice(_texts(messages, "tool"), _MOST_RESULTS)):
-        yield (fact for fact in search(text) if fact.kind == "identifier")
+    questions = open_questions(messages)
+    search = _Search(_MOST_FACTS - len(questions))
+    search.read(_texts(messages, "user"))
+    search.read(_texts(messages, "assistant"))
+    search.read(islice(_texts(messages, "tool"), _MOST_RESULTS), only="identifier")
+    return (*questions, *search.facts)
 
 
 def missing(facts: Iterable[KeptFact], summary: str) -> list[KeptFact]:
     """Those that the summary does not have, the most important first."""
-    told = {_plain(fact.text) for fact in _Search()(summary)}
+    told = {_plain(fact.text) for fact in _facts_in(summary)}
     plain = _plain(summary)
     lost = [fact for fact in facts if _plain(fact.text) not in told and not _stands_in(_plain(fact.text), plain)]
     return sorted(lost, key=lambda fact: _RANK[fact.kind])
@@ -156,38 +166,63 @@ def _together(texts: Iterable[str]) -> Generator[str]:
     yield "\n".join(some)
 
 
+def _facts_in(text: str) -> Iterable[KeptFact]:
+    search = _Search(len(text))
+    search.read([text])
+    return search.facts
+
+
 class _Search:
-    """Finds the facts of text after text, until it has looked closely often enough."""
+    """Finds the facts of text after text, until it has enough of them or has looked closely often enough."""
 
-    def __init__(self) -> None:
-        self._left = _MOST_LOOKS
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._looks = _MOST_LOOKS
         self._unread = _MOST_READ
+        self._found: dict[tuple[str | None, str], None] = {}
 
-    def __call__(self, text: str) -> Generator[KeptFact]:
-        """Most of a text is small letters: only where something else begins is it worth looking closer."""
-        self._unread -= len(text)
-        end = 0
-        for sign in _BEGINNING.finditer(text) if self._unread >= 0 else ():
-            at = sign.start()
-            if at < end:
-                continue
-            if self._left <= 0:
+    @property
+    def facts(self) -> Iterable[KeptFact]:
+        return (KeptFact(_KINDS[kind], text) for kind, text in islice(self._found, self._most))
+
+    def read(self, texts: Iterable[str], only: Kind | None = None) -> None:
+        for text in _together(texts):
+            self._unread -= len(text)
+            if self._unread < 0 or self._looks <= 0 or len(self._found) >= self._most:
                 return
-            self._left -= 1
-            match = _FACT.match(text, _word_start(text, at, end))
-            end = (match or _RUN.match(text, at) or sign).end()
-            if match is not None:
-                yield KeptFact(_KINDS[match.lastgroup or ""], match.group().strip())
+            self._look(text, only)
+
+    def _look(self, text: str, only: Kind | None) -> None:
+        """Most of a text is small letters: only where something else begins is it worth looking closer."""
+        found, fact_at, looks, end = self._found, _FACT.match, self._looks, 0
+        for beginning in _BEGINNING.finditer(text):
+            at, stop = beginning.span()
+            if stop <= end:
+                continue
+            if looks <= 0:
+                break
+            looks -= 1
+            if at < end:
+                at = end
+            match = _longest(text, at, end) if text[at - 1 : at] in _GOES_BEFORE else fact_at(text, at)
+            if match is None:
+                end = stop
+                continue
+            end = match.end()
+            if only is None or match.lastgroup == only:
+                found[match.lastgroup, match.group()] = None
+        self._looks = looks
 
 
-def _word_start(text: str, at: int, end: int) -> int:
-    """An identifier may begin with small letters before its first digit."""
-    if not text[at].isdigit():
-        return at
+def _longest(text: str, at: int, end: int) -> re.Match[str] | None:
+    """An amount may begin with a sign, and an identifier with small letters before its first digit."""
     start = at
-    while start > max(end, at - 24) and (before := text[start - 1]).isascii() and (before.isalpha() or before in "_-"):
+    if text[at].isdigit():
+        while start > max(end, at - 24) and text[start - 1] in _WORD_SIGNS:
+            start -= 1
+    if start == at > end and text[at - 1] in _SIGNS:
         start -= 1
-    return start
+    return _FACT.match(text, start) or (_FACT.match(text, at) if start < at else None)
 
 
 def _plain(text: str) -> str:
@@ -195,11 +230,12 @@ def _plain(text: str) -> str:
 
 
 def _stands_in(fact: str, text: str) -> bool:
-    """5% does not stand in 15%."""
+    """5% does not stand in 15%, nor in -5%."""
     at = text.find(fact)
     while at >= 0:
         before, after = text[at - 1 : at], text[at + len(fact) : at + len(fact) + 1]
-        if not (before.isdigit() and fact[:1].isdigit()) and not (after.isdigit() and fact[-1:].isdigit()):
+        is_other = fact[:1].isdigit() and (before.isdigit() or before in _MINUS)
+        if not is_other and not (after.isdigit() and fact[-1:].isdigit()):
             return True
         at = text.find(fact, at + 1)
     return False
