@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from finclaw.agent.gauge import CountMessage
 from finclaw.kernel.answers import calls_of, match_results
-from finclaw.kernel.message import Message, MessageEvent, Remove, Replace, ToolCall, ToolResult, Truncate
+from finclaw.kernel.message import Message, MessageEvent, Remove, Replace, Text, ToolCall, ToolResult, Truncate
 
 
 class Draft:
@@ -17,7 +17,7 @@ class Draft:
         self.original = messages
         self._now: list[Message | None] = list(messages)
         self._count = count
-        self.sizes = [count(message) for message in messages]
+        self.sizes = list(map(count, messages))
         self.total = sum(self.sizes)
 
     def __getitem__(self, place: int) -> Message | None:
@@ -76,7 +76,8 @@ class Shape:
         self._messages = messages
         self.units = _units(messages)
         self.input = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].id == input_id), -1)
-        stay = {self.input, *[place for place, each in enumerate(messages) if each.passing or is_pinned(each)]} - {-1}
+        held = [at for at, each in enumerate(messages) if each.passing or (each.metadata and is_pinned(each))]
+        stay = {self.input, *held} - {-1}
         settled = {unit.start for unit in self._around(stay) if self._must_stay(unit, is_pinned)}
         self._may_go = [unit for unit in self.units if unit.start not in settled]
         self._passing = {place for place in stay if messages[place].passing}
@@ -100,7 +101,10 @@ class Shape:
 
     def protected(self) -> list[int]:
         """Every place that is not removable."""
-        return sorted({*range(len(self._messages))}.difference(self.places(self.removable())))
+        removable = bytearray(len(self._messages))
+        for place in self.places(self.removable()):
+            removable[place] = True
+        return [place for place, is_removable in enumerate(removable) if not is_removable]
 
     def places(self, units: Iterable[range]) -> list[int]:
         """All of the units that may go: passing messages stay where they are."""
@@ -142,6 +146,8 @@ def _pairs(messages: Sequence[Message]) -> Iterable[tuple[int, int]]:
     results: dict[str, int] = {}
     for place, message in enumerate(messages):
         for block in message.blocks:
+            if isinstance(block, Text):  # as most are
+                continue
             if isinstance(block, ToolCall):
                 id, seen = block.id, calls
             elif isinstance(block, ToolResult):

@@ -101,15 +101,15 @@ class Notes:
         words = f"{_OPENING}{text}\n{facts}".rstrip()
         role = self._draft.original[slot].role
         metadata: dict[str, Any] = {SUMMARY: {"messages": _stand_for_all(gone)}}
-        if strangers := sources_read(filter(_may_hold_sources, gone)):  # a summary of their words is still theirs
+        if strangers := sources_read([each for each in gone if _may_hold_sources(each)]):  # of theirs, it is theirs
             metadata[SOURCES] = strangers
         source = Source("system", name="compaction")
         self._draft.put(slot, Message(new_id(), role, (Text(words),), source, self._now, metadata))
 
     def _there(self, places: Sequence[int]) -> list[Message]:
         """What still stands there: results as they were before they were shortened."""
-        pairs = [(self._draft.original[place], self._draft[place]) for place in places]
-        return [now if SUMMARY in now.metadata else original for original, now in pairs if now is not None]
+        pairs = [(place, now) for place in places if (now := self._draft[place]) is not None]
+        return [now if SUMMARY in now.metadata else self._draft.original[place] for place, now in pairs]
 
     def _is_summary(self, place: int) -> bool:
         message = self._draft[place]
@@ -126,14 +126,14 @@ class Notes:
 
 def _tools_that_ran(messages: Sequence[Message], told: str) -> str:
     """The last of them and how they ended, unless the words tell: what was done once must not be done again."""
-    ran: dict[str, None] = {}
+    ran: dict[tuple[str, str], None] = {}
     for message in reversed(messages):
         if message.role == "tool":
             for result in message.tool_results:
-                ran.setdefault(f"{result.name} ({result.status})")
+                ran[result.name, result.status] = None
             if len(ran) >= _MOST_TOOLS:
                 break
-    names = [each for each in ran if each.split(" ")[0] not in told]
+    names = [f"{name} ({status})" for name, status in ran if name not in told]
     return f"Tools that ran: {', '.join(names[:_MOST_TOOLS])}" if names else ""
 
 

@@ -86,7 +86,7 @@ class Summaries:
         """With their sizes. One message alone must not fill the summariser's window."""
         most = self._room // 4
         readable = list(messages)
-        sizes = [self._count(message) for message in readable]
+        sizes = list(map(self._count, readable))
         for place, size in enumerate(sizes):
             if size > most:
                 readable[place] = with_words_within(readable[place], most, self._count_text)
@@ -105,15 +105,14 @@ def _parts(
 ) -> list[tuple[Sequence[Message], int]]:
     """Neighbours of about equal size together, none larger than the room; what is too old for all of them is left."""
     goal = ceil(sum(sizes) / wanted)
-    parts: list[tuple[list[Message], int]] = [([], 0)]
-    for message, size in zip(reversed(messages), reversed(sizes), strict=True):
-        part, filled = parts[-1]
-        is_full = filled + size > room or (filled + size > goal and len(parts) < wanted)
-        if part and is_full and len(parts) == MOST_PARTS:
-            break
-        if part and is_full:
-            parts.append(([message], size))
-        else:
-            part.append(message)
-            parts[-1] = (part, filled + size)
-    return [(part[::-1], size) for part, size in reversed(parts)]
+    parts: list[tuple[Sequence[Message], int]] = []
+    end, filled = len(messages), 0
+    for place in range(len(messages) - 1, -1, -1):
+        most = min(goal, room) if len(parts) < wanted - 1 else room
+        if place + 1 < end and filled + sizes[place] > most:
+            parts.append((messages[place + 1 : end], filled))
+            end, filled = place + 1, 0
+            if len(parts) == MOST_PARTS:
+                return parts[::-1]
+        filled += sizes[place]
+    return [(messages[:end], filled), *reversed(parts)]
