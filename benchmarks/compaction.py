@@ -27,8 +27,12 @@ WINDOW: Final = 200_000
 TARGET: Final = 50_000
 AT: Final = datetime(2026, 1, 5, tzinfo=UTC)
 
-ENGLISH: Final = "Sell 12 shares of AAPL at $191.50 if it gets there before 2026-02-01, as we said. What would that cost? "
-KOREAN: Final = "삼성전자 10주를 72,500원에 매수하면 수수료는 얼마인가요? 지난번 주문 ORD-4711은 1월 3일에 체결되었습니다. "
+ENGLISH: Final = (
+    "Sell 12 shares of AAPL at $191.50 if it gets there before 2026-02-01, as we said. What would that cost? "
+)
+KOREAN: Final = (
+    "삼성전자 10주를 72,500원에 매수하면 수수료는 얼마인가요? 지난번 주문 ORD-4711은 1월 3일에 체결되었습니다. "
+)
 RESULT: Final = '{"symbol": "005930", "price": "72500", "currency": "KRW", "volume": 13204511, "name": "삼성전자"}\n'
 
 

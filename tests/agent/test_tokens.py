@@ -254,7 +254,7 @@ def test_what_is_kept_is_bounded_and_what_is_asked_for_stays() -> None:
         estimator.tokens_of(message(Text("word " * 50), id=str(place)))
         counted.add(estimator.tokens_of(favourite))
         kept = {**estimator._old, **estimator._young}  # pyright: ignore[reportPrivateUsage]
-        assert sum(tokens for _, tokens in kept.values()) <= 2_000 + 2 * max(counted)
+        assert sum(each.tokens for each in kept.values()) <= 2_000 + 2 * max(counted)
         assert "favourite" in kept
     assert len(counted) == 1
     estimator.evict()

@@ -11,6 +11,8 @@ kana (`j`), ideographs (`c`), Hangul (`k`), emoji, signs. A class is the place o
 
 def classes_of(encoded: bytes) -> bytes:
     """Those of a text, behind a line end: so its first word has a border like any other."""
+    if encoded.isascii():
+        return _LINE_END + encoded.translate(_CLASSES)
     return _LINE_END + encoded.translate(_CLASSES, _CONTINUATIONS)
 
 

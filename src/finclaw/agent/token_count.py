@@ -95,7 +95,7 @@ def count_tokens(text: str, vocabulary: Vocabulary = "o200k") -> float:
     if _CAPITAL_PAIR in pairs:
         tokens += weights.sixteen_capitals * classes.count(_SIXTEEN_CAPITALS)
     if len(encoded) > len(text):
-        tokens += _beyond_ascii(encoded, classes, weights)
+        tokens += _beyond_ascii(encoded, classes, pairs, weights)
     return tokens
 
 
@@ -103,24 +103,23 @@ def _sum(values: bytes) -> int:
     """The checksum is one of C that adds bytes; of so few it is the sum itself."""
     if len(values) <= _AT_ONCE:
         return adler32(values, 0) & 0xFFFF
-    view = memoryview(values)
-    return sum([adler32(view[at : at + _AT_ONCE], 0) & 0xFFFF for at in range(0, len(values), _AT_ONCE)])
+    return sum([adler32(values[at : at + _AT_ONCE], 0) & 0xFFFF for at in range(0, len(values), _AT_ONCE)])
 
 
 # What neighbours alone do not tell. Where a run was already counted sign by sign, the difference is added.
 
 
 def _numbers(classes: bytes, weights: Weights) -> float:
-    threes = classes.count(_THREE_DIGITS)
-    twos = (classes.replace(_THREE_DIGITS, b"") if threes else classes).count(_TWO_DIGITS)
-    three, two = weights.three_digits - 3 * weights.one_digit, weights.two_digits - 2 * weights.one_digit
-    return three * threes + two * twos
+    others = classes.replace(_THREE_DIGITS, b"")
+    threes, twos = (len(classes) - len(others)) // 3, others.count(_TWO_DIGITS)
+    return weights.three_digits * threes + weights.two_digits * twos - weights.one_digit * (3 * threes + 2 * twos)
 
 
 def _signs(classes: bytes, weights: Weights) -> float:
-    eights = classes.count(_EIGHT_SIGNS)
+    twos = classes.count(_TWO_SIGNS)
+    eights = classes.count(_EIGHT_SIGNS) if twos >= _EIGHT // 2 else 0
     if not eights:
-        return weights.two_signs * classes.count(_TWO_SIGNS)
+        return weights.two_signs * twos
     others = classes.replace(_EIGHT_SIGNS, b"")
     fewer = _runs_of_signs(others) - _runs_of_signs(classes)
     return weights.eight_signs * eights + weights.run_of_signs * fewer + weights.two_signs * others.count(_TWO_SIGNS)
@@ -135,8 +134,12 @@ def _gaps(classes: bytes, weights: Weights) -> float:
     return tokens + weights.sixteen_blanks * (classes.count(_SIXTEEN_SPACES) + classes.count(_SIXTEEN_LINE_ENDS))
 
 
-def _beyond_ascii(encoded: bytes, classes: bytes, weights: Weights) -> float:
-    tokens = weights.four_syllables * classes.count(_FOUR_SYLLABLES) + weights.emoji * classes.count(_EMOJI)
+def _beyond_ascii(encoded: bytes, classes: bytes, pairs: bytes, weights: Weights) -> float:
+    tokens = 0.0
+    if _SYLLABLE_PAIR in pairs:
+        tokens += weights.four_syllables * classes.count(_FOUR_SYLLABLES)
+    if _EMOJI in classes:
+        tokens += weights.emoji * classes.count(_EMOJI)
     if _KANA in classes:  # single Hangul was counted as such, with which it shares its first byte
         letters = encoded.count(b"\xe3\x84") + encoded.count(b"\xe3\x85")
         tokens += (weights.single_hangul - weights.kana) * letters
@@ -147,7 +150,6 @@ def _beyond_ascii(encoded: bytes, classes: bytes, weights: Weights) -> float:
 
 _UNITS: Final = 100
 """In a token. All weights of what follows are whole numbers of them, and have room in a byte."""
-_AT_ONCE: Final = 256
 
 
 def _table(weights: Weights) -> bytes:
@@ -168,7 +170,7 @@ def _border(before: str, behind: str, weights: Weights) -> float:
             return weights.letter_beside_digit
         case "a", "A":
             return weights.hump
-        case ("a" | "A" | "x"), ("a" | "A" | "x"):
+        case (("a" | "A" | "x"), ("a" | "A" | "x")):
             return 0.0
         case _, "a" | "A" | "x":
             return weights.other_word
@@ -196,7 +198,12 @@ def _alone(name: str, weights: Weights) -> float:
 
 
 _SCALES: Final = {vocabulary: (weights, _table(weights)) for vocabulary, weights in WEIGHTS.items()}
-_DIGIT_PAIR, _SIGN_PAIR, _SPACE_PAIR, _LINE_END_PAIR, _CAPITAL_PAIR = map(pair, ("00", "..", "  ", "\n\n", "AA"))
+_AT_ONCE: Final = 65_520 // max(max(table) for _, table in _SCALES.values())
+"""The checksum goes no further than that."""
+
+_DIGIT_PAIR, _SIGN_PAIR, _SPACE_PAIR, _LINE_END_PAIR = map(pair, ("00", "..", "  ", "\n\n"))
+_CAPITAL_PAIR, _SYLLABLE_PAIR = map(pair, ("AA", "kk"))
+_KANA, _EMOJI = named("je")
 
 _THREE: Final = 3
 _SMALL: Final = named("a")
@@ -208,8 +215,7 @@ _ONLY_SPACES: Final = only(" ")
 _TWO_DIGITS: Final = named("00")
 _THREE_DIGITS: Final = named("000")
 _TWO_SIGNS: Final = named("..")
-_EIGHT_SIGNS: Final = named("." * 8)
+_EIGHT: Final = 8
+_EIGHT_SIGNS: Final = named("." * _EIGHT)
 _ONLY_SIGNS: Final = only(".")
 _FOUR_SYLLABLES: Final = named("kkkk")
-_KANA: Final = named("j")
-_EMOJI: Final = named("e")

@@ -5,9 +5,11 @@ from math import ceil
 from statistics import median
 from typing import Final
 
+from msgspec import Struct
+
 from finclaw.agent.token_count import count_tokens
 from finclaw.kernel.chunk import ToolSpec, Vocabulary
-from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
+from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 
 A_MESSAGE: Final = 4
 """Tokens around a message that tell whose it is."""
@@ -23,7 +25,12 @@ _TELLING: Final = 200
 _LEAST, _MOST = 0.5, 3.0
 _MEMORY: Final = 15
 
-_Kept = tuple[tuple[Block, ...], int]
+
+class _Kept(Struct, frozen=True, gc=False):
+    """There may be ten thousand of them, and so the collector of garbage does not look at them."""
+
+    blocks: tuple[Block, ...]
+    tokens: int
 
 
 class Estimator:
@@ -52,9 +59,9 @@ class Estimator:
 
     def tokens_of(self, message: Message) -> int:
         kept = self._young.get(message.id)
-        if kept is None or kept[0] is not message.blocks:
+        if kept is None or kept.blocks is not message.blocks:
             kept = self._keep(message)
-        return kept[1]
+        return kept.tokens
 
     def tokens_of_tool(self, tool: ToolSpec) -> int:
         return A_CALL + self.tokens_in(f"{tool.name} {tool.description} {tool.input_schema}")
@@ -71,27 +78,30 @@ class Estimator:
 
     def _keep(self, message: Message) -> _Kept:
         kept = self._old.get(message.id)
-        if kept is None or kept[0] is not message.blocks:
+        if kept is None or kept.blocks is not message.blocks:
             tokens = A_MESSAGE
             for block in message.blocks:
-                tokens += self._block(block)
-            kept = (message.blocks, tokens)
-        self._size += kept[1]
+                if isinstance(block, Text):  # as nearly all are, and there may be ten thousand
+                    tokens += ceil(count_tokens(block.text, self._vocabulary))
+                else:
+                    tokens += self._block(block)
+            kept = _Kept(message.blocks, tokens)
+        self._size += kept.tokens
         self._young[message.id] = kept
         if self._size > self._half:
             self._old, self._young, self._size = self._young, {}, 0
         return kept
 
     def _block(self, block: Block) -> int:
-        if isinstance(block, Text):  # nearly all of them are this or a result, and there may be ten thousand
-            return ceil(count_tokens(block.text, self._vocabulary))
         if isinstance(block, ToolResult):
-            return A_CALL + ceil(count_tokens(block.content, self._vocabulary))
+            return A_CALL + self.tokens_in(block.content)
         if isinstance(block, ToolCall):  # an object as Python shows it is as long as one of JSON
             return A_CALL + self.tokens_in(f"{block.name} {block.bad_args or block.args}")
         if isinstance(block, Image):
             return AN_IMAGE
-        return len(block.signature) // _SEALED if block.redacted else self.tokens_in(block.text)
+        if isinstance(block, Thinking) and block.redacted:
+            return len(block.signature) // _SEALED
+        return self.tokens_in(block.text)
 
     # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
 

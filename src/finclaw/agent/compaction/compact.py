@@ -1,7 +1,9 @@
 """Makes a conversation fit: tool results are shortened, old exchanges become a summary, and if need be they just go."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import Final
 
 from finclaw.agent.compaction.draft import Draft, Shape
@@ -126,7 +128,9 @@ class _Work:
     async def _summarise(self, *, as_little_as_possible: bool) -> None:
         """What lies before the input and what came after it are two ranges: each summary stands in its own place."""
         stretches = self._shape.stretches()
-        for units in sorted(stretches, key=lambda each: -self._draft.size(self._shape.places(each))):
+        if len(stretches) > 1:
+            stretches.sort(key=lambda each: -self._draft.size(self._shape.places(each)))
+        for units in stretches:
             if not self._fits:
                 chosen = self._as_many_as_needed(units, self._for_summary) if as_little_as_possible else units
                 await self._summarise_stretch(units, chosen)
@@ -191,15 +195,13 @@ class _Work:
     def _as_many_as_needed(self, units: list[range], room: int) -> list[range]:
         """The oldest whose going makes the rest and so much room fit; up to the end of an exchange if that is near."""
         needed = self._draft.total - self._target + room
-        enough = 0
-        while enough < len(units) and needed > 0:
-            needed -= self._draft.size(units[enough])
-            enough += 1
+        sizes = self._draft.sizes_of(units)
+        enough = 0 if needed <= 0 else 1 + bisect_left(list(accumulate(sizes)), needed)
         spare = self._target // _SPARE
         for further in range(enough, len(units)):
             if self._draft.original[units[further].start].role == "user":
                 return units[:further]
-            spare -= self._draft.size(units[further])
+            spare -= sizes[further]
             if spare < 0:
                 return units[:enough]
         return units

@@ -29,15 +29,19 @@ class Draft:
         self.sizes[place] = size
         self._now[place] = message
 
-    def clear(self, places: Iterable[int]) -> None:
+    def clear(self, places: Sequence[int]) -> None:
+        self.total -= self.size(places)
+        sizes, now = self.sizes, self._now
         for place in places:
-            self.total -= self.sizes[place]
-            self.sizes[place], self._now[place] = 0, None
+            sizes[place] = 0
+            now[place] = None
 
     def size(self, places: Iterable[int]) -> int:
-        if isinstance(places, range):
-            return sum(self.sizes[places.start : places.stop])
-        return sum([self.sizes[place] for place in places])
+        return sum(map(self.sizes.__getitem__, places))
+
+    def sizes_of(self, units: Sequence[range]) -> list[int]:
+        before = list(accumulate(self.sizes, initial=0))
+        return [before[unit.stop] - before[unit.start] for unit in units]
 
     @property
     def left(self) -> list[int]:
@@ -49,16 +53,15 @@ class Draft:
 
     def events(self) -> Generator[MessageEvent]:
         """One event takes the whole beginning away; behind that the last go first, since they are found first."""
-        gone = [place for place, message in enumerate(self._now) if message is None]
-        beginning = next((place for place, message in enumerate(self._now) if message and not message.passing), None)
-        if beginning is None:
-            beginning = len(self._now)
-        if gone and gone[0] < beginning:
-            yield Truncate(sum(1 for each in self.original[beginning:] if not each.passing))
-        for place in reversed(gone):
-            if place > beginning:
+        left = self.left
+        beginning = next((place for place in left if not self.original[place].passing), len(self._now))
+        if None in self._now[:beginning]:
+            yield Truncate(sum([not each.passing for each in self.original[beginning:]]))
+        for place in range(len(self._now) - 1, beginning, -1):
+            if self._now[place] is None:
                 yield Remove(self.original[place].id)
-        for place, message in enumerate(self._now):
+        for place in left:
+            message = self._now[place]
             if message is not None and message is not self.original[place]:
                 yield Replace(self.original[place].id, message)
 
@@ -80,6 +83,7 @@ class Shape:
         stay = {self.input, *held} - {-1}
         settled = {unit.start for unit in self._around(stay) if self._must_stay(unit, is_pinned)}
         self._may_go = [unit for unit in self.units if unit.start not in settled]
+        self._settled = [unit for unit in self._around(settled)]
         self._passing = {place for place in stay if messages[place].passing}
         self._recent_from = _start_of_last(messages, recent)
 
@@ -101,10 +105,7 @@ class Shape:
 
     def protected(self) -> list[int]:
         """Every place that is not removable."""
-        removable = bytearray(len(self._messages))
-        for place in self.places(self.removable()):
-            removable[place] = True
-        return [place for place, is_removable in enumerate(removable) if not is_removable]
+        return sorted({*chain.from_iterable((*self._settled, *self.recent())), *self._passing})
 
     def places(self, units: Iterable[range]) -> list[int]:
         """All of the units that may go: passing messages stay where they are."""

@@ -30,7 +30,7 @@ _LONGEST_READ: Final = 20_000
 _AT_ONCE: Final = 4_000
 """Characters that are searched in one go."""
 
-_NUMBER: Final = r"\d{1,15}(?:,\d{2,3}){0,8}(?:\.\d{1,12})?"
+_NUMBER: Final = r"\d{1,15}+(?:,\d{2,3}+){0,8}+(?:\.\d{1,12}+)?+"
 _CODES: Final = r"(?:USD|KRW|EUR|JPY|GBP|CNY|HKD|CHF|CAD|AUD|BTC|ETH)"
 _SCALE: Final = (
     r"(?:[ ]?(?:million|billion|trillion|thousand|bn|mn|[kKmM]\b)"
@@ -56,7 +56,7 @@ _DATE: Final = (
 _AMOUNT: Final = (
     rf"{_SIGN}(?:[$€£¥₩￦]|(?<![A-Za-z0-9_]){_CODES}[ ]?)[-\u2212]?{_NUMBER}{_SCALE}"
     rf"|{_SIGN}(?<![A-Za-z0-9_.])(?<!\d,){_NUMBER}{_SCALE}[ ]?{_UNIT}"
-    rf"|{_SIGN}(?<![A-Za-z0-9_.,])(?:\d{{1,3}}(?:,\d{{3}}){{1,8}}(?:\.\d{{1,12}})?|\d{{1,15}}\.\d{{1,12}})"
+    rf"|{_SIGN}(?<![A-Za-z0-9_.,])(?:\d{{1,3}}+(?:,\d{{3}}){{1,8}}+(?:\.\d{{1,12}}+)?+|\d{{1,15}}+\.\d{{1,12}}+)"
     r"(?![.,]?[A-Za-z0-9_])"  # a price, as "at 187.20"
 )
 _IDENTIFIER: Final = (
@@ -197,13 +197,11 @@ class _Search:
         found, fact_at, looks, end = self._found, _FACT.match, self._looks, 0
         for beginning in _BEGINNING.finditer(text):
             at, stop = beginning.span()
-            if stop <= end:
+            if at < end:
                 continue
             if looks <= 0:
                 break
             looks -= 1
-            if at < end:
-                at = end
             match = _longest(text, at, end) if text[at - 1 : at] in _GOES_BEFORE else fact_at(text, at)
             if match is None:
                 end = stop
