@@ -36,9 +36,11 @@ class Counted(Summaries):
 
     times = 0
 
-    async def __call__(self, messages: Sequence[Message], tokens: int, fell_back: FellBack) -> str | None:
+    async def __call__(
+        self, messages: Sequence[Message], tokens: int, fell_back: FellBack, sizes: Sequence[int]
+    ) -> str | None:
         self.times += 1
-        return await super().__call__(messages, tokens, fell_back)
+        return await super().__call__(messages, tokens, fell_back, sizes)
 
 
 class Turn:

@@ -10,6 +10,7 @@ from finclaw.agent.compaction.draft import Draft, Shape
 from finclaw.agent.compaction.note import Notes
 from finclaw.agent.compaction.options import Compaction, Options, Strategy, is_pinned
 from finclaw.agent.compaction.results import level_results, shorten_results
+from finclaw.agent.compaction.shorten import remembered
 from finclaw.agent.compaction.summary import FellBack, Summaries
 from finclaw.agent.gauge import CountMessage, CountText
 from finclaw.kernel.message import Message
@@ -42,8 +43,9 @@ class Compactor:
         if before <= target:
             return Compaction(messages=messages, before_tokens=before, after_tokens=before, strategy=options.strategy)
         shape = Shape(messages, input_id=options.input_id, recent=options.recent, is_pinned=is_pinned)
-        notes = Notes(draft, self._count_text, self._now())
-        work = _Work(options, draft, shape, notes, self._summaries, self._count_text, fell_back)
+        count_text = remembered(self._count_text)
+        notes = Notes(draft, count_text, self._now())
+        work = _Work(options, draft, shape, notes, self._summaries, count_text, fell_back)
         await work.run()
         return Compaction(
             messages=draft.messages,
@@ -148,9 +150,8 @@ class _Work:
             return
         self.asked += 1
         self.strategy = self._options.strategy
-        text = await self._summaries(
-            [self._draft.original[place] for place in places], self._notes.words_within(budget), self._fell_back
-        )
+        messages, sizes = self._draft.as_it_was(places)
+        text = await self._summaries(messages, self._notes.words_within(budget), self._fell_back, sizes)
         if text is None:
             self.strategy = "truncate-oldest"
             self._drop(all_of_it)

@@ -18,10 +18,15 @@ class Draft:
         self._now: list[Message | None] = list(messages)
         self._count = count
         self.sizes = list(map(count, messages))
+        self._first_sizes = self.sizes.copy()
         self.total = sum(self.sizes)
 
     def __getitem__(self, place: int) -> Message | None:
         return self._now[place]
+
+    def as_it_was(self, places: Iterable[int]) -> tuple[list[Message], list[int]]:
+        """The messages of the conversation as it began, and their sizes."""
+        return [self.original[place] for place in places], [self._first_sizes[place] for place in places]
 
     def put(self, place: int, message: Message | None) -> None:
         size = 0 if message is None else self._count(message)

@@ -13,9 +13,24 @@ SHORTENED: Final = "shortened"
 """Metadata of a message with cut results: how long each was, by call."""
 
 _HEAD: Final = 0.7
+_TELLING: Final = 1_000
 _JOINER: Final = "\u200d"
 _WORD: Final = 40
 """No word or number is longer than this; what is may be cut inside."""
+
+
+def remembered(count: CountText) -> CountText:
+    """While one conversation is shortened, a long text is counted once however often somebody asks."""
+    known: dict[str, int] = {}
+
+    def count_once(text: str) -> int:
+        if len(text) <= _TELLING:
+            return count(text)
+        if text not in known:
+            known[text] = count(text)
+        return known[text]
+
+    return count_once
 
 
 def marker(gone: int, whole: int) -> str:
@@ -27,11 +42,13 @@ def cut(text: str, tokens: int, count: CountText, *, whole: int = 0) -> str:
 
     `whole` is how long it was before it was ever cut.
     """
+    whole = max(whole, len(text))
+    alone = marker(whole, whole)
+    if tokens <= 0 and len(text) > _TELLING and count(alone) < count(text[:_TELLING]):
+        return alone  # without a count of all that is left out
     size = count(text)
     if size <= max(0, tokens):
         return text
-    whole = max(whole, len(text))
-    alone = marker(whole, whole)
     spare = tokens - count(alone)
     keep = int(spare * len(text) / size)
     while keep > len(alone):

@@ -35,9 +35,11 @@ class Summaries:
         self.ratio: float | None = None
         """Tokens after for each token before, the last time."""
 
-    async def __call__(self, messages: Sequence[Message], tokens: int, fell_back: FellBack) -> str | None:
-        """A summary within so many tokens; None when there is none to be had."""
-        readable, sizes = self._readable(messages)
+    async def __call__(
+        self, messages: Sequence[Message], tokens: int, fell_back: FellBack, sizes: Sequence[int]
+    ) -> str | None:
+        """A summary within so many tokens of messages of these sizes; None when there is none to be had."""
+        readable, sizes = self._readable(messages, sizes)
         if sum(sizes) <= self._room:
             whole = await self._ask(readable, tokens, sum(sizes))
             if whole is not None:
@@ -82,16 +84,17 @@ class Summaries:
         self.ratio = length / max(1, size)
         return text if text and length <= tokens else None
 
-    def _readable(self, messages: Sequence[Message]) -> tuple[list[Message], list[int]]:
+    def _readable(self, messages: Sequence[Message], sizes: Sequence[int]) -> tuple[Sequence[Message], Sequence[int]]:
         """With their sizes. One message alone must not fill the summariser's window."""
         most = self._room // 4
-        readable = list(messages)
-        sizes = list(map(self._count, readable))
+        if max(sizes, default=0) <= most:
+            return messages, sizes
+        readable, left = list(messages), list(sizes)
         for place, size in enumerate(sizes):
             if size > most:
-                readable[place] = with_words_within(readable[place], most, self._count_text)
-                sizes[place] = self._count(readable[place])
-        return readable, sizes
+                readable[place] = with_words_within(messages[place], most, self._count_text)
+                left[place] = self._count(readable[place])
+        return readable, left
 
 
 def clean(text: str) -> str:
