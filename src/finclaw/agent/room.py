@@ -10,7 +10,7 @@ from finclaw.agent.context_guard import ContextGuard
 from finclaw.agent.gauge import Gauges
 from finclaw.agent.paid import usage_of
 from finclaw.agent.running import RunningTurn
-from finclaw.agent.tokens import AN_IMAGE, Estimator
+from finclaw.agent.tokens import AN_IMAGE, Estimator, shown
 from finclaw.agent.window import Capacity, Thresholds
 from finclaw.errors import ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage, Vocabulary
@@ -144,8 +144,10 @@ def _characters(message: Message) -> int:
                 total += len(text)
             case ToolResult():
                 total += len(block.content)
-            case ToolCall() | Thinking():
-                total += len(str(block))
+            case ToolCall():
+                total += len(block.id) + len(block.name) + len(shown(block))
+            case Thinking():
+                total += len(block.text) + len(block.signature)
             case Image():
                 total += AN_IMAGE
     return total

@@ -5,7 +5,7 @@ character, and the borders are counted, all of it in C. The weights were fitted 
 than those on which they are tested; `tests/agent/test_tokens.py` tells how, and holds the measured errors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Final, NamedTuple
 from zlib import adler32
@@ -148,38 +148,37 @@ def _beyond_ascii(encoded: bytes, classes: bytes, pairs: bytes, weights: Weights
 
 # ── what is told by a class and the one before it ───────────────────────────────────────────────────────────────────
 
+_ANY: Final = NAMES[1:]
 _UNITS: Final = 100
 """In a token. All weights of what follows are whole numbers of them, and have room in a byte."""
 
 
 def _table(weights: Weights) -> bytes:
     """What each pair of neighbours adds: for the border between them, and for the second as such."""
+    added = dict.fromkeys(product(_ANY, _ANY), 0.0)
+    for befores, behinds, weight in _borders(weights):
+        added.update(dict.fromkeys(product(befores, behinds), weight))
     table = bytearray(256)
-    for before, behind in product(NAMES[1:], NAMES[1:]):
-        table[pair(before + behind)] = round(_UNITS * (_border(before, behind, weights) + _alone(behind, weights)))
+    for (before, behind), weight in added.items():
+        table[pair(before + behind)] = round(_UNITS * (weight + _alone(behind, weights)))
     return bytes(table)
 
 
-def _border(before: str, behind: str, weights: Weights) -> float:
-    match before, behind:
-        case " ", "a" | "A":
-            return weights.word_after_space
-        case "0", "a":
-            return weights.other_word + weights.letter_beside_digit
-        case "a", "0":
-            return weights.letter_beside_digit
-        case "a", "A":
-            return weights.hump
-        case (("a" | "A" | "x"), ("a" | "A" | "x")):
-            return 0.0
-        case _, "a" | "A" | "x":
-            return weights.other_word
-        case _, "." if before != ".":
-            return weights.run_of_signs
-        case _, "k" if before != "k":
-            return weights.korean_word
-        case _:
-            return 0.0
+def _borders(weights: Weights) -> Iterable[tuple[str, str, float]]:
+    """The classes before and behind; the last that fits counts."""
+    return (
+        (_but("aAx"), "aAx", weights.other_word),
+        (" ", "aA", weights.word_after_space),
+        ("0", "a", weights.other_word + weights.letter_beside_digit),
+        ("a", "0", weights.letter_beside_digit),
+        ("a", "A", weights.hump),
+        (_but("."), ".", weights.run_of_signs),
+        (_but("k"), "k", weights.korean_word),
+    )
+
+
+def _but(names: str) -> str:
+    return "".join(name for name in _ANY if name not in names)
 
 
 def _alone(name: str, weights: Weights) -> float:

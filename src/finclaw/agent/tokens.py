@@ -33,6 +33,14 @@ class _Kept(Struct, frozen=True, gc=False):
     tokens: int
 
 
+def shown(call: ToolCall) -> str:
+    """Its arguments. An object as Python shows it is as long as one of JSON."""
+    try:
+        return call.bad_args or str(call.args)
+    except RecursionError:  # nested so deep that it could be read but cannot be written: it is sent as this
+        return "{}"
+
+
 class Estimator:
     """Estimates for one model. What it counts never changes with what it learns, so sums may be kept and taken apart.
 
@@ -95,8 +103,8 @@ class Estimator:
     def _block(self, block: Block) -> int:
         if isinstance(block, ToolResult):
             return A_CALL + self.tokens_in(block.content)
-        if isinstance(block, ToolCall):  # an object as Python shows it is as long as one of JSON
-            return A_CALL + self.tokens_in(f"{block.name} {block.bad_args or block.args}")
+        if isinstance(block, ToolCall):
+            return A_CALL + self.tokens_in(f"{block.name} {shown(block)}")
         if isinstance(block, Image):
             return AN_IMAGE
         if isinstance(block, Thinking) and block.redacted:

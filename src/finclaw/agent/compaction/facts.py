@@ -65,7 +65,8 @@ _IDENTIFIER: Final = (
     r"|\b[A-Z]{1,5}[.:][A-Z0-9]{1,6}\b"
     r"|(?<![A-Z])[A-Z]{2,5}(?![A-Za-z])"  # tickers, and other words in capitals
 )
-_FACT: Final = re.compile(f"(?P<date>{_DATE})|(?P<amount>{_AMOUNT})|(?P<identifier>{_IDENTIFIER})")
+_FACT: Final = re.compile(f"(?P<date>{_DATE})|(?P<amount>{_AMOUNT})|(?P<identifier>{_IDENTIFIER})", re.ASCII)
+"""In ASCII, because a Korean particle follows without a space: `USD를` is a word of its own only there."""
 _BEGINNING: Final = re.compile(
     r"[0-9A-Z$€£¥₩￦](?:(?<=[0-9])[0-9]*|(?![a-z])[A-Z]*|(?=an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec))"
 )

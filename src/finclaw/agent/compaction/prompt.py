@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from finclaw.agent.tokens import shown
 from finclaw.kernel.message import Image, Message, Text, Thinking, ToolCall, ToolResult
 
 INSTRUCTIONS: Final = """\
@@ -44,14 +45,22 @@ def transcript(messages: Sequence[Message]) -> str:
     return "\n".join((BEGIN, *(_FORGED.sub(r"\1-\2", line) for line in lines), END))
 
 
+def _arguments(call: ToolCall) -> str:
+    if call.bad_args is not None:
+        return call.bad_args
+    try:
+        return msgspec.json.encode(call.args).decode()
+    except (UnicodeEncodeError, RecursionError):  # half a character, or nested too deep
+        return shown(call)
+
+
 def _lines(message: Message) -> Generator[str]:
     for block in message.blocks:
         match block:
             case Text(text):
                 yield f"[{message.role}] {text}"
             case ToolCall():
-                args = block.bad_args if block.bad_args is not None else msgspec.json.encode(block.args).decode()
-                yield f"[{message.role} calls {block.name}] {args}"
+                yield f"[{message.role} calls {block.name}] {_arguments(block)}"
             case ToolResult():
                 yield f"[result of {block.name}, {block.status}] {block.content}"
             case Image():

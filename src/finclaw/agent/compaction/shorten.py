@@ -7,12 +7,14 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from finclaw.agent.gauge import CountText
-from finclaw.kernel.message import Block, Message, Text, ToolResult
+from finclaw.agent.tokens import shown
+from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
 
 SHORTENED: Final = "shortened"
 """Metadata of a message with cut results: how long each was, by call."""
 
 _HEAD: Final = 0.7
+PICTURE: Final = "(a picture)"
 _TELLING: Final = 1_000
 _JOINER: Final = "\u200d"
 _WORD: Final = 40
@@ -121,17 +123,24 @@ def with_results_within(message: Message, tokens: int, count: CountText) -> Mess
 
 
 def with_words_within(message: Message, tokens: int, count: CountText) -> Message:
-    """For a reader with little room: texts and results share the tokens."""
-    wordy = sum(1 for block in message.blocks if isinstance(block, Text | ToolResult))
+    """For a reader with little room: texts, calls and results share the tokens, and of a picture it is only told."""
+    wordy = sum(1 for block in message.blocks if isinstance(block, Text | ToolCall | ToolResult))
     share = tokens // max(1, wordy)
-    blocks: list[Block] = []
-    for block in message.blocks:
-        if isinstance(block, Text):
-            block = Text(cut(block.text, share, count))  # noqa: PLW2901
-        elif isinstance(block, ToolResult):
-            block = replace(block, content=cut(block.content, share, count))  # noqa: PLW2901
-        blocks.append(block)
-    return replace(message, blocks=tuple(blocks))
+    return replace(message, blocks=tuple(_told_within(block, share, count) for block in message.blocks))
+
+
+def _told_within(block: Block, tokens: int, count: CountText) -> Block:
+    match block:
+        case Text(text):
+            return Text(cut(text, tokens, count))
+        case ToolResult():
+            return replace(block, content=cut(block.content, tokens, count))
+        case ToolCall() if count(told := shown(block)) > tokens:
+            return replace(block, args={}, bad_args=cut(told, tokens, count))
+        case Image():
+            return Text(PICTURE)
+        case _:
+            return block
 
 
 def common_level(sizes: Sequence[int], goal: int) -> int:
