@@ -37,7 +37,9 @@ RESULT: Final = '{"symbol": "005930", "price": "72500", "currency": "KRW", "volu
 
 
 def said(place: int, role: Role, *blocks: Block) -> Message:
-    return Message(f"m{place}", role, blocks, Source("assistant" if role == "assistant" else "user"), AT)
+    if role == "assistant":
+        return Message(f"m{place}", role, blocks, Source("assistant"), AT, {"model": "house/one", "stop": "end"})
+    return Message(f"m{place}", role, blocks, Source("user" if role == "user" else "system"), AT)
 
 
 def words(text: str, messages: int) -> Sequence[Message]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from finclaw.kernel.message import Append, Message, Patch, Replace, ToolEnded, TurnEvent
+from finclaw.kernel.message import Append, Message, Patch, Replace, Text, ToolEnded, TurnEvent
 from finclaw.kernel.scope import ConversationView
 
 SOURCES: Final = "sources"
@@ -25,6 +25,8 @@ def sources_read(messages: Iterable[Message]) -> tuple[str, ...]:
 
 def sources_of(message: Message) -> Sequence[str]:
     said = (QUOTED,) if message.source.kind == "user" and _QUOTE.search(message.text) else ()
+    if len(message.blocks) == 1 and isinstance(message.blocks[0], Text) and SOURCES not in message.metadata:
+        return said  # as most are, and there may be ten thousand
     return (*kept_sources(message), *said, *(result.origin for result in message.tool_results if result.origin))
 
 

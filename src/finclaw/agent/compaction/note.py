@@ -101,7 +101,7 @@ class Notes:
         words = f"{_OPENING}{text}\n{facts}".rstrip()
         role = self._draft.original[slot].role
         metadata: dict[str, Any] = {SUMMARY: {"messages": _stand_for_all(gone)}}
-        if strangers := sources_read([each for each in gone if each.metadata or _was_told_by_strangers(each)]):
+        if strangers := sources_read(filter(_is_of_strangers, gone)):
             metadata[SOURCES] = strangers
         source = Source("system", name="compaction")
         self._draft.put(slot, Message(new_id(), role, (Text(words),), source, self._now, metadata))
@@ -137,7 +137,9 @@ def _tools_that_ran(messages: Sequence[Message], told: str) -> str:
     return f"Tools that ran: {', '.join(names[:_MOST_TOOLS])}" if names else ""
 
 
-def _was_told_by_strangers(message: Message) -> bool:
+def _is_of_strangers(message: Message) -> bool:
+    if SOURCES in message.metadata:
+        return True
     return message.role == "tool" and any([result.origin for result in message.tool_results])
 
 
