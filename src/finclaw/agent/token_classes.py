@@ -10,16 +10,16 @@ kana (`j`), ideographs (`c`), Hangul (`k`), emoji, signs. A class is the place o
 
 
 def classes_of(encoded: bytes) -> bytes:
-    """Those of a text, behind a line end: so its first word has a border like any other."""
-    if encoded.isascii():
-        return _LINE_END + encoded.translate(_CLASSES)
-    return _LINE_END + encoded.translate(_CLASSES, _CONTINUATIONS)
+    return encoded.translate(_CLASSES) if encoded.isascii() else encoded.translate(_CLASSES, _CONTINUATIONS)
 
 
 def pairs_of(classes: bytes) -> bytes:
-    """Each class and the one behind it in one byte: as one large number the text is shifted against itself."""
+    """Each class and the one before it in one byte: as one large number the text is shifted against itself.
+
+    Before the first stands none (0), and at the end one more pair, with none behind it.
+    """
     number = int.from_bytes(classes, "little")
-    return (number << 4 | number >> 8).to_bytes(len(classes), "little")
+    return (number << 12 | number).to_bytes(len(classes) + 1, "little")
 
 
 def named(names: str) -> bytes:
@@ -44,7 +44,6 @@ def _table(entries: Mapping[int, Iterable[int]], other: int) -> bytes:
     return bytes(table)
 
 
-_LINE_END: Final = named("\n")
 _CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
 _FIRST_BYTES: Final[Mapping[str, Iterable[int]]] = {
     "a": range(ord("a"), ord("z") + 1),

@@ -126,10 +126,11 @@ def _signs(classes: bytes, weights: Weights) -> float:
 
 
 def _runs_of_signs(classes: bytes) -> int:
-    return classes.translate(_ONLY_SIGNS).count(b"-.")
+    return (_LINE_END + classes).translate(_ONLY_SIGNS).count(b"-.")
 
 
 def _gaps(classes: bytes, weights: Weights) -> float:
+    classes = _LINE_END + classes
     tokens = weights.gap * classes.translate(_ONLY_SPACES).count(b"-  ")
     return tokens + weights.sixteen_blanks * (classes.count(_SIXTEEN_SPACES) + classes.count(_SIXTEEN_LINE_ENDS))
 
@@ -148,7 +149,7 @@ def _beyond_ascii(encoded: bytes, classes: bytes, pairs: bytes, weights: Weights
 
 # ── what is told by a class and the one before it ───────────────────────────────────────────────────────────────────
 
-_ANY: Final = NAMES[1:]
+_NONE, _ANY = NAMES[0], NAMES[1:]
 _UNITS: Final = 100
 """In a token. All weights of what follows are whole numbers of them, and have room in a byte."""
 
@@ -161,6 +162,8 @@ def _table(weights: Weights) -> bytes:
     table = bytearray(256)
     for (before, behind), weight in added.items():
         table[pair(before + behind)] = round(_UNITS * (weight + _alone(behind, weights)))
+    for name in _ANY:  # a text begins as a line does
+        table[pair(_NONE + name)] = table[pair("\n" + name)]
     return bytes(table)
 
 
@@ -204,6 +207,7 @@ _DIGIT_PAIR, _SIGN_PAIR, _SPACE_PAIR, _LINE_END_PAIR = map(pair, ("00", "..", " 
 _CAPITAL_PAIR, _SYLLABLE_PAIR = map(pair, ("AA", "kk"))
 _KANA, _EMOJI = named("je")
 
+_LINE_END: Final = named("\n")
 _THREE: Final = 3
 _SMALL: Final = named("a")
 _SEVEN_LETTERS: Final = named("a" * 7)

@@ -71,6 +71,10 @@ _BEGINNING: Final = re.compile(
     r"[0-9A-Z$€£¥₩￦](?:(?<=[0-9])[0-9]*|(?![a-z])[A-Z]*|(?=an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec))"
 )
 """Digits, capitals or a currency, and a month: no other word that only begins with a capital."""
+_BEGINNING_OF_NAME: Final = re.compile(
+    r"[0-9A-Z$](?:(?<=[0-9])(?:(?=[A-Za-z0-9_-]{4})|(?<=[A-Za-z_-].))[0-9]*|(?<=[A-Z$])(?=[A-Z.:])[A-Z]*)"
+)
+"""The same for identifiers alone: figures are short, and results are full of them."""
 _SENTENCE: Final = re.compile(r"[^.!?。？！\n]{1,400}[.!?。？！\n]?")
 _MINUS: Final = ("-", "\u2212")
 _WORD_SIGNS: Final = frozenset(ascii_letters + "_-")
@@ -186,17 +190,18 @@ class _Search:
     def facts(self) -> Iterable[KeptFact]:
         return (KeptFact(_KINDS[kind], text) for kind, text in islice(self._found, self._most))
 
-    def read(self, texts: Iterable[str], only: Kind | None = None) -> None:
+    def read(self, texts: Iterable[str], only: Literal["identifier"] | None = None) -> None:
         for text in _together(texts):
             self._unread -= len(text)
             if self._unread < 0 or self._looks <= 0 or len(self._found) >= self._most:
                 return
             self._look(text, only)
 
-    def _look(self, text: str, only: Kind | None) -> None:
+    def _look(self, text: str, only: Literal["identifier"] | None) -> None:
         """Most of a text is small letters: only where something else begins is it worth looking closer."""
         found, fact_at, looks, end = self._found, _FACT.match, self._looks, 0
-        for beginning in _BEGINNING.finditer(text):
+        beginnings = _BEGINNING if only is None else _BEGINNING_OF_NAME
+        for beginning in beginnings.finditer(text):
             at, stop = beginning.span()
             if at < end:
                 continue
