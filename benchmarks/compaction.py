@@ -115,7 +115,7 @@ def row(name: str, make: Callable[[int], Sequence[Message]]) -> str:
     figures["falling back"] = median(whole, "summarize", fails)
     growth = figures["hybrid"] / median(half, "hybrid")
     told = ", ".join(f"{strategy} {took:.0f}" for strategy, took in figures.items())
-    return f"  {name}: {told}; twice as long as half of it: {growth:.1f} times"
+    return f"  {name}: {told}; hybrid takes {growth:.1f} times what half as much takes"
 
 
 def transcribed(messages: Sequence[Message]) -> float:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from finclaw.agent.gauge import CountText, is_summary
+from finclaw.agent.gauge import SUMMARY, CountText, is_summary
 from finclaw.kernel.message import Message, Role, Text, ToolResult
 
 Kind = Literal["question", "identifier", "amount", "date"]
@@ -96,9 +96,10 @@ def facts_of(messages: Sequence[Message]) -> tuple[KeptFact, ...]:
     """
     questions = open_questions(messages)
     search = _Search(_MOST_FACTS - len(questions))
-    search.read(_texts(messages, "user"))
-    search.read(_texts(messages, "assistant"))
-    search.read(islice(_texts(messages, "tool"), _MOST_RESULTS), only="identifier")
+    said = _by_role(messages)
+    search.read(_texts(said["user"]))
+    search.read(_texts(said["assistant"]))
+    search.read(islice(_texts(said["tool"]), _MOST_RESULTS), only="identifier")
     return (*questions, *search.facts)
 
 
@@ -147,15 +148,22 @@ def _questions(text: str) -> list[KeptFact]:
     ]
 
 
-def _texts(messages: Sequence[Message], role: Role) -> Generator[str]:
-    """The latest first. A summary or a note counts as the person's: what was kept once is kept again."""
+def _by_role(messages: Sequence[Message]) -> dict[Role, list[Message]]:
+    """A summary or a note counts as the person's: what was kept once is kept again."""
+    said: dict[Role, list[Message]] = {"user": [], "assistant": [], "tool": [], "system": []}
+    for message in messages:
+        said["user" if SUMMARY in message.metadata else message.role].append(message)
+    return said
+
+
+def _texts(messages: Sequence[Message]) -> Generator[str]:
+    """The latest first."""
     for message in reversed(messages):
-        if message.role == role or (role == "user" and message.metadata and is_summary(message)):
-            for block in message.blocks:
-                if isinstance(block, Text):
-                    yield block.text[-_LONGEST_READ:]
-                elif isinstance(block, ToolResult):
-                    yield block.content[:_OF_A_RESULT]
+        for block in message.blocks:
+            if isinstance(block, Text):
+                yield block.text[-_LONGEST_READ:]
+            elif isinstance(block, ToolResult):
+                yield block.content[:_OF_A_RESULT]
 
 
 def _together(texts: Iterable[str]) -> Generator[str]:

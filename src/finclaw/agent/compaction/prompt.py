@@ -41,8 +41,8 @@ def instructions(limit: int) -> str:
 
 def transcript(messages: Sequence[Message]) -> str:
     """The messages as a text. Marks that somebody wrote into the conversation are not marks any more."""
-    lines = (line for message in messages for line in _lines(message))
-    return "\n".join((BEGIN, *(_FORGED.sub(r"\1-\2", line) for line in lines), END))
+    lines = "\n".join([line for message in messages for line in _lines(message)])
+    return "\n".join((BEGIN, _FORGED.sub(r"\1-\2", lines), END))
 
 
 def _arguments(call: ToolCall) -> str:
