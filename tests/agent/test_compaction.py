@@ -639,7 +639,7 @@ async def test_ten_thousand_messages_take_no_time_to_speak_of(strategy: Strategy
 
 
 async def test_so_it_is_for_an_estimator_that_has_seen_none_of_them() -> None:
-    """Some 65 ms were seen (`python -m benchmarks.compaction`), most of it the counting; the bound is loose here too."""
+    """Some 65 ms were seen, most of it the counting (`benchmarks/compaction.py`); the bound is loose here too."""
     messages = (*talk(2_500), INPUT)
     estimator = Estimator()
     summaries = Summaries(Writer(), estimator.tokens_of, estimator.tokens_in, 200_000)
