@@ -76,7 +76,7 @@ EVERYDAY: Final[dict[str, Callable[[int], Sequence[Message]]]] = {
     "mixed, with tools": worked,
 }
 ODD: Final[dict[str, Callable[[int], Sequence[Message]]]] = {
-    "tiny messages": lambda size: words("ok", size),
+    "tiny messages": lambda size: words("ok, thank you", size),
     "200 results of 100 KB": lambda size: worked(800 * size // MESSAGES, RESULT * 900),
     "one result larger than the window": lambda size: worked(4, RESULT * size * 2),
     "arguments nested 60 deep": lambda size: worked(size, args=nested(30)),
