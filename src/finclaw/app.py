@@ -204,7 +204,7 @@ class App(Consents, Records):
 
     async def handle(self, inbound: Inbound) -> Outcome:
         """Accept a message and wait for its outcome. One that was handled before gives the outcome it had."""
-        ended: asyncio.Future[Outcome] | None = None
+        ended: asyncio.Future[Outcome | None] | None = None
 
         def begin(accepted: Accepted) -> None:
             nonlocal ended
@@ -216,8 +216,7 @@ class App(Consents, Records):
             record = await self.wait(accepted.id, float("inf"))
             outcome = None if record is None else record.outcome
         else:
-            await until_done(ended)
-            outcome = None if ended.cancelled() else ended.result()
+            outcome = await ended
         if outcome is None:
             raise SessionError(f"the gateway stopped before message {accepted.id} ended; its next start takes it up")
         return outcome

@@ -26,7 +26,7 @@ class LocalEngine:
         self._emit = emit
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """Of the messages that are on the road, by their ids."""
-        self._waiting: dict[str, asyncio.Future[Outcome]] = {}
+        self._waiting: dict[str, list[asyncio.Future[Outcome | None]]] = {}
         self._stopped = False
 
     def expect(self, accepted: Accepted) -> None:
@@ -68,20 +68,14 @@ class LocalEngine:
                 self._tell(accepted.id, outcome)
 
     def _tell(self, inbound_id: str, outcome: Outcome | None) -> None:
-        waiting = self._waiting.pop(inbound_id, None)
-        if waiting is None or waiting.done():
-            return
-        if outcome is None:
-            waiting.cancel()
-        else:
-            waiting.set_result(outcome)
+        for waiting in self._waiting.pop(inbound_id, ()):
+            if not waiting.done():
+                waiting.set_result(outcome)
 
-    def ended(self, inbound_id: str) -> "asyncio.Future[Outcome]":
-        """Done when the message has ended, cancelled when it will not in this process.
-
-        Many may wait; each must shield it from its own cancellation.
-        """
-        ended = self._waiting.setdefault(inbound_id, asyncio.get_running_loop().create_future())
+    def ended(self, inbound_id: str) -> "asyncio.Future[Outcome | None]":
+        """Done when the message has ended; None when it will not in this process. Everybody gets their own."""
+        ended: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(inbound_id, []).append(ended)
         if self._stopped or inbound_id not in self._tasks:
             self._tell(inbound_id, None)
         return ended

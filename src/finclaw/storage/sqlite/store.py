@@ -230,7 +230,7 @@ class SqliteStore(ApprovalRows):
                 channel=accepted.inbound.channel,
                 account=accepted.inbound.account,
                 conversation=accepted.inbound.conversation,
-                outbound=replace(outbound, text=whole_characters(outbound.text)),
+                outbound=_with_whole_characters(outbound),
                 planned_at=now,
             )
             for seq, outbound in enumerate(outbounds)
@@ -278,3 +278,8 @@ class SqliteStore(ApprovalRows):
 
     async def close(self) -> None:
         await self._writer.close()
+
+
+def _with_whole_characters(outbound: Outbound) -> Outbound:
+    text = whole_characters(outbound.text)
+    return outbound if text is outbound.text else replace(outbound, text=text)
