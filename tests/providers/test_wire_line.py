@@ -61,6 +61,42 @@ def test_both_limits_are_the_callers() -> None:
     assert timed(FakeClock(), streams(HELLO[:3], pause=LONG), first_byte=5, idle=300)[1] == pytest.approx(300, abs=1)
 
 
+def begins_late(after: float) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(after)
+        await response.write(HELLO[0])
+        await asyncio.sleep(LONG)
+        return response
+
+    return answer
+
+
+def test_silence_behind_a_late_beginning_is_bounded_like_any() -> None:
+    outcome, seconds = timed(FakeClock(), begins_late(70.0), first_byte=300)
+    assert outcome is ProviderTimeout
+    assert seconds == pytest.approx(130, abs=1)
+
+
+def test_each_of_several_answers_has_its_own_time() -> None:
+    clock = FakeClock()
+
+    async def main() -> list[float]:
+        async with provider(begins_late(30.0), clock=clock) as client:
+
+            async def ends_at(wait: float) -> float:
+                await clock.sleep(wait)
+                with pytest.raises(ProviderTimeout):
+                    _ = [chunk async for chunk in client.stream(ASKED)]
+                return clock.monotonic()
+
+            begun = clock.monotonic()
+            return [each - begun for each in await asyncio.gather(*map(ends_at, (0.0, 25.0, 80.0)))]
+
+    assert clock.run(main()) == pytest.approx([90, 115, 170], abs=1)
+
+
 def test_a_byte_now_and_then_is_no_silence() -> None:
     stream = b"".join(HELLO)
     pieces = [stream[at : at + 50] for at in range(0, len(stream), 50)]

@@ -38,18 +38,18 @@ _NO_INPUT: Final = (b"", b"{}", b"null")
 # One struct for all kinds of event: half the work of a tagged union, and a kind nobody knows is no error.
 
 
-class _Usage(Struct):
+class _Usage(Struct, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
 
 
-class _Message(Struct):
+class _Message(Struct, gc=False):
     usage: _Usage | None = None
 
 
-class _Block(Struct):
+class _Block(Struct, gc=False):
     type: str = ""
     id: str = ""
     name: str = ""
@@ -60,7 +60,7 @@ class _Block(Struct):
     input: Raw = Raw()
 
 
-class _Delta(Struct):
+class _Delta(Struct, gc=False):
     type: str = ""
     text: str = ""
     partial_json: str = ""
@@ -69,7 +69,7 @@ class _Delta(Struct):
     stop_reason: str | None = None
 
 
-class _Event(Struct):
+class _Event(Struct, gc=False):
     type: str = ""
     index: int = 0
     delta: _Delta | None = None
@@ -80,7 +80,6 @@ class _Event(Struct):
 
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
-_decode_lines: Final = msgspec.json.Decoder(_Event).decode_lines
 _decode_loosely: Final = msgspec.json.Decoder(_Event, strict=False).decode
 
 
@@ -101,7 +100,7 @@ class AnswerReader:
         """The chunks that these events are, neighbouring words in one. What stands before an error is told before."""
         if len(events) == 1:
             return self.read(*events[0])
-        decoded = decode_all(_decode_lines, events)
+        decoded = decode_all(_decode, events)
         if decoded is None:
             return together(chunk for name, data in events for chunk in self.read(name, data))
         return self._read_decoded(events, decoded)
@@ -111,17 +110,17 @@ class AnswerReader:
         index = 0
         for (name, _), event in zip(events, decoded, strict=True):
             delta = event.delta
-            words_of_it = delta is not None and delta.type == "text_delta" and event.type == "content_block_delta"
-            if words and not (words_of_it and event.index == index):
+            is_text = delta is not None and delta.type == "text_delta" and event.type == "content_block_delta"
+            if words and not (is_text and event.index == index):
                 yield TextDelta("".join(words), index)
                 words = []
-            if self.ended:
-                return
-            if words_of_it and delta is not None:
+            if is_text and delta is not None:
                 words.append(delta.text)
                 index = event.index
-            else:
-                yield from self._chunks(name, event)
+                continue
+            yield from self._chunks(name, event)
+            if self.ended:
+                return
         if words:
             yield TextDelta("".join(words), index)
 

@@ -29,11 +29,11 @@ _STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class _Part(Struct):
+class _Part(Struct, gc=False):
     text: str = ""
 
 
-class _Delta(Struct):
+class _Delta(Struct, gc=False):
     content: str | list[_Part] | None = None
     tool_calls: list[CallPiece] | None = None
     reasoning_content: str | None = None
@@ -41,32 +41,31 @@ class _Delta(Struct):
     refusal: str | None = None
 
 
-class _Choice(Struct):
+class _Choice(Struct, gc=False):
     index: int | None = 0
     delta: _Delta | None = None
     finish_reason: str | None = None
 
 
-class _PromptDetails(Struct):
+class _PromptDetails(Struct, gc=False):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
 
 
-class _Usage(Struct):
+class _Usage(Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
     prompt_cache_hit_tokens: int | None = None
 
 
-class _Event(Struct):
+class _Event(Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Any = None
 
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
-_decode_lines: Final = msgspec.json.Decoder(_Event).decode_lines
 # A count may come as `12.0`.
 _decode_lax: Final = msgspec.json.Decoder(_Event, strict=False).decode
 
@@ -95,7 +94,7 @@ class AnswerReader:
 
     def _read_several(self, events: Sequence[Event]) -> Iterator[Chunk]:
         last = len(events) - (1 if events and events[-1][1].startswith(b"[DONE]") else 0)
-        decoded = None if any(name for name, _ in events) else decode_all(_decode_lines, events[:last])
+        decoded = None if any(name for name, _ in events) else decode_all(_decode, events[:last])
         if decoded is None:
             last = 0
         else:

@@ -15,6 +15,7 @@ from finclaw.providers.wire.address import address_of
 from finclaw.providers.wire.connection import Connection
 from finclaw.providers.wire.failure import Kinds, lost, refused, seconds_to_wait
 from finclaw.providers.wire.reply import Reply
+from finclaw.providers.wire.silence import SilenceWatch
 
 CONNECT_SECONDS: Final = 10.0
 NEXT_ADDRESS_SECONDS: Final = 0.25
@@ -48,6 +49,7 @@ class Line:
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
         self._loop = asyncio.get_running_loop()
+        self._silence = SilenceWatch(self._loop)
 
     async def post(self, write: Callable[[], bytes], *, first_byte: float, idle: float) -> Reply:
         """The reply to read from; the caller releases it. Raises ProviderError.
@@ -58,7 +60,7 @@ class Line:
         """
         begin_by = self._loop.time() + first_byte
         connection = self._take_spare() or await self._connected(begin_by)
-        reply = Reply(connection, self._name, begin_by, idle, self._keep, self._loop)
+        reply = Reply(connection, self._name, begin_by, idle, self._keep, self._silence)
         try:
             # Once: whether to ask again, and pay again, is not the line's to decide.
             await reply.begin(connection.ask(*self._request(write())))

@@ -1,4 +1,4 @@
-"""An answer as its bytes come. One timer watches over the silence between them, however many pieces there are."""
+"""An answer as its bytes come, and whether the silence between them is too long."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,6 +7,7 @@ from typing import Final
 from finclaw.errors import ProviderError, ProviderTimeout
 from finclaw.providers.wire.connection import Connection
 from finclaw.providers.wire.failure import lost
+from finclaw.providers.wire.silence import SilenceWatch
 
 LAST_BYTES_SECONDS: Final = 1.0
 """How long the end of a response may take after its last event, before the connection is given up."""
@@ -25,19 +26,19 @@ class Reply:
         begin_by: float,
         idle: float,
         keep: Callable[[Connection], None],
-        loop: asyncio.AbstractEventLoop,
+        watch: SilenceWatch,
     ) -> None:
         self._connection = connection
         self._name = name
         self._begin_by = begin_by
         self._idle = idle
         self._keep = keep
-        self._loop = loop
+        self._watch = watch
+        self._loop = watch.loop
         self._begun = False
         self._waiting_since: float | None = None
         self._late = self._released = False
-        # Never later than the first silence that can be too long; whoever looks too early looks again.
-        self._timer = self._loop.call_at(min(begin_by, self._loop.time() + idle), self._look)
+        watch.add(self, min(begin_by, self._loop.time() + idle))
 
     @property
     def content_type(self) -> str:
@@ -101,18 +102,19 @@ class Reply:
         """Once; a connection that was given back is somebody else's."""
         if not self._released:
             self._released = True
-            self._timer.cancel()
+            self._watch.discard(self)
             self._keep(self._connection)
 
-    def _look(self) -> None:
-        """Time is up, unless nobody waits just now or something came meanwhile."""
-        now = self._loop.time()
-        if self._waiting_since is None or self._connection.unread:
-            due = now + self._idle
-        else:
-            due = self._waiting_since + self._idle if self._begun else self._begin_by
-        if now < due:
-            self._timer = self._loop.call_at(due, self._look)
-        else:
+    def look(self, now: float) -> float:
+        """Time is up, unless nobody waits just now or something came meanwhile.
+
+        The next look is never later than the first silence that can be too long; one that is too early costs nothing.
+        """
+        since = self._waiting_since
+        if since is not None and not self._connection.unread:
+            due = since + self._idle if self._begun else self._begin_by
+            if now < due:
+                return min(due, now + self._idle)
             self._late = True
             self._connection.close()  # whoever waits for a byte is woken by an error
+        return now + self._idle

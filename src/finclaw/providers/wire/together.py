@@ -14,22 +14,12 @@ from finclaw.providers.wire.sse import Event
 T = TypeVar("T")
 
 
-def decode_all(decode_lines: Callable[[bytes], list[T]], events: Sequence[Event]) -> list[T] | None:
-    """The data of several events, one of each; None when they have to be looked at one by one.
-
-    Each is one line that begins with `{` and ends with `}`. JSON knows no place for those two side by side, so
-    nothing reaches from one line into the next, and each is what it would be alone.
-    """
-    lines, ends = b"\n".join([data for _, data in events]), len(events) - 1
-    if ends < 1 or lines.count(b"}\n{") != ends or lines.count(b"\n") != ends:
-        return None
-    if not (lines.startswith(b"{") and lines.endswith(b"}")):
-        return None
+def decode_all(decode: Callable[[bytes], T], events: Sequence[Event]) -> list[T] | None:
+    """The data of several events; None when they have to be looked at one by one, for one cannot be read as it is."""
     try:
-        decoded = decode_lines(lines)
+        return [decode(data) for _, data in events]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return decoded if len(decoded) == len(events) else None
 
 
 def together(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
