@@ -50,7 +50,8 @@ class Connection(asyncio.BufferedProtocol):
         self._headed = self._until_close = self._keep_alive = False
         self.ended = True
         self.status = 0
-        self.headers: dict[str, str] = {}
+        self._fields: dict[bytes, bytes] = {}
+        """Those of the head, as they came: there may be thirty, and nearly always nobody reads more than two."""
         self.on_body = self._pieces.append
 
     # ── for whoever asks ────────────────────────────────────────────────────────────────────────────────────────
@@ -77,6 +78,10 @@ class Connection(asyncio.BufferedProtocol):
     def unread(self) -> bool:
         return bool(self._pieces)
 
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in self._fields.items()}
+
     def ask(self, *request: bytes) -> Coroutine[Any, Any, None]:
         """Send a request, and then wait for the head of its answer. Raises Broken.
 
@@ -88,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._head_size = self._unread = 0
         self._tell_at = 0.0
         self._headed = self._until_close = self._keep_alive = self.ended = False
-        self.headers = {}
+        self._fields = {}
         for part in request:
             self._transport.write(part)
         return self._head()
@@ -201,7 +206,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._head_size > LONGEST_HEAD:
             raise self._break(Broken("the head of the answer is too long"))
         if not self._headed:  # what follows the body describes nothing any more
-            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+            self._fields[name.lower()] = value
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
@@ -211,19 +216,19 @@ class Connection(asyncio.BufferedProtocol):
         if self.status < 200:
             return
         self._headed = True
-        self._until_close = "content-length" not in self.headers and "transfer-encoding" not in self.headers
-        wrapped = self.headers.get("transfer-encoding", "chunked").lower()
-        packed = self.headers.get("content-encoding", "identity").lower()
-        if packed in ("gzip", "x-gzip"):
+        self._until_close = b"content-length" not in self._fields and b"transfer-encoding" not in self._fields
+        wrapped = self._fields.get(b"transfer-encoding", b"chunked").strip().lower()
+        packed = self._fields.get(b"content-encoding", b"identity").strip().lower()
+        if packed in (b"gzip", b"x-gzip"):
             self._unpack = _Inflater()
-        elif packed not in ("", "identity") or wrapped != "chunked":
-            way = wrapped if wrapped != "chunked" else packed
+        elif packed not in (b"", b"identity") or wrapped != b"chunked":
+            way = (wrapped if wrapped != b"chunked" else packed).decode("latin-1")
             raise self._break(Broken(f"the answer is packed as {way!r}, which nobody asked for"))
 
     def on_message_complete(self) -> None:
         assert self._parser is not None
         if self.status < 200:  # only that it goes on
-            self.headers = {}
+            self._fields = {}
         else:
             self.ended = True
             self._keep_alive = self._parser.should_keep_alive()
