@@ -123,6 +123,8 @@ class Asking:
 
     def _in_order(self, routes: Sequence[ModelRoute]) -> Sequence[ModelRoute]:
         """As they were chosen, without those that failed a moment ago; if all have, then all the same."""
+        if not self._cooldowns.any:
+            return routes
         return [route for route in routes if not self._cooldowns.remaining(route.key)] or routes
 
     def _may_do_better(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> bool:

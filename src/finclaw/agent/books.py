@@ -1,6 +1,6 @@
 """A turn's lines in the books, told from its log: what happened before a crash is there too, and nothing twice."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 
@@ -19,13 +19,10 @@ def user_of(inbound: Inbound) -> str:
     return f"{inbound.account if delegated else inbound.channel}:{inbound.sender.id}"
 
 
-def calls_of(log: TurnLog) -> Iterable[Paid]:
+def calls_of(log: TurnLog) -> Sequence[Paid]:
     """Every call that was paid for, whatever came of it."""
-    for answer in log.answers:
-        if answer.id not in log.paid:
-            log.paid[answer.id] = from_metadata(answer)
-        yield log.paid[answer.id]
-    yield from log.beside
+    log.paid += map(from_metadata, log.answers[len(log.paid) :])
+    return (*log.paid, *log.beside)
 
 
 def usage_so_far(log: TurnLog) -> Usage:

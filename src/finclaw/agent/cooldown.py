@@ -30,6 +30,11 @@ class Cooldowns:
         self._until: dict[tuple[str, str, str, str], float] = {}
         self._failures: dict[tuple[str, str, str, str], int] = {}
 
+    @property
+    def any(self) -> bool:
+        """Somebody may be cooling. Nearly always nobody is."""
+        return bool(self._until)
+
     def note(self, route: Route, error: ProviderError, cools: tuple[float, ...], at_least: float = 0.0) -> None:
         """A failure that cools: each one in a row longer than the last, and as long as the provider asked, within
         reason.

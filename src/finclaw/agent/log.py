@@ -1,6 +1,6 @@
 """The log of one turn: on disk before anything acts upon it, so that after a crash the turn resumes from it."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from msgspec import ValidationError, convert, to_builtins
@@ -42,39 +42,39 @@ APPROVED: Final = "approved-"
 class TurnLog:
     def __init__(self, store: ConversationStore, claim: Claim, conversation: Conversation) -> None:
         self._store = store
-        self._claim = claim
+        self.claim = claim
         self._logged = len(claim.events)
         self._offset = conversation.length
-        self._conversation = conversation
+        self.conversation = conversation
+        """Changed through this log alone, which reads each event as it comes."""
         self.changed: dict[str, dict[str, Any]] = {}
         """Arguments that are not the model's own any more, by call: layers have changed them."""
         self.heard: dict[str, ToolResult] = {}
         """Results by call that are not in the log yet: a turn that is cut off still knows what has happened."""
         self.beside: list[Paid] = []
         """Paid for, with no answer to keep it with: calls that failed or were stopped, summaries. Lost in a crash."""
-        self.paid: dict[str, Paid] = {}
-        """What answers cost, by message, as far as somebody asked."""
+        self.paid: list[Paid] = []
+        """What the answers cost, in their order, as far as somebody asked."""
         self._open_to_layers = True
         self._from_layers = 0
-        self._read = 0
-        """How many events have been read so far."""
-        self._messages: list[Message] = []
-        self._answers: list[Message] = []
-        self._results: list[ToolResult] = []
-        self._begun: set[str] = set()
-        self._ended: dict[str, ToolResult] = {}
-
-    @property
-    def claim(self) -> Claim:
-        return self._claim
-
-    @property
-    def conversation(self) -> Conversation:
-        return self._conversation
+        # What the log tells, fifty times a turn. Only the log itself adds to it, with each event.
+        self.messages: list[Message] = []
+        """Messages this turn has added."""
+        self.answers: list[Message] = []
+        """What the model has said in this turn, one message a step; not what layers or the gateway put beside it."""
+        self.results: list[ToolResult] = []
+        """What the core's own tool messages say; a layer's words are not evidence."""
+        self.begun: set[str] = set()
+        """Transactional calls that have begun. None of them may begin again."""
+        self.ended: dict[str, ToolResult] = {}
+        """Results that were kept at once, by call."""
+        for event in conversation.events_from(0):
+            self._read(event)
 
     def push(self, event: TurnEvent) -> None:
         """Count an event in now; it reaches the disk with the next commit, at the latest with Finish."""
-        self._conversation.push(event)
+        self.conversation.push(event)
+        self._read(event)
 
     def push_from_layer(self, event: MessageEvent) -> None:
         if not self._open_to_layers:
@@ -82,14 +82,14 @@ class TurnLog:
         self._from_layers += 1
         if self._from_layers > MOST_FROM_LAYERS:
             raise ExtensionError(f"layers emitted over {MOST_FROM_LAYERS} message events in one turn; emit fewer")
-        before = () if isinstance(event, Append) else sources_read(self._conversation.next_messages)
-        self._conversation.push(from_layer(event))
+        before = () if isinstance(event, Append) else sources_read(self.conversation.next_messages)
+        self.push(from_layer(event))
         self.remember_sources(before)
 
     def remember_sources(self, before: Sequence[str]) -> None:
         """Nobody takes away that strangers' words were read by taking away the words."""
-        if before and (known := still_to_know(self._conversation, before)) is not None:
-            self._conversation.push(known)
+        if before and (known := still_to_know(self.conversation, before)) is not None:
+            self.conversation.push(known)
 
     def close_to_layers(self) -> None:
         """The turn's layers have returned: what is folded from here on is what they have left."""
@@ -97,7 +97,7 @@ class TurnLog:
 
     @property
     def unlogged(self) -> tuple[TurnEvent, ...]:
-        return self._conversation.events_from(self._offset)
+        return self.conversation.events_from(self._offset)
 
     async def commit(self) -> None:
         events = self.unlogged
@@ -108,71 +108,34 @@ class TurnLog:
             self._logged += len(events)
             self._offset += len(events)
 
-        await self._store.record(self._claim, self._logged, events, committed)
+        await self._store.record(self.claim, self._logged, events, committed)
 
     # ── what the log tells ──────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """Messages this turn has added."""
-        self._read_on()
-        return self._messages
-
-    @property
-    def answers(self) -> Sequence[Message]:
-        """What the model has said in this turn, one message a step; not what layers or the gateway put beside it."""
-        self._read_on()
-        return self._answers
-
-    @property
-    def results(self) -> Sequence[ToolResult]:
-        """What the core's own tool messages say; a layer's words are not evidence."""
-        self._read_on()
-        return self._results
 
     @property
     def waits(self) -> bool:
         """For a person: something was asked for that nobody has decided yet."""
         return any(result.status == "awaiting" for result in self.results)
 
-    @property
-    def begun(self) -> Set[str]:
-        """Transactional calls that have begun. None of them may begin again."""
-        self._read_on()
-        return self._begun
-
-    @property
-    def ended(self) -> dict[str, ToolResult]:
-        """Results that were kept at once, by call."""
-        self._read_on()
-        return self._ended
-
-    def _read_on(self) -> None:
-        """All that the events tell, each read once: they are only ever added to, and it is asked for fifty times a
-        turn.
-        """
-        if self._conversation.length == self._read:
-            return
-        for event in self._conversation.events_from(self._read):
-            self._read += 1
-            match event:
-                case Append(message):
-                    self._read_message(message)
-                case ToolStarted(call_id, transactional=True):
-                    self._begun.add(call_id)
-                case ToolEnded(result):
-                    if result.call_id.startswith(APPROVED):  # no message of the turn will tell of it
-                        self._results.append(result)
-                    self._ended[result.call_id] = result
-                case _:
-                    pass
+    def _read(self, event: TurnEvent) -> None:
+        match event:
+            case Append(message):
+                self._read_message(message)
+            case ToolStarted(call_id, transactional=True):
+                self.begun.add(call_id)
+            case ToolEnded(result):
+                if result.call_id.startswith(APPROVED):  # no message of the turn will tell of it
+                    self.results.append(result)
+                self.ended[result.call_id] = result
+            case _:
+                pass
 
     def _read_message(self, message: Message) -> None:
-        self._messages.append(message)
+        self.messages.append(message)
         if message.source.kind == "assistant":
-            self._answers.append(message)
+            self.answers.append(message)
         elif message.source.kind == "tool":
-            self._results += message.tool_results
+            self.results += message.tool_results
 
     def history(self) -> Iterable[tuple[str, dict[str, Any], str]]:
         """Name, arguments and result of every call that has one, in order."""
@@ -195,7 +158,7 @@ class TurnLog:
         """The last step of a turn that was taken up again, if the log ended with its results: nobody knows whether its
         layers have seen them.
         """
-        last = self._claim.events[-1] if self._claim.events else None
+        last = self.claim.events[-1] if self.claim.events else None
         if not isinstance(last, Append) or last.message.source.kind != "tool" or not self.answers:
             return None
         return self.answers[-1], last.message.tool_results

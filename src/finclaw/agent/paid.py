@@ -34,12 +34,14 @@ def paid_for(model: Model, usage: Usage, at: datetime) -> Paid:
 
 def to_metadata(model: Model, tries: list[Paid]) -> dict[str, Any]:
     """For the answer of `model`: its own call and those before it that failed, each at the price of its model."""
-    usage = sum((each.usage for each in tries), Usage())
+    usage, cost, saved = Usage(), _NOTHING, _NOTHING
+    for each in tries:
+        usage, cost, saved = usage + each.usage, cost + each.cost, saved + each.saved
     # Kept with every answer in memory and on disk, so as little as will do.
     metadata: dict[str, Any] = {"usage": list(astuple(usage)), "model": sys.intern(f"{model.provider}/{model.name}")}
-    if cost := sum((each.cost for each in tries), Decimal(0)):
+    if cost:
         metadata["cost"] = str(cost)
-    if saved := sum((each.saved for each in tries), Decimal(0)):
+    if saved:
         metadata["saved"] = str(saved)
     return metadata
 
@@ -56,7 +58,7 @@ def usage_of(message: Message) -> Usage:
     told = message.metadata.get("usage", ())
     if isinstance(told, list):
         numbers = cast("list[Any]", told)[:4]
-        if all(type(each) is int for each in numbers):  # as we write it
+        if set(map(type, numbers)) == {int}:  # as we write it
             return Usage(*numbers)
     return convert(told, Usage) if isinstance(told, dict) else Usage(*convert(told, tuple[int, ...])[:4])
 

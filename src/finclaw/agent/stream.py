@@ -1,10 +1,10 @@
 """Chunks become blocks. Several tool calls may be open at once; what cannot be read is never run."""
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from finclaw.errors import StreamCut
 from finclaw.kernel.chunk import (
@@ -24,12 +24,11 @@ from finclaw.kernel.message import Block, Text, Thinking, ToolCall
 from finclaw.kernel.text import whole_characters
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A block that is still being written."""
 
     kind: type[Block]
-    parts: list[str] = field(default_factory=list[str])
+    parts: list[str] = []
     id: str = ""
     name: str = ""
     ended: bool = False
@@ -41,8 +40,7 @@ _Blocks = dict[tuple[int, type[Block]], _Open]
 """By place and kind: if a server gives two kinds one place, neither gets the other's words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A whole model answer, collected."""
 
     blocks: tuple[Block, ...]
@@ -52,8 +50,7 @@ class Answer:
     """Of the pieces of text, in characters: so a replay can stream it as it came."""
 
 
-@dataclass(slots=True)
-class Heard:
+class Heard(Struct):
     """How far a stream had come, for whoever has to know it also of one that broke."""
 
     begun: bool = False

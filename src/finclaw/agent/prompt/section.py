@@ -1,9 +1,10 @@
 """One section of the system prompt, and which sections a mode has."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from finclaw.agent.token_count import count_tokens
 from finclaw.kernel.chunk import Vocabulary
@@ -21,8 +22,7 @@ _OURS: Final[Mapping[PromptMode, frozenset[str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     id: str
     title: str
     content: str
