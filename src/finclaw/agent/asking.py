@@ -117,7 +117,8 @@ class Asking:
             except BudgetExceeded as error:  # a cheaper model may still fit
                 failure = error
             else:
-                self._cooldowns.answered(route.key)
+                if self._cooldowns.any:
+                    self._cooldowns.answered(route.key)
                 return answer, route
         raise failure or ProviderError("there is no model to ask; set agent.model")
 

@@ -64,6 +64,8 @@ class TurnLog:
         """What the model has said in this turn, one message a step; not what layers or the gateway put beside it."""
         self.results: list[ToolResult] = []
         """What the core's own tool messages say; a layer's words are not evidence."""
+        self.waits = False
+        """For a person: something was asked for that nobody has decided yet."""
         self.begun: set[str] = set()
         """Transactional calls that have begun. None of them may begin again."""
         self.ended: dict[str, ToolResult] = {}
@@ -112,11 +114,6 @@ class TurnLog:
 
     # ── what the log tells ──────────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def waits(self) -> bool:
-        """For a person: something was asked for that nobody has decided yet."""
-        return any(result.status == "awaiting" for result in self.results)
-
     def _read(self, event: TurnEvent) -> None:
         match event:
             case Append(message):
@@ -125,7 +122,7 @@ class TurnLog:
                 self.begun.add(call_id)
             case ToolEnded(result):
                 if result.call_id.startswith(APPROVED):  # no message of the turn will tell of it
-                    self.results.append(result)
+                    self._read_results([result])
                 self.ended[result.call_id] = result
             case _:
                 pass
@@ -135,7 +132,11 @@ class TurnLog:
         if message.source.kind == "assistant":
             self.answers.append(message)
         elif message.source.kind == "tool":
-            self.results += message.tool_results
+            self._read_results(message.tool_results)
+
+    def _read_results(self, results: Sequence[ToolResult]) -> None:
+        self.results += results
+        self.waits = self.waits or any(result.status == "awaiting" for result in results)
 
     def history(self) -> Iterable[tuple[str, dict[str, Any], str]]:
         """Name, arguments and result of every call that has one, in order."""

@@ -275,7 +275,7 @@ class Agent:
         )
 
     def _since(self, moment: float) -> float:
-        return round((self._clock.monotonic() - moment) * 1000, 3)
+        return round((self._clock.monotonic() - moment) * 1_000_000) / 1_000
 
 
 def _finished_steps(log: TurnLog) -> int:
