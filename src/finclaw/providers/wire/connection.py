@@ -211,9 +211,9 @@ class Connection(asyncio.BufferedProtocol):
     def on_headers_complete(self) -> None:
         assert self._parser is not None
         self.status = self._parser.get_status_code()
-        if self.status == HTTPStatus.SWITCHING_PROTOCOLS:
-            raise self._break(Broken("the server wants to speak something else than HTTP"))
         if self.status < 200:
+            if self.status == HTTPStatus.SWITCHING_PROTOCOLS:
+                raise self._break(Broken("the server wants to speak something else than HTTP"))
             return
         self._headed = True
         self._until_close = b"content-length" not in self._fields and b"transfer-encoding" not in self._fields
