@@ -97,6 +97,27 @@ def test_each_of_several_answers_has_its_own_time() -> None:
     assert clock.run(main()) == pytest.approx([90, 115, 170], abs=1)
 
 
+def test_the_less_patient_of_two_does_not_wait_for_the_other_nor_does_one_whose_line_was_closed() -> None:
+    clock = FakeClock()
+
+    async def main() -> list[float]:
+        async with serving(silent(True)) as url:
+            line = Line(url, {}, name="api", kinds={}, clock=clock)
+            begun = clock.monotonic()
+
+            async def gives_up(first_byte: float) -> float:
+                with pytest.raises(ProviderTimeout):
+                    await line.post(lambda: b"{}", first_byte=first_byte, idle=1_000)
+                return clock.monotonic() - begun
+
+            asked = [asyncio.create_task(gives_up(seconds)) for seconds in (500.0, 20.0, 300.0)]
+            await clock.sleep(10)
+            await line.close()
+            return await asyncio.gather(*asked)
+
+    assert clock.run(main()) == pytest.approx([500, 20, 300], abs=1)
+
+
 def test_a_byte_now_and_then_is_no_silence() -> None:
     stream = b"".join(HELLO)
     pieces = [stream[at : at + 50] for at in range(0, len(stream), 50)]
