@@ -204,19 +204,18 @@ class App(Consents, Records):
 
     async def handle(self, inbound: Inbound) -> Outcome:
         """Accept a message and wait for its outcome. One that was handled before gives the outcome it had."""
-        ended: asyncio.Future[Outcome | None] | None = None
+        ended: list[asyncio.Future[Outcome | None]] = []
 
         def begin(accepted: Accepted) -> None:
-            nonlocal ended
             self._submit(accepted)
-            ended = self._engine.ended(accepted.id)
+            ended.append(self._engine.ended(accepted.id))
 
         accepted = await self._accept(inbound, begin)
-        if ended is None:  # it was handled before, or is being handled
+        if ended:
+            outcome = await ended[0]
+        else:  # it was handled before, or is being handled
             record = await self.wait(accepted.id, float("inf"))
             outcome = None if record is None else record.outcome
-        else:
-            outcome = await ended
         if outcome is None:
             raise SessionError(f"the gateway stopped before message {accepted.id} ended; its next start takes it up")
         return outcome

@@ -55,7 +55,7 @@ class Heard(Struct):
 
     begun: bool = False
     usage: Usage = Usage()
-    blocks: _Blocks = field(default_factory=_Blocks)
+    blocks: _Blocks = {}
 
     @property
     def said(self) -> str:
