@@ -19,6 +19,7 @@
     │   ├── NoStream         an answer, but in another form than was asked for; it will have none better
     │   ├── AuthFailed       the key is wrong or may not do this
     │   ├── QuotaExceeded    nothing left to pay with
+    │   ├── NotFound         there is no such model, or nothing that answers at that address
     │   └── BadRequest       it will never take this request
     │       └── ContextTooLong
     ├── ToolError            the model: it sees the message as an error result
@@ -83,7 +84,9 @@ class InboundConflict(ChannelError):
 
 
 class ProviderError(FinclawError):
-    pass
+    """`beside` is what the operator needs besides: who was asked, by which key, and what to do."""
+
+    beside: str = ""
 
 
 class RateLimited(ProviderError):
@@ -119,6 +122,10 @@ class AuthFailed(ProviderError):
 
 
 class QuotaExceeded(ProviderError):
+    pass
+
+
+class NotFound(ProviderError):
     pass
 
 

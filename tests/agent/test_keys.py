@@ -67,6 +67,16 @@ def test_the_next_key_is_taken_at_once_and_it_is_no_fallback(kind: type[Provider
     assert keys.other.requests == []
 
 
+@pytest.mark.spec("RT-06")
+def test_the_log_names_the_key_that_was_refused_and_the_one_that_is_used_now(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    keys = Keys((fails(QuotaExceeded("empty")),))
+    keys.run(fails(AuthFailed("revoked")))
+    assert "now the key spare is: AuthFailed: revoked (scripted/one; give a key" in caplog.text
+    assert "so now scripted/two is asked: QuotaExceeded: empty (scripted/one, key spare; nothing is left" in caplog.text
+
+
 @pytest.mark.parametrize("kind", OF_THE_SERVER)
 def test_no_key_wakes_a_server_that_is_down(kind: type[ProviderError]) -> None:
     keys = Keys(("never asked",))

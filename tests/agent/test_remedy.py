@@ -10,6 +10,7 @@ from finclaw.errors import (
     BadRequest,
     ContextTooLong,
     NoStream,
+    NotFound,
     Overloaded,
     ProviderError,
     QuotaExceeded,
@@ -40,6 +41,7 @@ def test_what_is_tried_again_and_what_is_not() -> None:
     assert again == {"RateLimited", "Overloaded", "ServerFailed", "Unreachable", "ProviderTimeout", "StreamCut"}
     assert remedy_for(BadRequest("no")) == Remedy(plainer=True)
     assert remedy_for(NoStream("a page")).elsewhere
+    assert remedy_for(NotFound("retired")) == Remedy(elsewhere=True, cools=(30.0, 60.0, 300.0))
     assert remedy_for(ContextTooLong("too long")).shorter
 
 

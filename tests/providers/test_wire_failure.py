@@ -12,6 +12,7 @@ from finclaw.errors import (
     AuthFailed,
     BadRequest,
     ContextTooLong,
+    NotFound,
     Overloaded,
     ProviderError,
     ProviderTimeout,
@@ -32,12 +33,13 @@ WORDS = "rate limit, overloaded, prompt is too long, invalid api key, quota"
 @pytest.mark.parametrize(
     ("status", "error"),
     [
-        (307, BadRequest),
+        (307, NotFound),
         (400, BadRequest),
         (401, AuthFailed),
         (402, QuotaExceeded),
         (403, AuthFailed),
-        (404, BadRequest),
+        (404, NotFound),
+        (405, NotFound),
         (408, ProviderTimeout),
         (413, ContextTooLong),
         (422, BadRequest),

@@ -117,9 +117,9 @@ async def test_a_resumed_turn_is_charged_once(
 @pytest.mark.parametrize(
     ("name", "english", "korean", "wait"),
     [
-        ("user_day_usd", "budget for today is used up", "오늘 예산을 모두 사용", timedelta(days=1)),
-        ("agent_day_usd", "budget for today is used up", "오늘 예산을 모두 사용", timedelta(days=1)),
-        ("month_usd", "budget for this month is used up", "이번 달 예산을 모두 사용", timedelta(days=31)),
+        ("user_day_usd", "left of today's budget is not enough", "오늘 남은 예산으로는", timedelta(days=1)),
+        ("agent_day_usd", "left of today's budget is not enough", "오늘 남은 예산으로는", timedelta(days=1)),
+        ("month_usd", "left of this month's budget is not enough", "이번 달 남은 예산으로는", timedelta(days=31)),
     ],
 )
 @in_virtual_time
@@ -164,7 +164,7 @@ async def test_what_a_crash_left_unfinished_counts_against_the_limit_once_it_goe
         outcome = await gateway.outcome(accepted)
         assert outcome.kind == "failed"
         await gateway.app.idle()
-        assert "used up what one answer may cost" in gateway.said[0]
+        assert "cost more than one answer may" in gateway.said[0]
         assert await costs(gateway) == {"memory:ada": COST}
 
 
@@ -173,7 +173,7 @@ async def test_a_turn_that_reaches_its_own_limit_keeps_what_it_did(house: House)
     script = (reply("I look. ", call("look"), usage=TEN_CENTS), answer("next"))
     async with house.open(*script, tools=[Desk().tool("look")], agent=SONNET, budget=limit(turn_usd="0.15")) as gateway:
         assert (await gateway.ask("go")).cost == COST
-        assert "used up what one answer may cost" in gateway.said[-1]
+        assert "cost more than one answer may" in gateway.said[-1]
         assert (await gateway.ask("go on")).reply == "next", "the next turn has its own"
 
 
@@ -262,7 +262,7 @@ async def test_a_layer_that_chooses_a_model_without_a_price_gets_no_answer(house
         outcome = await gateway.ask("go")
         assert outcome.kind == "failed"
         assert "no price is known of scripted/secret" in outcome.reason
-        assert "not available" in gateway.said[0]
+        assert "has to be put right" in gateway.said[0]
 
 
 @pytest.mark.spec("RT-06")

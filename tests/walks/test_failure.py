@@ -8,9 +8,13 @@ from tests.walks.tools import Desk
 
 from finclaw.errors import (
     AuthFailed,
+    BadRequest,
     ContextTooLong,
+    NoStream,
+    NotFound,
     Overloaded,
     ProviderError,
+    QuotaExceeded,
     RateLimited,
     StoreCorrupt,
     StoreFailed,
@@ -25,16 +29,43 @@ from finclaw.testing import Disk, MemoryChannel, call, fails, reply
 
 
 @pytest.mark.spec("DX-21", "P-60")
-@pytest.mark.parametrize("error", [RateLimited("slow"), Overloaded("later"), AuthFailed("who?")], ids=repr)
+@pytest.mark.parametrize(
+    ("error", "tries", "told"),
+    [
+        (RateLimited("slow"), 3, "not available right now"),
+        (Overloaded("later"), 3, "not available right now"),
+        (AuthFailed("who?"), 1, "has to be put right first"),
+        (QuotaExceeded("pay"), 1, "has to be put right first"),
+        (NotFound("whom?"), 1, "has to be put right first"),
+        (NoStream("a page"), 1, "has to be put right first"),
+        (BadRequest("no"), 1, "did not take this request"),
+        (ContextTooLong("much"), 1, "more than I can read"),
+    ],
+    ids=repr,
+)
 @in_virtual_time
-async def test_a_model_that_does_not_answer_is_an_abort_in_execute(house: House, error: ProviderError) -> None:
-    tries = 1 if isinstance(error, AuthFailed) else 3
+async def test_a_model_that_does_not_answer_is_an_abort_in_execute(
+    house: House, error: ProviderError, tries: int, told: str
+) -> None:
+    """Who asked is told whether waiting, other words or the operator can help; the next message is answered."""
     async with house.open(*[fails(error)] * tries, "back again") as gateway:
         outcome = await gateway.ask("hi")
         assert (outcome.kind, outcome.aborted_at) == ("failed", "execute")
-        assert outcome.abort_reason == f"{type(error).__name__}: {error}"
-        assert "not available right now" in gateway.said[0]
+        assert (outcome.abort_reason or "").startswith(f"{type(error).__name__}: {error} (scripted/demo")
+        assert told in gateway.said[0]
         assert (await gateway.ask("hi")).reply == "back again"
+
+
+@pytest.mark.spec("RT-03")
+@in_virtual_time
+async def test_the_operator_reads_who_was_asked_and_what_to_do(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    async with house.open(fails(AuthFailed("api answered 401: the key sk-live-0123456789abcdefghijklmnop"))) as gateway:
+        outcome = await gateway.ask("hi")
+    assert outcome.reason.startswith("AuthFailed: api answered 401: the key ")
+    assert "(scripted/" in outcome.reason
+    assert "give a key that is valid and may use this model" in outcome.reason
+    assert outcome.reason in caplog.text
+    assert "0123456789abcdefghijklmnop" not in caplog.text + outcome.reason
 
 
 @pytest.mark.parametrize(

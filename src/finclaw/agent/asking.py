@@ -4,6 +4,7 @@ What a person may already have seen of an answer is never said again: the next o
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from finclaw.agent.advice import advice, reason_with_advice
 from finclaw.agent.cooldown import Cooldowns, Route
 from finclaw.agent.meter import Meter, Settle
 from finclaw.agent.paid import Paid, paid_for
@@ -26,6 +28,8 @@ from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking
 from finclaw.kernel.port import Clock, Provider
 from finclaw.tools.guard.told import reason_of
+
+log = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 3
 FIRST_PAUSE: Final = 1.0
@@ -111,6 +115,7 @@ class Asking:
                 answer = await self._answer(route, fitted, spare=spare)
             except ProviderError as error:
                 failure, remedy = error, remedy_for(error)
+                error.beside = advice(error, route.key)
                 self._cooldowns.note(route.key, error, remedy.cools, wish_of(error) or 0.0)
                 if not remedy.elsewhere:
                     raise
@@ -227,6 +232,7 @@ class Asking:
         if self._is_another(route):
             self._tell_fallback(route, failure)
         elif isinstance(failure, ProviderError):
+            log.warning("a key was not taken, so now the key %s is: %s", route.credential, reason_with_advice(failure))
             self._tell_retry(route, failure, attempt=1, wait=0.0, credential=route.credential)
 
     def _tell_retry(
@@ -254,6 +260,7 @@ class Asking:
     def _tell_fallback(self, route: ModelRoute, error: ProviderError | BudgetExceeded) -> None:
         chosen, instead = _named(self._turn.model), _named(route.model)
         said = reason_of(error)
+        log.warning("%s did not answer, so now %s is asked: %s", chosen, instead, reason_with_advice(error))
         self._turn.emit(ModelFellBack(model=chosen, instead=instead, error=said, **self._turn.ids))
 
 

@@ -9,6 +9,7 @@ from finclaw.errors import (
     BadRequest,
     ContextTooLong,
     NoStream,
+    NotFound,
     Overloaded,
     ProviderError,
     ProviderTimeout,
@@ -48,6 +49,7 @@ REMEDIES: Final[dict[type[ProviderError], Remedy]] = {
     NoStream: Remedy(elsewhere=True, cools=_BUSY),  # not again: an answer in one piece is paid for each time
     AuthFailed: Remedy(elsewhere=True, key=True, cools=_BUSY),
     QuotaExceeded: Remedy(elsewhere=True, key=True, cools=_BILLING),
+    NotFound: Remedy(elsewhere=True, cools=_BUSY),  # it may have been retired: that says nothing about the others
     ContextTooLong: Remedy(shorter=True),
     BadRequest: Remedy(plainer=True),  # else it would be refused everywhere; and it says nothing about who refused it
     ProviderError: Remedy(),

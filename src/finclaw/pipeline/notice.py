@@ -2,12 +2,13 @@
 
 from typing import Final, Literal
 
+from finclaw.errors import AuthFailed, BadRequest, ContextTooLong, NoStream, NotFound, ProviderError, QuotaExceeded
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.language import Language, language_of
 
 Notice = (
     Literal["failed", "timeout", "poison", "expired", "reset", "stopped", "stalled", "loop", "too_long", "busy"]
-    | Literal["turn_budget", "day_budget", "month_budget", "model_unknown", "wordless"]
+    | Literal["turn_budget", "day_budget", "month_budget", "model_unknown", "wordless", "out_of_order", "not_taken"]
 )
 
 _ENGLISH: Final[dict[Notice, str]] = {
@@ -23,10 +24,14 @@ _ENGLISH: Final[dict[Notice, str]] = {
     "Please ask in other words.",
     "too_long": "Sorry, that is more than I can read at once. Please send a shorter message.",
     "busy": "The assistant behind me is not available right now. Please try again in a few minutes.",
-    "turn_budget": "This question has used up what one answer may cost, so I stopped. Please ask for less at a time.",
-    "day_budget": "The budget for today is used up, so I cannot answer this now. "
+    "out_of_order": "I cannot answer now: something about my model has to be put right first, and trying again will "
+    "not help until then. If you run me, `finclaw trace last` says what; if not, please tell whoever does.",
+    "not_taken": "My model did not take this request, and would refuse the same one again. Please ask in other words, "
+    "or begin anew with /reset. If that does not help, please tell whoever runs me.",
+    "turn_budget": "To go on would cost more than one answer may, so I stopped. Please ask for less at a time.",
+    "day_budget": "What is left of today's budget is not enough for this, so I cannot answer it now. "
     "Please try again tomorrow; the day ends at midnight UTC.",
-    "month_budget": "The budget for this month is used up, so I cannot answer this now. "
+    "month_budget": "What is left of this month's budget is not enough for this, so I cannot answer it now. "
     "Please ask whoever runs me, or try again next month.",
     "wordless": "Sorry, I came to no answer this time. Please ask again, perhaps in other words.",
     "model_unknown": "I cannot use the model you chose here: {about}. Please choose another one, or none; "
@@ -44,10 +49,16 @@ _KOREAN: Final[dict[Notice, str]] = {
     "loop": "죄송합니다. 같은 조회를 되풀이해도 같은 결과만 나와서 중단했습니다. 다른 표현으로 다시 물어봐 주세요.",
     "too_long": "죄송합니다. 한 번에 읽기에는 너무 깁니다. 더 짧게 나누어 보내 주세요.",
     "busy": "지금은 답변을 드릴 수 없습니다. 몇 분 뒤에 다시 시도해 주세요.",
-    "turn_budget": "이 질문에 쓸 수 있는 비용을 모두 사용하여 중단했습니다. 질문을 나누어 다시 물어봐 주세요.",
-    "day_budget": "오늘 예산을 모두 사용하여 지금은 답변을 드릴 수 없습니다. "
-    "내일 다시 시도해 주세요. 하루는 UTC 자정에 끝납니다.",
-    "month_budget": "이번 달 예산을 모두 사용하여 지금은 답변을 드릴 수 없습니다. "
+    "out_of_order": "지금은 답변을 드릴 수 없습니다. 모델 설정이나 계정에 문제가 있어, 해결되기 전에는 다시 시도해도 "
+    "같은 결과가 나옵니다. 직접 운영하신다면 `finclaw trace last`로 원인을 확인하시고, "
+    "아니라면 운영자에게 알려 주세요.",
+    "not_taken": "모델이 이 요청을 받아들이지 않았습니다. 그대로 다시 보내도 마찬가지이니 다른 표현으로 물어보시거나 "
+    "/reset으로 대화를 새로 시작해 주세요. 그래도 안 되면 운영자에게 알려 주세요.",
+    "turn_budget": "더 진행하면 답변 하나에 쓸 수 있는 비용을 넘게 되어 중단했습니다. "
+    "질문을 나누어 다시 물어봐 주세요.",
+    "day_budget": "오늘 남은 예산으로는 이 질문에 답변을 드릴 수 없습니다. "
+    "내일 다시 시도해 주세요. 하루는 UTC 자정(한국 시각 오전 9시)에 끝납니다.",
+    "month_budget": "이번 달 남은 예산으로는 이 질문에 답변을 드릴 수 없습니다. "
     "운영자에게 문의하시거나 다음 달에 다시 시도해 주세요.",
     "wordless": "죄송합니다. 이번에는 답변을 만들지 못했습니다. 다른 표현으로 다시 물어봐 주세요.",
     "model_unknown": "선택하신 모델은 여기서 사용할 수 없습니다: {about}. "
@@ -78,4 +89,17 @@ def at_the_limit(limit: str) -> Notice:
         case "month_usd":
             return "month_budget"
         case _:  # nobody knows what the model costs; that is the operator's to change
+            return "out_of_order"
+
+
+def without_answer(error: ProviderError) -> Notice:
+    """By who can do something about it: time, the person, or only who runs the gateway."""
+    match error:
+        case ContextTooLong():
+            return "too_long"
+        case BadRequest():
+            return "not_taken"
+        case AuthFailed() | QuotaExceeded() | NotFound() | NoStream():
+            return "out_of_order"
+        case _:
             return "busy"

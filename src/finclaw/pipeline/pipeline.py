@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from finclaw.agent.advice import reason_with_advice
 from finclaw.agent.turn import Agent
 from finclaw.errors import (
     BudgetExceeded,
-    ContextTooLong,
     ModelUnknown,
     ProviderError,
     Superseded,
@@ -36,7 +36,7 @@ from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.pipeline.normalize import normalize
-from finclaw.pipeline.notice import Notice, at_the_limit, notice
+from finclaw.pipeline.notice import Notice, at_the_limit, notice, without_answer
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.lane import Lanes
@@ -227,10 +227,8 @@ class Pipeline:
             case BudgetExceeded():
                 which = at_the_limit(error.limit)
                 log.warning("a model was not asked: %s", error)
-            case ContextTooLong():
-                which = "too_long"
             case ProviderError():
-                which = "busy"
+                which, reason = without_answer(error), reason_with_advice(error)
                 log.error("the model did not answer: %s", reason)
             case TimeoutError() if walk.deadline.expired:
                 which, reason = "timeout", f"timeout after {self._settings.timeout_ms} ms"

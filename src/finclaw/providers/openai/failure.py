@@ -7,6 +7,7 @@ from finclaw.errors import (
     AuthFailed,
     BadRequest,
     ContextTooLong,
+    NotFound,
     Overloaded,
     ProviderError,
     ProviderTimeout,
@@ -29,7 +30,7 @@ KINDS: Final[Kinds] = {
     "input_tokens": ContextTooLong,  # vLLM: the parameter it complains of, beside a type that says nothing
     "insufficient_quota": QuotaExceeded,
     "invalid_api_key": AuthFailed,
-    "model_not_found": BadRequest,
+    "model_not_found": NotFound,
     "overloaded_error": Overloaded,
     "permission_error": AuthFailed,
     "rate_limit_error": RateLimited,

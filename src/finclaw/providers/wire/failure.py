@@ -17,6 +17,7 @@ from finclaw.errors import (
     AuthFailed,
     BadRequest,
     ContextTooLong,
+    NotFound,
     Overloaded,
     ProviderError,
     ProviderTimeout,
@@ -36,7 +37,10 @@ _BY_STATUS: Final[Mapping[int, type[ProviderError]]] = {
     401: AuthFailed,
     402: QuotaExceeded,
     403: AuthFailed,
+    404: NotFound,
+    405: NotFound,
     408: ProviderTimeout,
+    410: NotFound,
     413: ContextTooLong,
     429: RateLimited,
     503: Overloaded,
@@ -94,6 +98,8 @@ def lost(name: str, error: Exception, *, connected: bool) -> ProviderError:
 
 
 def by_status(status: int) -> type[ProviderError]:
+    if 300 <= status < 400:  # it wants to be asked elsewhere, and a key goes nowhere that nobody wrote down
+        return NotFound
     return _BY_STATUS.get(status) or (ServerFailed if status >= 500 else BadRequest)
 
 
