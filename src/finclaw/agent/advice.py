@@ -30,8 +30,8 @@ _ADVICE: Final[dict[type[ProviderError], str]] = {
     Unreachable: "see that it runs, and that `base_url` under `providers.{provider}` leads there",
     ProviderTimeout: "`first_byte_s` under `providers.{provider}` gives it longer to begin",
     NotFound: "check the model's name, and `base_url` under `providers.{provider}`: most end in /v1",
-    BadRequest: "it would refuse this again; if it is about what the model takes (window, tools, thinking), declare "
-    "that under `models.{provider}/{model}`",
+    BadRequest: "it would refuse this again; what the model takes is declared under `models.{provider}/{model}`: "
+    "`window`, `tools`, `thinking` and more",
 }
 
 

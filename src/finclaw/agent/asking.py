@@ -115,7 +115,7 @@ class Asking:
                 answer = await self._answer(route, fitted, spare=spare)
             except ProviderError as error:
                 failure, remedy = error, remedy_for(error)
-                error.beside = advice(error, route.key)
+                error.beside = error.beside or advice(error, route.key)
                 self._cooldowns.note(route.key, error, remedy.cools, wish_of(error) or 0.0)
                 if not remedy.elsewhere:
                     raise

@@ -169,7 +169,12 @@ def _failure(outcome: Outcome | None) -> ProviderError | None:
     """The model's failure, made again from the words in which it was recorded."""
     name, _, words = outcome.reason.partition(": ") if outcome else ("", "", "")
     kind: object = getattr(finclaw.errors, name, None)
-    return kind(words) if isinstance(kind, type) and issubclass(kind, ProviderError) else None
+    if not (isinstance(kind, type) and issubclass(kind, ProviderError)):
+        return None
+    said, _, beside = words.rpartition(" (") if words.endswith(")") else (words, "", "")
+    failure = kind(said)
+    failure.beside = beside.removesuffix(")")
+    return failure
 
 
 # ── an answer, piece by piece ───────────────────────────────────────────────────────────────────────────────
