@@ -296,7 +296,7 @@ def complaint(kind: str) -> str:
         (429, "", RateLimited),
         (503, "\ud55c", Overloaded),
         (418, "{}", BadRequest),
-        (307, "", BadRequest),
+        (307, "", NotFound),
     ],
 )
 async def test_a_refusal_is_told_by_status_and_type(status: int, body: str, error: type[ProviderError]) -> None:

@@ -294,7 +294,7 @@ def complaint(kind: str | None, code: Any = None) -> str:
         (502, "<html>bad gateway</html>", ServerFailed),
         (503, json.dumps({"object": "error", "message": "loading", "type": "unavailable", "code": 503}), Overloaded),
         (504, "", ProviderTimeout),
-        (307, "", BadRequest),
+        (307, "", NotFound),
     ],
 )
 async def test_a_refusal_is_told_by_status_and_code(status: int, body: str, error: type[ProviderError]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.providers.raw_server import line_to, raw, request_of
 
 from finclaw.errors import AuthFailed, BadRequest, Unreachable
-from finclaw.providers.wire.address import address_of
+from finclaw.providers.wire.address import address_of, endpoint
 from finclaw.providers.wire.line import Line
 from finclaw.testing import FakeClock
 
@@ -102,11 +102,31 @@ def test_a_key_cannot_bring_headers_along(key: str) -> None:
     assert told.value.__context__ is None
 
 
+@pytest.mark.parametrize(
+    ("base_url", "asked"),
+    [
+        ("http://h/v1", "http://h/v1/chat/completions"),
+        ("http://h/v1/", "http://h/v1/chat/completions"),
+        ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
+        ("http://h", "http://h/chat/completions"),
+        ("http://h/chat", "http://h/chat/chat/completions"),
+    ],
+)
+def test_the_whole_address_may_stand_in_base_url(base_url: str, asked: str) -> None:
+    assert endpoint(base_url, "/chat/completions") == asked
+
+
+@pytest.mark.parametrize("base_url", ["http://h", "http://h/", "http://h/v1", "http://h/v1/", "http://h/v1/messages"])
+def test_so_may_the_version(base_url: str) -> None:
+    assert endpoint(base_url, "/messages", version="/v1") == "http://h/v1/messages"
+    assert endpoint("http://h/apiv1", "/messages", version="/v1") == "http://h/apiv1/v1/messages"
+
+
 async def test_a_port_where_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     async with line_to(f"http://127.0.0.1:{port}/") as line:
-        with pytest.raises(Unreachable, match="Connect call failed"):
+        with pytest.raises(Unreachable, match=rf"at 127.0.0.1:{port}: nobody listens there"):
             await line.post(lambda: b"{}", first_byte=5, idle=5)
 
 

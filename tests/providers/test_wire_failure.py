@@ -1,5 +1,6 @@
 """Failures: told by status, type, code and class, never by words."""
 
+import socket
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +23,16 @@ from finclaw.errors import (
     StreamCut,
     Unreachable,
 )
-from finclaw.providers.wire.failure import Complaint, Kinds, failed, lost, read_complaint, refused, seconds_to_wait
+from finclaw.providers.wire.failure import (
+    Complaint,
+    Kinds,
+    failed,
+    lost,
+    not_reached,
+    read_complaint,
+    refused,
+    seconds_to_wait,
+)
 
 KINDS: Kinds = {"too_long": ContextTooLong, "invalid": BadRequest, "busy": Overloaded}
 NOW = datetime(2026, 10, 21, 7, 28, tzinfo=UTC)
@@ -90,16 +100,51 @@ def test_an_error_in_the_stream(complaint: Complaint, error: type[ProviderError]
 
 @pytest.mark.spec("RT-03")
 @pytest.mark.parametrize(
-    ("error", "connected", "meant"),
+    ("error", "meant", "words"),
     [
-        (OSError("x"), False, Unreachable),
-        (TimeoutError(), False, Unreachable),
-        (TimeoutError(), True, ProviderTimeout),
-        (ConnectionResetError(), True, StreamCut),
+        (TimeoutError(), ProviderTimeout, "api was silent for too long"),
+        (ConnectionResetError(), StreamCut, "api: the line broke off: ConnectionResetError"),
+        (OSError("it hung up"), StreamCut, "api: the line broke off: it hung up"),
+        (OSError(104, "Connection reset by peer"), StreamCut, "api: the line broke off: Connection reset by peer"),
     ],
 )
-def test_a_line_that_was_lost(error: Exception, connected: bool, meant: type[ProviderError]) -> None:
-    assert type(lost("api", error, connected=connected)) is meant
+def test_a_line_that_was_lost(error: OSError, meant: type[ProviderError], words: str) -> None:
+    told = lost("api", error)
+    assert (type(told), str(told)) == (meant, words)
+
+
+@pytest.mark.spec("RT-03")
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ConnectionRefusedError(111, "Connect call failed"), "nobody listens there"),
+        (OSError(111, "Multiple exceptions: …"), "nobody listens there"),
+        (socket.gaierror(-2, "Name or service not known"), "nobody knows a machine of that name"),
+        (OSError(113, "No route to host"), "No route to host"),
+        (ConnectionError("no connection within 10 s"), "no connection within 10 s"),
+        (OSError(), "OSError"),
+    ],
+)
+def test_a_server_that_is_not_reached_is_told_in_words(error: OSError, words: str) -> None:
+    told = not_reached("api", "127.0.0.1:11434", error)
+    assert (type(told), str(told)) == (Unreachable, f"api cannot be reached at 127.0.0.1:11434: {words}")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>", ": 502 Bad Gateway"),
+        (b"<!doctype html><TITLE lang=en>\n Sign\x1b in </TITLE>", ": Sign in"),
+        (b"404 page not found\n", ": 404 page not found"),
+        (b'{"detail":"Not Found"}', ": Not Found"),
+        (b'{"detail":[{"loc":["body"]}]}', ""),
+        (b"<html>no title</html>", ""),
+        (b"x" * 9_999, ": " + "x" * 100),
+        (b"\xff\xfe\x00", ": ��"),
+    ],
+)
+def test_a_page_is_told_by_its_headline(body: bytes, words: str) -> None:
+    assert str(refused("api", 502, None, body, KINDS)) == f"api answered 502{words}"
 
 
 def test_what_a_person_reads_is_short_and_names_the_server() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator
 import pytest
 from tests.providers.raw_server import line_to, raw, request_of, says
 
-from finclaw.errors import BadRequest, ContextTooLong, ProviderTimeout, RateLimited, StreamCut
+from finclaw.errors import ContextTooLong, NotFound, ProviderTimeout, RateLimited, StreamCut
 from finclaw.providers.wire.line import SPARE_SECONDS, Line
 from finclaw.testing import FakeClock
 
@@ -159,7 +159,7 @@ async def test_nobody_is_sent_elsewhere_with_our_key(status: int) -> None:
             elsewhere.port,
         )
         async with raw(says(to)) as server, line_to(f"http://127.0.0.1:{server.port}") as line:
-            with pytest.raises(BadRequest, match=str(status)):
+            with pytest.raises(NotFound, match=str(status)):
                 await line.post(lambda: b"{}", first_byte=5, idle=5)
         assert elsewhere.connections == 0
 

@@ -138,7 +138,7 @@ async def test_a_server_that_speaks_plainly() -> None:
         await reader.read()
 
     async with raw(script) as server:
-        with pytest.raises(Unreachable, match="SSL"):
+        with pytest.raises(Unreachable, match="does not speak https"):
             await heard(server.port)
 
 

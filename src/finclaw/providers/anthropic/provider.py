@@ -12,6 +12,7 @@ from finclaw.providers.anthropic.answer import AnswerReader
 from finclaw.providers.anthropic.failure import KINDS
 from finclaw.providers.anthropic.request import RequestWriter
 from finclaw.providers.anthropic.whole import events_of_whole
+from finclaw.providers.wire.address import endpoint
 from finclaw.providers.wire.lazy_line import LazyLine
 from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
 from finclaw.providers.wire.sse import EventReader
@@ -43,7 +44,7 @@ class AnthropicProvider:
         self._key = key
         self._requests = RequestWriter(kept_bytes, caching=caching)
         self._line = LazyLine(
-            base_url.rstrip("/") + "/v1/messages",
+            endpoint(base_url, "/messages", version="/v1"),
             self._headers,
             name=name,
             kinds=KINDS,

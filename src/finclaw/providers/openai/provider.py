@@ -14,6 +14,7 @@ from finclaw.providers.openai.answer import AnswerReader
 from finclaw.providers.openai.failure import IN_STREAM, KINDS
 from finclaw.providers.openai.request import OutputLimit, RequestWriter
 from finclaw.providers.openai.whole import events_of_whole
+from finclaw.providers.wire.address import endpoint
 from finclaw.providers.wire.lazy_line import LazyLine
 from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
 from finclaw.providers.wire.sse import EventReader
@@ -50,7 +51,7 @@ class OpenAIProvider:
         self._key = key
         self._requests = RequestWriter(kept_bytes, output_limit or _limit_of(base_url))
         self._line = LazyLine(
-            base_url.rstrip("/") + "/chat/completions",
+            endpoint(base_url, "/chat/completions"),
             self._headers,
             name=name,
             kinds=KINDS,

@@ -34,6 +34,12 @@ def address_of(url: str, name: str) -> Address:
     return Address(host, port or (443 if secure else 80), secure, _authority(host, port), path, _login(parts))
 
 
+def endpoint(base_url: str, path: str, version: str = "") -> str:
+    """Where to ask. Many copy all of that into `base_url`, or the version with it, because others want it so."""
+    base = base_url.rstrip("/").removesuffix(path)
+    return f"{base.removesuffix(version)}{version}{path}"
+
+
 def _ascii(host: str) -> str:
     """As names are looked up. That one label is too long is a ValueError here, and a surprise later."""
     return host if ":" in host else host.encode("idna").decode()

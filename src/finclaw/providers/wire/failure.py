@@ -4,6 +4,9 @@ Every provider brings its own table from type or code to error; the statuses mea
 """
 
 import math
+import re
+import socket
+import ssl
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -32,6 +35,11 @@ Kinds = Mapping[str, type[ProviderError]]
 """What the types and codes of one API mean."""
 
 LONGEST_WORDS: Final = 500
+LONGEST_HEADLINE: Final = 100
+LONGEST_HEADLINE_PAGE: Final = 4_096
+"""Bytes in which the title of a page is looked for."""
+
+_TITLE: Final = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 
 _BY_STATUS: Final[Mapping[int, type[ProviderError]]] = {
     401: AuthFailed,
@@ -62,6 +70,8 @@ class Complaint(Struct, frozen=True):
 
 class _Body(Struct):
     error: Any = None
+    detail: Any = None
+    """FastAPI's word for a message."""
     type: Any = None
     code: Any = None
     message: Any = None
@@ -79,6 +89,8 @@ def refused(name: str, status: int, retry_after: float | None, body: bytes, kind
     complaint = read_complaint(body)
     told = None if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else _told(complaint, kinds)
     kind = told or by_status(status)
+    if complaint == Complaint():
+        complaint = Complaint(message=_headline(body))
     return _error(kind, f"{name} answered {status}", complaint, retry_after)
 
 
@@ -88,13 +100,34 @@ def failed(name: str, complaint: Complaint, kinds: Kinds) -> ProviderError:
     return _error(kind, f"{name} stopped its answer", complaint, None)
 
 
-def lost(name: str, error: Exception, *, connected: bool) -> ProviderError:
-    """The error behind an exception of the line."""
-    if not connected:
-        return Unreachable(f"{name} cannot be reached: {error!r}")
+def not_reached(name: str, where: str, error: OSError) -> ProviderError:
+    """The error behind a connection that could not be made. `where` is host and port."""
+    return Unreachable(f"{name} cannot be reached at {where}: {_obstacle(error)}")
+
+
+def lost(name: str, error: OSError) -> ProviderError:
+    """The error behind a connection that broke."""
     if isinstance(error, TimeoutError):
         return ProviderTimeout(f"{name} was silent for too long")
-    return StreamCut(f"{name}: the line broke off: {error!r}")
+    return StreamCut(f"{name}: the line broke off: {_words_of(error)}")
+
+
+def _obstacle(error: OSError) -> str:
+    match error:
+        case ConnectionRefusedError():
+            return "nobody listens there"
+        case socket.gaierror():
+            return "nobody knows a machine of that name"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted: {error.verify_message}"
+        case ssl.SSLError() if error.reason == "WRONG_VERSION_NUMBER":
+            return "it does not speak https; perhaps `base_url` should begin with http://"
+        case _:
+            return _words_of(error)
+
+
+def _words_of(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
 
 
 def by_status(status: int) -> type[ProviderError]:
@@ -113,7 +146,17 @@ def read_complaint(body: bytes) -> Complaint:
         read = read[0] if read else _Body()
     if read.error is not None:
         return complaint_of(read.error)
-    return Complaint(read.type, read.code, read.message, read.param)
+    message = read.detail if read.message is None and isinstance(read.detail, str) else read.message
+    return Complaint(read.type, read.code, message, read.param)
+
+
+def _headline(page: bytes) -> str | None:
+    """What a proxy's page, or a line of plain text, says in a few words."""
+    text = page[:LONGEST_HEADLINE_PAGE].decode("utf-8", "replace").strip()
+    title = _TITLE.search(text)
+    said = title[1] if title else "" if text[:1] in ("<", "{", "[") else text
+    words = " ".join("".join(each if each.isprintable() else " " for each in said).split())
+    return words[:LONGEST_HEADLINE] or None
 
 
 def complaint_of(error: Any) -> Complaint:

@@ -13,7 +13,7 @@ from finclaw.errors import AuthFailed
 from finclaw.kernel.port import Clock
 from finclaw.providers.wire.address import address_of
 from finclaw.providers.wire.connection import Connection
-from finclaw.providers.wire.failure import Kinds, lost, refused, seconds_to_wait
+from finclaw.providers.wire.failure import Kinds, lost, not_reached, refused, seconds_to_wait
 from finclaw.providers.wire.reply import Reply
 from finclaw.providers.wire.silence import SilenceWatch
 
@@ -93,8 +93,10 @@ class Line:
         try:
             async with asyncio.timeout_at(begin_by):
                 return await self._connect()
+        except TimeoutError as error:
+            raise lost(self._name, error) from error
         except OSError as error:
-            raise lost(self._name, error, connected=isinstance(error, TimeoutError)) from error
+            raise not_reached(self._name, f"{self._address.host}:{self._address.port}", error) from error
 
     async def _connect(self) -> Connection:
         address, loop = self._address, self._loop

@@ -80,8 +80,10 @@ class Reply:
         return said
 
     def lost(self, error: OSError) -> ProviderError:
-        late = ProviderTimeout(f"{self._name} was silent for too long")
-        return late if self._late else lost(self._name, error, connected=True)
+        if not self._late:
+            return lost(self._name, error)
+        what = f"fell silent for {self._idle:g} s" if self._begun else "did not begin to answer in time"
+        return ProviderTimeout(f"{self._name} {what}")
 
     def give_up(self) -> None:
         self._connection.close()
