@@ -18,10 +18,10 @@ from finclaw.cli.chat.width import width
 from finclaw.cli.figures import fitted, milliseconds, money, short, table, tokens
 from finclaw.cli.main import main
 from finclaw.cli.trace import trace_of
-from finclaw.errors import ToolError
+from finclaw.errors import AuthFailed, ToolError
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.port import ToolScope
-from finclaw.testing import call, delay, reply, say
+from finclaw.testing import Reply, call, delay, fails, reply, say, think
 
 
 @pytest.fixture
@@ -209,3 +209,47 @@ def test_room_is_counted_in_columns():
     rows = table([("A", "N"), ("가나", "5"), ("abc", "12")], right={1})
     assert rows == ["A      N", "가나   5", "abc   12"]
     assert len({sum(map(width, row)) for row in rows}) == 1
+
+
+def test_a_failure_is_told_to_its_end(recorder: Recorder, capsys: pytest.CaptureFixture[str]) -> None:
+    """What to do stands behind what the server said, and that may be long."""
+    recorder.record("hi", fails(AuthFailed("api answered 401: " + "no " * 100)))
+    reason = next(line for line in lines(recorder, capsys, "trace", "last") if "reason" in line)
+    assert reason.startswith("│  reason    AuthFailed: api answered 401: no no")
+    assert reason.endswith("or its variable)")
+
+
+def test_in_a_terminal_a_long_reason_is_wrapped(
+    recorder: Recorder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder.record("hi", fails(AuthFailed("api answered 401: " + "no " * 100)))
+    monkeypatch.setattr("finclaw.cli.trace.terminal_columns", lambda: 60)
+    told = lines(recorder, capsys, "trace", "last")
+    first = next(place for place, line in enumerate(told) if "reason" in line)
+    assert all(len(line) <= 60 for line in told)
+    assert told[first + 1].startswith("│            no no")
+    assert "or its variable)" in " ".join(line.removeprefix("│").strip() for line in told)
+
+
+@pytest.mark.parametrize(
+    ("answer", "remark"),
+    [
+        (reply("half an ans", stop="max_tokens"), "cut off: agent.max_tokens or the model's own limit was reached"),
+        (reply(stop="refusal"), "refused: the provider's rules, not ours"),
+        (reply(think("hm")), "the model said nothing; what was said for it:"),
+        (reply(), "the model said nothing; what was said for it:"),
+    ],
+)
+def test_an_answer_that_is_none_is_not_shown_as_one(
+    recorder: Recorder, capsys: pytest.CaptureFixture[str], answer: Reply, remark: str
+) -> None:
+    recorder.record("hi", answer)
+    step = next(line for line in lines(recorder, capsys, "trace", "last") if "step 1" in line)
+    assert remark in step
+
+
+def test_a_whole_answer_gets_no_remark(recorder: Recorder, capsys: pytest.CaptureFixture[str]) -> None:
+    recorder.record("hi", reply("yes"))
+    step = next(line for line in lines(recorder, capsys, "trace", "last") if "step 1" in line)
+    assert "said" not in step
+    assert "cut off" not in step

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
+from textwrap import wrap
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from finclaw.agent.model_call import stop_of
 from finclaw.agent.paid import usage_of
 from finclaw.cli.figures import fitted, local_time, milliseconds, money, plural, short, terminal_columns, tokens
 from finclaw.cli.options import settings_from
@@ -17,7 +19,7 @@ from finclaw.cli.recorded import find_turn_and_approvals
 from finclaw.cli.trace_approvals import TracedApproval, approval_lines, approvals_of
 from finclaw.cli.turns import turn_ms
 from finclaw.kernel.approval import Approval
-from finclaw.kernel.chunk import Usage
+from finclaw.kernel.chunk import StopReason, Usage
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus
 from finclaw.kernel.record import TurnStory
 from finclaw.kernel.scope import OutcomeKind, StageEntry
@@ -38,6 +40,10 @@ class TracedStep(Struct, frozen=True, kw_only=True):
     """`ms` is the time until the model's answer was there; model and cost are None where they were not recorded."""
 
     model: str | None
+    instead_of: str | None
+    stop: StopReason
+    wordless: bool
+    """The model itself said nothing and called nothing; `text` is what the gateway said for it."""
     ms: float
     usage: Usage
     cost: Decimal | None
@@ -127,12 +133,20 @@ def _steps(story: TurnStory) -> Iterator[TracedStep]:
         if message.source.kind == "assistant":
             yield TracedStep(
                 model=message.metadata.get("model"),
+                instead_of=message.metadata.get("instead_of"),
+                stop=stop_of(message),
+                wordless=_is_wordless(message),
                 ms=(message.created_at - before.created_at).total_seconds() * 1000,
                 usage=usage_of(message),
                 cost=_cost(story, message),
                 text=message.text,
                 calls=tuple(_call(call, results.get(call.id)) for call in message.tool_calls),
             )
+
+
+def _is_wordless(answer: Message) -> bool:
+    own = answer.metadata.get("model_text", answer.text)
+    return not answer.tool_calls and (not own if isinstance(own, int) else not str(own).strip())
 
 
 def _cost(story: TurnStory, answer: Message) -> Decimal | None:
@@ -163,11 +177,18 @@ def _tree(trace: Trace) -> Iterator[str]:
     yield f"│  accepted  {local_time(trace.accepted_at)} from {short(trace.sender, 40)} on {trace.channel}"
     yield f"│  session   {short(trace.session, 100)}"
     yield f"│  text      {short(trace.text, 100)}"
-    if trace.reason:
-        yield f"│  reason    {short(trace.reason, 200)}"
+    for place, line in enumerate(_wrapped(trace.reason)):
+        yield f"│  {'reason  ' if place == 0 else '        '}  {line}"
     if trace.stages:
         yield f"│  stages    {', '.join(f'{stage.name} {stage.ms:.1f}' for stage in trace.stages)} ms"
     yield from _turn_lines(trace.turn)
+
+
+def _wrapped(reason: str) -> list[str]:
+    """All of it: what to do stands at its end. In one line for a program that looks for something in it."""
+    columns = terminal_columns()
+    line = short(reason, 2_000)
+    return wrap(line, max(columns - 13, 20)) if columns is not None else [line] if line else []
 
 
 def _turn_lines(turn: TracedTurn) -> Iterator[str]:
@@ -187,7 +208,7 @@ def _turn_lines(turn: TracedTurn) -> Iterator[str]:
 
 def _step_lines(number: int, step: TracedStep, asked: Mapping[str, TracedApproval]) -> Iterator[str]:
     known = [step.model, milliseconds(step.ms), tokens(step.usage), None if step.cost is None else money(step.cost)]
-    yield f"step {number}  {'  '.join(each for each in known if each is not None)}"
+    yield f"step {number}  {'  '.join(each for each in (*known, *_remarks(step)) if each is not None)}"
     if step.text.strip():
         yield f"{'│  ' if step.calls else ''}“{short(step.text.strip().splitlines()[0], 100)}”"
     for place, call in enumerate(step.calls, 1):
@@ -195,6 +216,17 @@ def _step_lines(number: int, step: TracedStep, asked: Mapping[str, TracedApprova
         yield f"{'└' if last else '├'}─ {_call_line(call)}"
         if (approval := asked.get(call.call_id)) is not None:
             yield from (f"{' ' if last else '│'}  {line}" for line in approval_lines(approval))
+
+
+def _remarks(step: TracedStep) -> Iterator[str]:
+    if step.instead_of is not None:
+        yield f"instead of {step.instead_of}"
+    if step.stop == "max_tokens":
+        yield "cut off: agent.max_tokens or the model's own limit was reached"
+    if step.stop == "refusal":
+        yield "refused: the provider's rules, not ours"
+    if step.wordless:
+        yield "the model said nothing; what was said for it:"
 
 
 def _call_line(call: TracedCall) -> str:
