@@ -13,7 +13,7 @@ from finclaw.agent.turn import Abilities, Agent, AgentLayers
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.supervisor import keep_receiving
-from finclaw.config.routes import Routes
+from finclaw.config.routes import Routes, chosen_model
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.errors import SessionError
@@ -201,6 +201,10 @@ class App(Consents, Records):
     @property
     def market(self) -> str:
         return self.settings.market
+
+    @property
+    def model(self) -> str:
+        return chosen_model(self.settings)
 
     async def handle(self, inbound: Inbound) -> Outcome:
         """Accept a message and wait for its outcome. One that was handled before gives the outcome it had."""

@@ -65,13 +65,14 @@ def test_a_first_day(tmp_path: Path) -> None:
         assert "AAPL" in asked.out
         status = json.loads(finclaw("status", "--json", "--state", state).out)
         assert (status["running"], status["ready"], status["url"]) == (True, True, gateway.url)
-        assert (status["pid"], status["market"]) == (gateway.process.pid, "demo")
+        assert (status["pid"], status["market"], status["model"]) == (gateway.process.pid, "demo", "offline/demo")
         assert status["counts"]["ended"] == 1
         code, out = gateway.stop()
     token = (state / "token").read_text().strip()
     assert code == 0
     assert token in out
     assert "DEMO" in out
+    assert "  model   offline/demo\n" in out
     assert not (state / "gateway.json").exists()
 
     with serving(state) as gateway:  # the second day: the same token, not shown again

@@ -64,6 +64,7 @@ class MemoryGateway:
 
     ready: bool = True
     market: str = "demo"
+    model: str = "offline/demo"
     routes: tuple[ExtensionRoute, ...] = ()
     fails: Exception | None = None
     taken: list[Inbound] = field(default_factory=list[Inbound])

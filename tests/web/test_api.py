@@ -209,7 +209,7 @@ async def test_one_turn_is_told_whole_by_its_own_or_its_messages_id(client: Clie
 
 async def test_status(client: Client) -> None:
     _, body = await client.call("GET", "/api/v1/status")
-    assert body["market"] == "demo"
+    assert (body["market"], body["model"]) == ("demo", "offline/demo")
     assert body["counts"] == structs.asdict(await client.gateway.counts())
 
 

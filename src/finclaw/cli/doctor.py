@@ -17,6 +17,7 @@ from finclaw.cli.doctor_database import check_database
 from finclaw.cli.finding import Finding, bad, ok
 from finclaw.cli.options import settings_from
 from finclaw.config.load import state_directory
+from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.tools.guard.told import without_secrets
@@ -54,7 +55,8 @@ def _settings(args: Namespace) -> Iterator[Finding]:
     found = problems(args)
     yield from (bad("settings", problem) for problem in found)
     if not found:
-        yield ok("settings", f"valid; market {settings_from(args).market}")
+        settings = settings_from(args)
+        yield ok("settings", f"valid; market {settings.market}, model {chosen_model(settings)}")
 
 
 def _valid(args: Namespace) -> Settings | None:

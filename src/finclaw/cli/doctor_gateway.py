@@ -71,5 +71,9 @@ def _gateway(state: Path, client: GatewayClient | None) -> Finding:
         return warn("gateway", f"{client.address.url} answers, but is not ready", "ask again in a moment")
     failed = status.counts.dead_letters + status.counts.units_dead
     if failed:
-        return warn("gateway", f"{client.address.url} is ready, but {failed} messages failed", "see: finclaw status")
+        return warn(
+            "gateway",
+            f"{client.address.url} is ready, but {failed} messages failed",
+            "see which: finclaw turns; and why: finclaw trace TURN",
+        )
     return ok("gateway", f"{client.address.url} is ready")

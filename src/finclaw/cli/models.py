@@ -9,8 +9,6 @@ import msgspec
 from finclaw.cli.figures import UNKNOWN, fitted, short, table, terminal_columns
 from finclaw.cli.model_facts import ABILITIES, dollars, facts_of
 from finclaw.cli.options import settings_from
-from finclaw.config.schema import Settings
-from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.providers.catalog import Catalog, Known
 
@@ -21,7 +19,7 @@ _FIGURES = (2, 3, 4, 5, 6)
 def run(args: Namespace) -> int:
     settings = settings_from(args)
     catalog = Catalog(settings.models, settings.aliases, settings.providers)
-    chosen = _chosen(catalog, settings)
+    chosen = catalog.named(settings.agent.model)
     if args.what == "show":
         return _show(args, catalog, chosen)
     known = tuple(catalog.all())
@@ -38,14 +36,6 @@ def _show(args: Namespace, catalog: Catalog, chosen: str) -> int:
         print(f"{_full(known.model)}{', the chosen one' if is_chosen else ''}")
         print("\n".join(f"  {name:<9} {fact}" for name, fact in facts_of(known)))
     return 0
-
-
-def _chosen(catalog: Catalog, settings: Settings) -> str:
-    """What `agent.model` comes to; as it stands there if nobody knows it."""
-    try:
-        return catalog.resolve(settings.agent.model)
-    except ConfigError:
-        return settings.agent.model
 
 
 def _full(model: Model) -> str:

@@ -16,8 +16,10 @@ from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.address import announced, read_address
 from finclaw.cli.client import find_gateway
+from finclaw.cli.figures import short
 from finclaw.cli.garbage import pass_over_what_is_there
 from finclaw.cli.options import settings_from
+from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError, StateBusy
 from finclaw.kernel.log import start_logging
@@ -107,6 +109,8 @@ def _start_logging(settings: Settings) -> None:
 def _this_command() -> str:
     """What to type for this very program: its name where the shell finds it, else the way to it."""
     here = Path(sys.argv[0])
+    if here.name == "__main__.py":
+        return f"{Path(sys.executable).name} -m finclaw"
     found = shutil.which(here.name)
     if found is not None and Path(found).resolve() == here.resolve():
         return here.name
@@ -122,6 +126,7 @@ def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
         lines.append("  market  DEMO: the prices are made up and follow no real market")
     else:
         lines.append(f"  market  {settings.market}")
+    lines.append(f"  model   {short(chosen_model(settings), 100)}")
     if new_token is not None:
         lines.append(f"  token   {new_token.reveal()}")
         lines.append(f"          shown this once; it is kept in {settings.state / 'token'}")

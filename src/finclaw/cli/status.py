@@ -6,7 +6,9 @@ import apsw
 import msgspec
 
 from finclaw.cli.client import find_gateway
+from finclaw.cli.figures import short
 from finclaw.cli.options import settings_from
+from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import StateBusy
 from finclaw.kernel.record import Counts
@@ -34,6 +36,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing can be said about what the state holds."""
     state: str
     market: str
+    model: str
     counts: Counts | None = None
 
 
@@ -56,16 +59,17 @@ def _running(settings: Settings) -> Status | None:
         ready=told.ready,
         state=str(settings.state),
         market=told.market,
+        model=told.model,
         counts=told.counts,
     )
 
 
 def _at_rest(settings: Settings) -> Status:
-    state, market = str(settings.state), settings.market
+    at_rest = Status(running=False, state=str(settings.state), market=settings.market, model=chosen_model(settings))
     try:
-        return Status(running=False, state=state, market=market, counts=_counts(settings))
+        return msgspec.structs.replace(at_rest, counts=_counts(settings))
     except StateBusy as error:
-        return Status(running=False, state=state, market=market, busy=str(error))
+        return msgspec.structs.replace(at_rest, busy=str(error))
 
 
 def _counts(settings: Settings) -> Counts | None:
@@ -84,10 +88,17 @@ def _counts(settings: Settings) -> Counts | None:
 
 
 def _in_words(status: Status) -> str:
-    lines = [_headline(status), f"  state   {status.state}", f"  market  {status.market}"]
+    lines = [
+        _headline(status),
+        f"  state   {status.state}",
+        f"  market  {status.market}",
+        f"  model   {short(status.model, 100)}",
+    ]
     if status.counts is not None:
         figures = msgspec.structs.asdict(status.counts)
         lines += [f"  {figures[name]:>6}  {label}" for name, label in _LABELS.items()]
+        if status.counts.dead_letters:
+            lines.append("  what failed: finclaw turns; why: finclaw trace TURN")
     elif not status.busy:
         lines.append("  nothing was ever stored there; `finclaw serve` or `finclaw ask` begins")
     return "\n".join(lines)

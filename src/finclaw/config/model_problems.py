@@ -23,9 +23,9 @@ class _Check:
     def problems(self) -> Iterator[str]:
         agent = self._settings.agent
         yield from self._of_model("agent.model", agent.model)
-        named = {self._resolved(agent.model): "agent.model"}
+        named = {self._catalog.named(agent.model): "agent.model"}
         for place, reference in enumerate(agent.fallbacks, start=1):
-            key, full = f"agent.fallbacks[{place}]", self._resolved(reference)
+            key, full = f"agent.fallbacks[{place}]", self._catalog.named(reference)
             if full in named:
                 yield f"{key}: {self._repeats(reference, named[full])}"
             else:
@@ -50,15 +50,8 @@ class _Check:
             yield f"aliases.{alias}: {error}"
 
     def _repeats(self, reference: str, before: str) -> str:
-        full = self._resolved(reference)
+        full = self._catalog.named(reference)
         shown = full if reference == full else f"{reference} ({full})"
         if before == "agent.model":
             return f"{shown} is agent.model itself; name another model, or leave it out"
         return f"{shown} stands there twice; it is asked once, so leave one of them out"
-
-    def _resolved(self, reference: str) -> str:
-        """As it stands there if it leads nowhere: that is told where it is looked up."""
-        try:
-            return self._catalog.resolve(reference)
-        except ConfigError:
-            return reference

@@ -16,6 +16,11 @@ LONGEST_NAME: Final = 200
 """Characters. Anybody may write one, and looking for what they meant takes longer the more there are."""
 
 
+def chosen_model(settings: Settings) -> str:
+    """`agent.model` in full, as people read it."""
+    return Catalog(settings.models, settings.aliases, settings.providers).named(settings.agent.model)
+
+
 class Routes:
     """`default` is the chosen model by each of its keys, then its fallbacks by theirs.
 

@@ -337,6 +337,11 @@ class Gateway(ApprovalDoor, Protocol):
     @property
     def market(self) -> str: ...
     @property
+    def model(self) -> str:
+        """Whom it asks, as `provider/name`."""
+        ...
+
+    @property
     def routes(self) -> Sequence[ExtensionRoute]:
         """What extensions serve, known once and for all when the gateway has started."""
         ...

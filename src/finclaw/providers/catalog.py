@@ -111,6 +111,13 @@ class Catalog:
             reference = target
         return reference
 
+    def named(self, reference: str) -> str:
+        """The same; as it stands there if it leads nowhere, which is told where it is looked up."""
+        try:
+            return self.resolve(reference)
+        except ConfigError:
+            return reference
+
     def all(self) -> Iterator[Known]:
         """Those of the data file in its order, then those that only the settings know."""
         in_file = [f"{each.provider}/{each.name}" for each in listed()]

@@ -89,7 +89,8 @@ class Api:
 
     async def get_status(self, _: web.Request, __: Principal) -> web.Response:
         counts = await self._gateway.counts()
-        return json_response(StatusView(ready=self._gateway.ready, market=self._gateway.market, counts=counts))
+        gateway = self._gateway
+        return json_response(StatusView(ready=gateway.ready, market=gateway.market, model=gateway.model, counts=counts))
 
     async def _body(self, request: web.Request) -> MessageBody:
         if request.content_type != "application/json":

@@ -72,6 +72,7 @@ def costs_view(days: int, by: CostsBy, items: Sequence[Cost]) -> CostsView:
 class StatusView(Struct, frozen=True, kw_only=True):
     ready: bool
     market: str
+    model: str = ""
     counts: Counts
 
 
