@@ -194,6 +194,7 @@ class App(Consents, Records):
         self._recurring = RecurringTasks(registrar.recurring, clock)
         self._watch = ApprovalWatch(self.consents, clock)
         self.routes = tuple(registrar.routes)
+        self.model = chosen_model(settings)
 
     def _submit(self, accepted: Accepted) -> None:
         self._engine.submit(accepted)
@@ -201,10 +202,6 @@ class App(Consents, Records):
     @property
     def market(self) -> str:
         return self.settings.market
-
-    @property
-    def model(self) -> str:
-        return chosen_model(self.settings)
 
     async def handle(self, inbound: Inbound) -> Outcome:
         """Accept a message and wait for its outcome. One that was handled before gives the outcome it had."""

@@ -10,6 +10,7 @@ from finclaw.agent.prompt import moment_note
 from finclaw.builtins.approvals import ApprovalCommands
 from finclaw.builtins.basics import Basics
 from finclaw.builtins.calculator import Calculator
+from finclaw.builtins.cut_note import CutNote
 from finclaw.builtins.delegate import Delegation
 from finclaw.builtins.end_turn import EndTurn
 from finclaw.builtins.errands import Errands
@@ -56,6 +57,7 @@ def our_own(settings: Settings, registrar: Registrar, house: House) -> Iterator[
     told = partial(moment_note, level=settings.agent.compliance)
     yield ours(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
     yield ours(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
+    yield ours(CutNote(), "beside it: one line behind an answer that reached its limit before its end")
     if settings.agent.delegate:
         yield ours(Delegation(house.gateway, registrar.tools), "its one tool gives a task to a turn of its own")
     services = registrar.services
