@@ -10,6 +10,7 @@ from finclaw.errors import StreamCut
 from finclaw.kernel.chunk import Chunk, Done, StopReason, TextDelta, ThinkingDelta, Usage, UsageReport
 from finclaw.providers.openai.calls import CallPiece, Calls
 from finclaw.providers.openai.failure import BY_FINISH, IN_STREAM
+from finclaw.providers.openai.think_tag import ThinkTag
 from finclaw.providers.wire.failure import complaint_of, failed, read_complaint
 from finclaw.providers.wire.lenient import LenientReader
 from finclaw.providers.wire.sse import Event
@@ -78,6 +79,7 @@ class AnswerReader:
         self._name = name
         self._lenient = LenientReader()
         self._calls = Calls(_FIRST_CALL)
+        self._tag = ThinkTag(_THINKING, _TEXT)
         self._usage = Usage()
         self._finish: str | None = None
         self._refused = False
@@ -109,11 +111,11 @@ class AnswerReader:
                 self._answered = True
                 continue
             if words:
-                yield TextDelta("".join(words), _TEXT)
+                yield from self._said("".join(words))
                 words = []
             yield from self._chunks(event)
         if words:
-            yield TextDelta("".join(words), _TEXT)
+            yield from self._said("".join(words))
 
     def read(self, event_name: bytes, data: bytes) -> Sequence[Chunk]:
         """The chunks that this event is. Raises ProviderError for an error in the stream, StreamCut for nonsense."""
@@ -161,7 +163,11 @@ class AnswerReader:
             if thinking := delta.reasoning_content or delta.reasoning:
                 chunks.append(ThinkingDelta(thinking, _THINKING))
             if content := delta.content:
-                chunks.append(TextDelta(content if isinstance(content, str) else _joined(content), _TEXT))
+                words = content if isinstance(content, str) else _joined(content)
+                if self._tag.passed:
+                    chunks.append(TextDelta(words, _TEXT))
+                else:
+                    chunks += self._tag.feed(words)
             if delta.tool_calls:
                 for piece in delta.tool_calls:
                     chunks += self._calls.feed(piece)
@@ -170,6 +176,9 @@ class AnswerReader:
                 chunks.append(TextDelta(delta.refusal, _TEXT))
         if choice.finish_reason:
             self._stop(choice.finish_reason)
+
+    def _said(self, words: str) -> Sequence[Chunk]:
+        return (TextDelta(words, _TEXT),) if self._tag.passed else self._tag.feed(words)
 
     def _stop(self, reason: str) -> None:
         if reason in BY_FINISH:
@@ -195,7 +204,8 @@ class AnswerReader:
         if not self._answered:
             raise StreamCut(f"{self._name}: the stream ended without an answer")
         stop = _STOPS.get(self._finish or "", "end")
-        chunks = self._calls.close(cut=stop in ("max_tokens", "refusal"), sure=self.finished)
+        chunks: list[Chunk] = [*self._tag.close()]
+        chunks += self._calls.close(cut=stop in ("max_tokens", "refusal"), sure=self.finished)
         if self._refused and stop == "end":
             stop = "refusal"
         if stop in ("end", "tool_use"):  # servers mix these two up
