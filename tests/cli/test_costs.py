@@ -44,6 +44,18 @@ def test_costs_by_day_with_what_the_cache_saved(recorder: Recorder, capsys: pyte
     assert told(recorder, capsys, "--days", "1")[1] == today, "today alone"
 
 
+def test_a_server_that_tells_no_usage_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its answers are not free: nobody knows what they cost."""
+    recorder = Recorder(
+        tmp_path, AgentSettings(model="anthropic/claude-sonnet-4-6"), clock=FakeClock(SystemClock().now())
+    )
+    recorder.record("one", reply("fine", usage=Usage()))
+    assert told(recorder, capsys)[-1] == (
+        "anthropic/claude-sonnet-4-6 has told no usage: its calls are counted, their cost not. "
+        "Under a budget it is estimated."
+    )
+
+
 @pytest.mark.parametrize(("by", "name"), [("model", "anthropic/claude-sonnet-4-6"), ("user", "web:ada")])
 def test_costs_by_something_else(recorder: Recorder, capsys: pytest.CaptureFixture[str], by: str, name: str):
     head, line, *_ = told(recorder, capsys, "--by", by)

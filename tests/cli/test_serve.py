@@ -196,3 +196,25 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, size: int) -> None:
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("finclaw: ")
+
+
+KEYED = """
+providers: {house: {kind: openai, base_url: "http://127.0.0.1:9/v1", key: env:HOUSE_KEY}}
+models: {house/llama: {window: 32000}}
+agent: {model: house/llama}
+"""
+
+
+def test_only_who_asks_the_model_needs_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateway has the key; the second terminal need not."""
+    (tmp_path / "finclaw.yaml").write_text(KEYED)
+    for looking in ("status", "turns", "costs", "models", "approvals"):
+        assert finclaw(looking, "--state", tmp_path).code == 0, looking
+    for asking in (("ask", "/help"), ("serve",)):
+        alone = finclaw(*asking, "--state", tmp_path)
+        assert (alone.code, "HOUSE_KEY, which is not set" in alone.err) == (2, True), asking
+    monkeypatch.setenv("HOUSE_KEY", "sk-test")
+    with serving(tmp_path):
+        monkeypatch.delenv("HOUSE_KEY")
+        asked = finclaw("ask", "/help", "--state", tmp_path)
+        assert (asked.code, asked.err) == (0, "")

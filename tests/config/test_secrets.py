@@ -97,3 +97,19 @@ def test_a_file_without_a_secret(tmp_path: Path) -> None:
 def test_a_referred_variable_may_have_our_prefix(tmp_path: Path) -> None:
     (tmp_path / "finclaw.yaml").write_text("agent: {name: 'env:FINCLAW_KEY'}\n")
     load_settings(state=tmp_path, environ={"FINCLAW_KEY": VALUE})
+
+
+def test_who_only_looks_needs_no_secret_and_reads_none(tmp_path: Path) -> None:
+    """A terminal has not always the keys of the gateway beside it."""
+    file = tmp_path / "finclaw.yaml"
+    file.write_text("providers: {a: {kind: openai, keys: {one: env:NOT_SET, two: file:not-there}}}")
+    with pytest.raises(ConfigError, match="NOT_SET"):
+        load_settings(state=tmp_path, environ={})
+    looked = load_settings(state=tmp_path, environ={"NOT_SET": VALUE}, only_looking=True)
+    assert [key.reveal() for key in looked.providers["a"].keys.values()] == ["", ""]
+
+
+def test_who_only_looks_is_told_all_the_same_that_a_secret_stands_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "finclaw.yaml").write_text(f"providers: {{a: {{kind: openai, key: {VALUE}}}}}")
+    with pytest.raises(ConfigError, match="must not hold the secret"):
+        load_settings(state=tmp_path, environ={}, only_looking=True)

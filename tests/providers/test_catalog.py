@@ -254,7 +254,7 @@ def test_all_of_them_with_where_they_come_from() -> None:
         ("Anthropic/Claude-Opus-5", "did you mean anthropic/claude-opus-5"),
         ("fsat", "did you mean fast?"),
         ("zzzz", "write `provider/model`, or add it under `aliases`; `finclaw models list` shows what there is"),
-        ("box/zzzz", "`models: {box/zzzz: {window: TOKENS, max_output: TOKENS}}`"),
+        ("box/zzzz", "`models: {box/zzzz: {window: TOKENS}}`"),
         ("round", "the alias round leads back to itself: round → about → round"),
         ("", "'' names no model"),
     ],
@@ -267,7 +267,7 @@ def test_near_names_are_suggested(reference: str, said: str) -> None:
 
 
 def test_limits_without_a_window_are_none() -> None:
-    with pytest.raises(ConfigError, match="declare its limits"):
+    with pytest.raises(ConfigError, match="say how much it takes in"):
         Catalog({"ollama/qwen3": ModelSettings(max_output=100)}).find("ollama/qwen3")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from finclaw.cli.options import settings_from
+from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import Shelf, opened
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing
@@ -15,7 +15,7 @@ from finclaw.web.approvals_view import ApprovalsView, GrantsView
 
 
 def run(args: Namespace) -> int:
-    settings = settings_from(args)
+    settings = settings_to_look(args)
     lists = args.what in ("list", "grants")
     if (args.id is None) != lists:
         where = "finclaw approvals grants" if args.what == "revoke" else "finclaw approvals"

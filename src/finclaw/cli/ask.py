@@ -9,7 +9,7 @@ from argparse import Namespace
 import msgspec
 
 from finclaw.cli.address import read_address
-from finclaw.cli.options import settings_from
+from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, FinclawError, StateBusy
 from finclaw.kernel.clock import SystemClock
@@ -27,23 +27,23 @@ QUIET_SUCCESS = ("answered", "command", "skipped", "joined")
 
 
 def run(args: Namespace) -> int:
-    settings = settings_from(args, {"market": args.market})
+    settings = settings_to_look(args, {"market": args.market})
     body = MessageBody(message_id=new_id(), conversation=_session(args.session), text=_text(args.text))
     _log(settings, verbose=args.verbose)
-    view = _ask(settings, body, args.market)
+    view = _ask(settings, body, args)
     _show(view, as_json=args.json)
     return 0 if view.outcome in QUIET_SUCCESS else 1
 
 
-def _ask(settings: Settings, body: MessageBody, market: str | None) -> OutcomeView:
+def _ask(settings: Settings, body: MessageBody, args: Namespace) -> OutcomeView:
     clock = SystemClock()
     give_up = clock.monotonic() + PATIENCE
     while True:
-        view = _through_gateway(settings, body, market)
+        view = _through_gateway(settings, body, args.market)
         if view is not None:
             return view
         try:
-            return asyncio.run(_here(settings, body))
+            return asyncio.run(_here(settings_from(args, {"market": args.market}), body))
         except StateBusy:
             if clock.monotonic() > give_up:
                 raise

@@ -1,15 +1,16 @@
 """`finclaw costs`: what the models have cost, and what the cache has saved, by day, model or person."""
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from finclaw.cli.figures import fitted, money, plural, short, table, terminal_columns
-from finclaw.cli.options import settings_from
+from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import opened
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
+from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import Cost
 from finclaw.providers.catalog import Catalog
 from finclaw.web.view import CostsView, costs_view
@@ -18,21 +19,21 @@ _FIGURES = range(1, 9)
 
 
 def run(args: Namespace) -> int:
-    settings = settings_from(args)
+    settings = settings_to_look(args)
     with opened(settings) as shelf:
         view = costs_view(args.days, args.by, shelf.costs(args.days, args.by))
         used = view.items if args.by == "model" else () if args.json else shelf.costs(args.days, "model")
-    print(msgspec.json.encode(view).decode() if args.json else _in_words(view, _unpriced(settings, used)))
+    print(msgspec.json.encode(view).decode() if args.json else _in_words(view, [*_gaps(settings, used)]))
     return 0
 
 
-def _in_words(view: CostsView, unpriced: Sequence[str]) -> str:
+def _in_words(view: CostsView, gaps: Sequence[str]) -> str:
     if not view.items:
         return f"nothing was spent in the last {plural(view.days, 'day')}"
     head = (view.by.upper(), "CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "HIT", "COST", "SAVED")
     lines = table([head, *map(_row, (*view.items, view.total))], right=_FIGURES)
     lines.append("Days: UTC. HIT: the cache's part of all input. SAVED: by that, less writing to it.")
-    lines += [f"No price is known of {short(name, 100)}: its calls are counted, their cost not." for name in unpriced]
+    lines += gaps
     return "\n".join(fitted(line, terminal_columns()) for line in lines)
 
 
@@ -43,10 +44,15 @@ def _row(cost: Cost) -> tuple[str, ...]:
     return (short(cost.name, 60), *(f"{each:,}" for each in numbers), f"{use.hit_rate:.0%}", money(cost.cost), saved)
 
 
-def _unpriced(settings: Settings, used: Sequence[Cost]) -> list[str]:
-    """Those that cost nothing in the books because nobody says what they cost."""
+def _gaps(settings: Settings, used: Sequence[Cost]) -> Iterator[str]:
+    """What the sum leaves out: those of which nobody says what they cost, and those that never say what they used."""
     catalog = Catalog(settings.models, settings.aliases, settings.providers)
-    return [each.name for each in used if not each.cost and not _priced(catalog, each.name)]
+    for each in used:
+        name = short(each.name, 100)
+        if each.usage == Usage():
+            yield f"{name} has told no usage: its calls are counted, their cost not."
+        elif not each.cost and not _priced(catalog, each.name):
+            yield f"No price is known of {name}: its calls are counted, their cost not."
 
 
 def _priced(catalog: Catalog, name: str) -> bool:

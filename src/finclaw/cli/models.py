@@ -8,7 +8,7 @@ import msgspec
 
 from finclaw.cli.figures import UNKNOWN, fitted, short, table, terminal_columns
 from finclaw.cli.model_facts import ABILITIES, dollars, facts_of
-from finclaw.cli.options import settings_from
+from finclaw.cli.options import settings_to_look
 from finclaw.kernel.chunk import Model
 from finclaw.providers.catalog import Catalog, Known
 
@@ -17,7 +17,7 @@ _FIGURES = (2, 3, 4, 5, 6)
 
 
 def run(args: Namespace) -> int:
-    settings = settings_from(args)
+    settings = settings_to_look(args)
     catalog = Catalog(settings.models, settings.aliases, settings.providers)
     chosen = catalog.named(settings.agent.model)
     if args.what == "show":

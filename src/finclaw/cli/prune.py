@@ -5,7 +5,7 @@ from argparse import Namespace
 
 import msgspec
 
-from finclaw.cli.options import settings_from
+from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import opened
 from finclaw.errors import ConfigError
 from finclaw.kernel.record import Pruned
@@ -14,7 +14,7 @@ from finclaw.web.sessions_view import PrunedView
 
 
 def run(args: Namespace) -> int:
-    settings = settings_from(args)
+    settings = settings_to_look(args)
     asked = args.older_than or settings.storage.retention_days
     days = max(asked, DEDUPE_DAYS)
     asks = not (args.yes or args.dry_run)

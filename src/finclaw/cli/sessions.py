@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from finclaw.cli.new_file import write_new
-from finclaw.cli.options import settings_from
+from finclaw.cli.options import settings_to_look
 from finclaw.cli.session_names import all_sessions, find_key, name_of, new_key
 from finclaw.cli.session_text import conversation, findings, table
 from finclaw.cli.shelf import Shelf, opened
@@ -26,7 +26,7 @@ Action = Callable[[Shelf, Settings, Namespace], int]
 
 
 def run(args: Namespace) -> int:
-    settings = settings_from(args)
+    settings = settings_to_look(args)
     if args.action == "import":
         return _import(settings, args)
     with opened(settings) as shelf:

@@ -7,7 +7,7 @@ import msgspec
 
 from finclaw.cli.client import find_gateway
 from finclaw.cli.figures import short
-from finclaw.cli.options import settings_from
+from finclaw.cli.options import settings_to_look
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import StateBusy
@@ -41,7 +41,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(args: Namespace) -> int:
-    settings = settings_from(args)
+    settings = settings_to_look(args)
     status = _running(settings) or _at_rest(settings)
     print(msgspec.json.encode(status).decode() if args.json else _in_words(status))
     return 0

@@ -14,7 +14,7 @@ from msgspec import Struct
 from finclaw.agent.model_call import stop_of
 from finclaw.agent.paid import usage_of
 from finclaw.cli.figures import fitted, local_time, milliseconds, money, plural, short, terminal_columns, tokens
-from finclaw.cli.options import settings_from
+from finclaw.cli.options import settings_to_look
 from finclaw.cli.recorded import find_turn_and_approvals
 from finclaw.cli.trace_approvals import TracedApproval, approval_lines, approvals_of
 from finclaw.cli.turns import turn_ms
@@ -81,7 +81,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 
 
 def run(args: Namespace) -> int:
-    trace = trace_of(*find_turn_and_approvals(settings_from(args), args.turn))
+    trace = trace_of(*find_turn_and_approvals(settings_to_look(args), args.turn))
     if args.json:
         print(msgspec.json.encode(trace).decode())
     else:

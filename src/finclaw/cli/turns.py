@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from finclaw.cli.figures import fitted, local_time, milliseconds, money, short, table, terminal_columns
-from finclaw.cli.options import settings_from
+from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import opened
 from finclaw.kernel.record import TurnRecord
 from finclaw.web.view import TurnsView
@@ -16,7 +16,7 @@ _FIGURES = (3, 4, 5)
 
 
 def run(args: Namespace) -> int:
-    with opened(settings_from(args)) as shelf:
+    with opened(settings_to_look(args)) as shelf:
         turns = shelf.turns(args.limit)
     print(msgspec.json.encode(TurnsView(turns)).decode() if args.json else _in_words(turns))
     return 0

@@ -30,9 +30,14 @@ def load_settings(
     config: Path | None = None,
     environ: Mapping[str, str],
     overrides: Mapping[str, object] | None = None,
+    only_looking: bool = False,
 ) -> Settings:
-    """`overrides` are the command line's, by dotted key; None means that the option was not given."""
-    return gather(state=state, config=config, environ=environ, overrides=overrides).settings()
+    """`overrides` are the command line's, by dotted key; None means that the option was not given.
+
+    `only_looking`: for who wants to see what is kept; keys that are not there do not matter, and none is read.
+    """
+    found = gather(state=state, config=config, environ=environ, overrides=overrides)
+    return (replace(found, keeper=replace(found.keeper, only_looking=True)) if only_looking else found).settings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,20 @@ from finclaw.kernel.secret import Secret
 
 @dataclass(frozen=True, slots=True)
 class SecretKeeper:
-    """Follows references. `beside` is the directory from which a relative `file:` path counts."""
+    """Follows references. `beside` is the directory from which a relative `file:` path counts.
+
+    `only_looking`: nobody is going to be asked for anything, so no secret is read, and none need be there.
+    """
 
     environ: Mapping[str, str] = field(repr=False)  # it holds secrets, and whoever prints a setting prints this
     beside: Path
+    only_looking: bool = False
 
     def fetch(self, setting: str, reference: object) -> Secret:
         """The secret that the setting refers to. No message of ours repeats what the setting holds."""
         kind, _, name = reference.partition(":") if isinstance(reference, str) else ("", "", "")
+        if self.only_looking and kind in ("env", "file"):
+            return Secret("")
         if kind == "env" and name:
             return self._from_environment(setting, name)
         if kind == "file" and name:

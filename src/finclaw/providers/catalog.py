@@ -88,7 +88,7 @@ class Catalog:
         if base is None and (declared is None or declared.window is None):
             raise ConfigError(
                 f"the model {full} is not in the catalog{self._near(full)}; "
-                f"or declare its limits in the settings: `models: {{{full}: {{window: TOKENS, max_output: TOKENS}}}}`"
+                f"to use it all the same, say how much it takes in: `models: {{{full}: {{window: TOKENS}}}}`"
             )
         kind = kind_of(provider, self._providers)
         base = base or _unlisted(provider, name, kind)

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from argparse import Namespace
+from functools import partial
 
 from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.clean import one_line
@@ -20,7 +21,7 @@ from finclaw.cli.chat.link import Link, connect, own_session
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.script import run_script
 from finclaw.cli.chat.words import greeting, words_at_start
-from finclaw.cli.options import settings_from
+from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 
@@ -30,7 +31,7 @@ _ENVELOPE = 1_024
 
 
 def run(args: Namespace) -> int:
-    settings = settings_from(args, {"market": args.market})
+    settings = settings_to_look(args, {"market": args.market})
     conversation = _session(args.session)
     # The outcome says what went wrong; a log between question and answer helps nobody.
     logging.getLogger("finclaw").addHandler(logging.NullHandler())
@@ -38,7 +39,8 @@ def run(args: Namespace) -> int:
     feed, is_terminal = Feed(), sys.stdin.isatty() and sys.stdout.isatty()
     # What a script is told nobody may have read; the next chat shows it.
     bookmark = Bookmark(conversation, settings.state if is_terminal else None)
-    link = connect(settings, bookmark, conversation, args.market, feed)
+    with_keys = partial(settings_from, args, {"market": args.market})
+    link = connect(settings, bookmark, conversation, args.market, feed, with_keys)
     desk = Desk(link, conversation, Letterbox(own_session(settings, conversation), bookmark))
     if is_terminal:
         return _talk(settings, link, desk, feed)

@@ -1,7 +1,7 @@
 """The way from the chat to a gateway: the one that runs, else one of our own in this process."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
 
@@ -43,8 +43,18 @@ class Link(Protocol):
         ...
 
 
-def connect(settings: Settings, bookmark: Bookmark, conversation: str, market: str | None, feed: Feed) -> Link:
-    """Raises FinclawError: the markets differ, the state is held by somebody who does not answer, …"""
+def connect(
+    settings: Settings,
+    bookmark: Bookmark,
+    conversation: str,
+    market: str | None,
+    feed: Feed,
+    with_keys: Callable[[], Settings],
+) -> Link:
+    """Raises FinclawError: the markets differ, the state is held by somebody who does not answer, …
+
+    Only a gateway of our own needs the keys that the settings name.
+    """
     clock = SystemClock()
     give_up = clock.monotonic() + PATIENCE
     while True:
@@ -52,7 +62,7 @@ def connect(settings: Settings, bookmark: Bookmark, conversation: str, market: s
         if link is not None:
             return link
         try:
-            return _own(settings, bookmark, conversation, feed)
+            return _own(with_keys(), bookmark, conversation, feed)
         except StateBusy as error:
             if clock.monotonic() > give_up:
                 raise _held(settings) from error
