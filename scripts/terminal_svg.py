@@ -22,6 +22,7 @@ import unicodedata
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).parents[1]
 FINCLAW = Path(sys.executable).parent / "finclaw"
@@ -53,9 +54,7 @@ def _walk(state: Path) -> Iterator[list[Run]]:
             [FINCLAW, "serve", "--port", "0"], stdout=said, stderr=subprocess.DEVNULL, env=environ
         )
         try:
-            _await(gateway, state / "gateway.json")
-            said.seek(0)
-            yield from _shown("finclaw serve &", _without_token(said.read().decode()), state)
+            yield from _shown("finclaw serve &", _without_token(_greeting(gateway, said)), state)
             for typed in (
                 'finclaw ask "What is AAPL trading at?"',
                 'finclaw ask "삼성전자 현재 주가 알려줘"',
@@ -69,9 +68,13 @@ def _walk(state: Path) -> Iterator[list[Run]]:
             gateway.wait(20)
 
 
-def _await(gateway: subprocess.Popen[bytes], signpost: Path) -> None:
+def _greeting(gateway: subprocess.Popen[bytes], said: IO[bytes]) -> str:
+    """All that it says when it has started; the last line tells how to stop it."""
     give_up = time.monotonic() + 30
-    while not signpost.exists():
+    while True:
+        told = os.pread(said.fileno(), 65_536, 0).decode(errors="ignore")  # its place in the file is the gateway's too
+        if "Ctrl-C" in told:
+            return told
         if gateway.poll() is not None or time.monotonic() > give_up:
             raise SystemExit("the gateway did not start; try: finclaw serve --port 0")
         time.sleep(0.02)
