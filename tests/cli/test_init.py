@@ -24,6 +24,8 @@ def test_everything_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     assert ended.out.splitlines()[3:] == [
         f"start it:  finclaw serve --state {state}",
         f'then ask:  finclaw ask "What is AAPL trading at?" --state {state}',
+        f"a model:   set agent.model in {state / 'finclaw.yaml'}, and its key; "
+        f"`finclaw models --state {state}` lists them with prices",
     ]
     assert (state / "token").read_text().strip() not in ended.out
     assert finclaw("config", "check", "--state", state).code == 0

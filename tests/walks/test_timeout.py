@@ -54,7 +54,7 @@ async def test_row_14_what_hangs_is_cancelled_at_the_deadline(house: House, what
         outcome = await gateway.ask(text)
         stage = {"command": "command", "delivery": "deliver"}.get(what, "execute")
         assert (outcome.kind, outcome.aborted_at) == ("failed", stage)
-        assert outcome.abort_reason == "timeout after 10000 ms"
+        assert outcome.abort_reason == "timeout after 10000 ms, by pipeline.timeout_ms"
         assert outcome.duration_ms == 10_000
         assert gateway.said == [outcome.reply]
         assert "took too long" in gateway.said[0]

@@ -38,6 +38,7 @@ def run(args: Namespace) -> int:
     print("\n".join(made))
     extra = "".join(f" --{name} {value}" for name, value in vars(args).items() if name in ("state", "config") and value)
     print(f'start it:  finclaw serve{extra}\nthen ask:  finclaw ask "What is AAPL trading at?"{extra}')
+    print(f"a model:   set agent.model in {file}, and its key; `finclaw models{extra}` lists them with prices")
     return 0
 
 

@@ -231,7 +231,8 @@ class Pipeline:
                 which, reason = without_answer(error), reason_with_advice(error)
                 log.error("the model did not answer: %s", reason)
             case TimeoutError() if walk.deadline.expired:
-                which, reason = "timeout", f"timeout after {self._settings.timeout_ms} ms"
+                which, reason = "timeout", f"timeout after {self._settings.timeout_ms} ms, by pipeline.timeout_ms"
+                log.warning("a message took too long: %s", reason)
             case _:
                 log.error("a message failed on the road", exc_info=error)
         return self._told(walk, which, reason, about)
