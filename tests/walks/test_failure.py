@@ -25,7 +25,7 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.integrity import ABORTED
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import ToolScope
-from finclaw.testing import Disk, MemoryChannel, call, fails, reply
+from finclaw.testing import Disk, MemoryChannel, Reply, call, fails, reply, think
 
 
 @pytest.mark.spec("DX-21", "P-60")
@@ -66,6 +66,23 @@ async def test_the_operator_reads_who_was_asked_and_what_to_do(house: House, cap
     assert "give a key that is valid and may use this model" in outcome.reason
     assert outcome.reason in caplog.text
     assert "0123456789abcdefghijklmnop" not in caplog.text + outcome.reason
+
+
+@pytest.mark.parametrize("nothing", [reply(), reply(think("hm")), reply(stop="refusal")], ids=repr)
+@in_virtual_time
+async def test_a_model_that_says_nothing_is_told_to_the_person_and_to_the_log(
+    house: House, nothing: Reply, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with house.open(nothing, "yes") as gateway:
+        outcome = await gateway.ask("삼성전자 얼마야?")
+        assert (outcome.kind, outcome.reason) == ("answered", "the model said nothing")
+        assert "답변을 만들지 못했습니다" in gateway.said[0]
+        assert (await gateway.ask("hi")).reason == ""
+    assert [getattr(each, "reason", "") for each in caplog.records if each.message == "answered"] == [
+        "the model said nothing",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ class Deliver:
 
     async def answer(self, walk: Walk, turn: TurnLog, result: TurnResult) -> Outcome:
         """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
-        inbound = walk.inbound
+        inbound, why = walk.inbound, ""
         outbound = Outbound(text=result.text, reply_to=inbound.message_id, thread=inbound.thread)
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
             outbound = replace(outbound, kind="notice")
@@ -68,11 +68,11 @@ class Deliver:
         else:
             visible = await self._prepare(walk, outbound, result)
             if not visible.parts and _is_wordless(result):
-                told = notice("wordless", inbound)
+                told, why = notice("wordless", inbound), "the model said nothing"
                 visible = make_seen(told, self._capabilities(walk), self._checks, inbound)
         if visible.parts:
             say(turn, visible.text, self._clock.now())
-            outcome = walk.ended("answered", reply=visible.text, result=result)
+            outcome = walk.ended("answered", why, reply=visible.text, result=result)
         else:
             reason = f"the model chose not to answer: {', '.join(sorted(visible.tokens)) or 'empty answer'}"
             walk.journal.skip(reason)
