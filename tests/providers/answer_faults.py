@@ -236,5 +236,5 @@ def calls() -> Iterator[Fault]:
     yield Fault("tool_use without a call or a word", lambda wire, _: _nothing(wire, "tool_use"), "wordless")
     yield Fault("nothing at all", lambda wire, _: _nothing(wire, "end"), "wordless")
     yield Fault("thinking and nothing else", lambda wire, _: _nothing(wire, "end", wire.think("흠")), "wordless")
-    yield Fault("words cut by the limit", _asking(reason="max_tokens"), "ended")
+    yield Fault("words cut by the limit", _asking(reason="max_tokens"), "cut")
     yield Fault("a refusal to answer", _asking(reason="refusal"), "ended")

@@ -7,12 +7,12 @@ from typing import Literal
 from tests.providers.faulty_server import Play, Spoil
 from tests.providers.protocols import Call, Said, Wire
 
-Then = Literal["saved", "taken", "told", "ended", "wordless", "failed"]
+Then = Literal["saved", "taken", "told", "ended", "cut", "wordless", "failed"]
 """What comes of it.
 
 `saved`: asked again, the model answers. `taken`: the answer is as good as any. `told`: the answer stands, its calls
-get a result, and the model goes on. `ended`: the answer is the last one. `wordless`: there is none, and the person is
-told so. `failed`: the sender gets a notice.
+get a result, and the model goes on. `ended`: the answer is the last one. `cut`: it is, and says that it is not whole.
+`wordless`: there is none, and the person is told so. `failed`: the sender gets a notice.
 """
 
 FOR_GOOD = 99

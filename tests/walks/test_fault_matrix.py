@@ -38,6 +38,7 @@ NOTICES = (
     *("한 번에 읽기에는 너무 깁니다", "모델이 이 요청을 받아들이지 않았습니다"),
 )
 
+CUT = "(답변이 길이 한도에 도달해 여기서 끊겼습니다. 계속해 달라고 하시면 이어서 답변하겠습니다.)"
 WORDLESS = "죄송합니다. 이번에는 답변을 만들지 못했습니다. 다른 표현으로 다시 물어봐 주세요."
 
 Case = tuple[Wire, Fault, int]
@@ -149,7 +150,7 @@ async def _walk(case: Case, state: Path, clock: FakeClock) -> None:
             *STEPS,
             faults=fault.spoils,
             step=step,
-            taken=fault.then in ("taken", "ended", "wordless"),
+            taken=fault.then in ("taken", "ended", "cut", "wordless"),
             instead=WAIT if fault.then == "told" else None,
         )
         outcome, session = await talk.ask("목록에서 한 줄만 적어 줘")
@@ -182,6 +183,8 @@ def _check_outcome(fault: Fault, step: int, outcome: Outcome, talk: Talk, desk: 
             )
         case "ended":
             expected = ("answered", texts[step].strip(), "".join(texts[: step + 1]), before)
+        case "cut":
+            expected = ("answered", f"{texts[step].strip()}\n\n{CUT}", "".join(texts[: step + 1]), before)
         case "wordless":
             expected = ("answered", WORDLESS, "".join(texts[:step]), before)
         case "failed":
@@ -204,7 +207,7 @@ def _check_requests(fault: Fault, step: int, server: FaultyServer) -> None:
             assert asked == len(STEPS) + len(fault.spoils)
         case "taken":
             assert asked == len(STEPS)
-        case "ended" | "wordless":
+        case "ended" | "cut" | "wordless":
             assert asked == step + 1
         case "failed":
             assert step < asked <= step + 3

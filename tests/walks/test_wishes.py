@@ -87,7 +87,7 @@ async def test_a_budget_holds_for_thoughts_too(house: House) -> None:
     async with house.open("fine", agent=HAIKU, budget=budget) as gateway:
         outcome = await ask(gateway, "go", thinking="high")
         assert (outcome.kind, gateway.provider.requests) == ("failed", [])
-        assert gateway.said[-1].startswith("This question has used up")
+        assert gateway.said[-1].startswith("To go on would cost more")
         assert (await gateway.ask("go")).reply == "fine"
 
 
