@@ -10,7 +10,6 @@ from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import opened
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
-from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import Cost
 from finclaw.providers.catalog import Catalog
 from finclaw.web.view import CostsView, costs_view
@@ -45,14 +44,11 @@ def _row(cost: Cost) -> tuple[str, ...]:
 
 
 def _gaps(settings: Settings, used: Sequence[Cost]) -> Iterator[str]:
-    """What the sum leaves out: those of which nobody says what they cost, and those that never say what they used."""
+    """What the sum leaves out: those of which nobody says what they cost."""
     catalog = Catalog(settings.models, settings.aliases, settings.providers)
     for each in used:
-        name = short(each.name, 100)
-        if each.usage == Usage():
-            yield f"{name} has told no usage: its calls are counted, their cost not."
-        elif not each.cost and not _priced(catalog, each.name):
-            yield f"No price is known of {name}: its calls are counted, their cost not."
+        if not each.cost and not _priced(catalog, each.name):
+            yield f"No price is known of {short(each.name, 100)}: its calls are counted, their cost not."
 
 
 def _priced(catalog: Catalog, name: str) -> bool:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from finclaw.agent.log import TurnLog
 from finclaw.errors import SessionError
 from finclaw.kernel.context import Context
+from finclaw.kernel.crash import crash_point
 from finclaw.kernel.current_turn import current_turn
 from finclaw.kernel.envelope import Inbound, Limits, new_id
 from finclaw.kernel.log import bind_log_ids
@@ -72,6 +73,7 @@ class Dispatch:
             self._begin(walk, claim, await self._base(claim), since)
         else:
             claim = await self._claim(walk, first, since)
+        crash_point("claim:after_commit")
         if walk.log is None:
             raise SessionError("the turn was claimed, but could not be begun; its log cannot be read")
         if not claim.events:

@@ -45,9 +45,7 @@ def claim(
 ) -> Claim:
     """Begin the turn, or take up the one that a crash left: then the log so far comes back with the claim."""
     claim = _claim(db, ids, transcript, accepted, known_version, now)
-    events = transcript.begin(db, inbox.must_row(ids, accepted.id), first)
-    crash_point("claim:before_commit")
-    return replace(claim, events=events)
+    return replace(claim, events=transcript.begin(db, inbox.must_row(ids, accepted.id), first))
 
 
 def _claim(
@@ -72,6 +70,7 @@ def _claim(
         "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch",
         (row, owner, epoch, to_micros(now)),
     )
+    crash_point("claim:before_commit")
     return Claim(
         turn_id=ids.turn(row),
         session=accepted.session,

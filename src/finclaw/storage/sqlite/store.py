@@ -150,12 +150,10 @@ class SqliteStore(ApprovalRows):
         then: Callable[[Claim], None] | None = None,
     ) -> Claim:
         now = self._clock.now()
-        claim = await self._commit(
+        return await self._commit(
             lambda db: conversation.claim(db, self._ids, self.transcript, accepted, first, known_version, now),
             then,
         )
-        crash_point("claim:after_commit")
-        return claim
 
     async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
         await self._commit(
