@@ -13,12 +13,19 @@ def put_note(turn: TurnContext, key: str, text: str, sources: Sequence[str] = ()
 
     `sources` says whose words it holds, where they are strangers'.
     """
-    former = next((each for each in turn.conversation.next_messages if each.passing == key), None)
+    former = note_under(turn.conversation, key)
     if former is not None and former.text == text:
         return  # nothing new: a turn that resumes must not fill its log with the same words
     if former is None and waits_for_results(turn.conversation):
         return  # a crash left calls open, and nothing may stand between them and their results
     turn.emit_message_event(Append(_note(turn, key, text, sources)))
+
+
+def note_under(conversation: ConversationView, key: str) -> Message | None:
+    """Notes came with this turn, so they stand behind all that was there before: a long history is not walked."""
+    appended = sum(1 for event in conversation.events if isinstance(event, Append))
+    own = conversation.next_messages[-appended:] if appended else ()
+    return next((each for each in own if each.passing == key), None)
 
 
 def waits_for_results(conversation: ConversationView) -> bool:

@@ -17,7 +17,7 @@ from finclaw.builtins.memory.notes import LONGEST, MIGRATIONS, Note, Notes
 from finclaw.builtins.memory.owner import is_a_persons, is_private, owner_of
 from finclaw.builtins.memory.telling import lines
 from finclaw.builtins.memory.wish import FORGET, REMEMBER, agreed, agreed_to_each_word, heard, meant, said_so, wished
-from finclaw.builtins.note import put_note
+from finclaw.builtins.note import note_under, put_note
 from finclaw.errors import SessionError, ToolDenied, ToolError
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Patch
@@ -101,7 +101,7 @@ class Memory:
             del self._turns[turn]
 
     async def _tell(self, ctx: TurnContext) -> None:
-        if any(each.passing == KEY for each in ctx.conversation.next_messages):
+        if note_under(ctx.conversation, KEY) is not None:
             return  # a turn that resumes goes on with what it was told
         try:
             found = await self._notes.search(owner_of(ctx.context.inbound), ctx.input.text, self._settings.recall)

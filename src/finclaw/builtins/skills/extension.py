@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from finclaw.builtins.note import put_note, waits_for_results
+from finclaw.builtins.note import note_under, put_note, waits_for_results
 from finclaw.builtins.skills.catalog import USE, SkillList, offered
 from finclaw.builtins.skills.code import load_tools
 from finclaw.builtins.skills.shelf import Shelf
@@ -132,9 +132,7 @@ class Skills:
             self._logger.warning("more skills fit than may be given; %s was left out", skill.name)
             return
         key = f"{KEY}/{skill.name}"
-        if waits_for_results(ctx.conversation) and not any(
-            each.passing == key for each in ctx.conversation.next_messages
-        ):
+        if waits_for_results(ctx.conversation) and note_under(ctx.conversation, key) is None:
             return  # a crash left calls open; the step after them comes here again
         turn.room -= len(skill.text)
         turn.given[skill.name] = skill
