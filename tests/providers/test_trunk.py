@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ports.paged import paged
 
 from finclaw.kernel.chunk import Features, Model, ModelRequest
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.message import Image, Message, Role, Source, Text, ToolCall, ToolResult
+from finclaw.kernel.history import Messages
+from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.anthropic.request import RequestWriter as AnthropicWriter
 from finclaw.providers.openai.request import RequestWriter as OpenAIWriter
 from finclaw.providers.wire.trunk import SHORT, Trunk, Trunks
@@ -39,8 +41,12 @@ def called(call_id: str) -> list[Message]:
 
 
 def request(messages: list[Message], *, seeing: bool = False) -> ModelRequest:
+    return asked_with(tuple(messages), seeing=seeing)
+
+
+def asked_with(messages: Messages, *, seeing: bool = False, system: str = "s") -> ModelRequest:
     model = Model("p", "m", features=Features(images=seeing))
-    return ModelRequest(model=model, system="s", messages=tuple(messages))
+    return ModelRequest(model=model, system=system, messages=messages)
 
 
 @st.composite
@@ -126,3 +132,60 @@ def test_a_conversation_that_was_read_anew_is_written_anew() -> None:
     again = tuple(Message(each.id, each.role, each.blocks, each.source, AT) for each in messages)
     assert trunks.of(messages).joined == b"x"
     assert not trunks.of(again).joined
+
+
+# ── in pages, as a store reads them ─────────────────────────────────────────────────────────────────────────
+
+WORDS = st.sampled_from(["", " ", "\n\u2003", "a", "반갑습니다", 'say "}],"source":{', "\\", "\x00\x1f"])
+BLOCKS: st.SearchStrategy[Block] = (
+    st.builds(Text, WORDS)
+    | st.builds(Thinking, WORDS, st.sampled_from(["", "signed"]))
+    | st.builds(ToolCall, st.sampled_from(["c1", "c2", "not legal!"]), st.just("look"), st.just({"text": "x"}))
+    | st.builds(ToolResult, st.just("c1"), st.just("look"), WORDS)
+    | st.builds(Image, st.just("image/png"), st.just(b"x"))
+)
+ODD = st.builds(
+    Message,
+    st.builds(new_id),
+    st.sampled_from(["user", "assistant", "tool", "system"]),
+    st.lists(BLOCKS, max_size=3).map(tuple),
+    st.just(Source("user")),
+    st.just(AT),
+    st.fixed_dictionaries({"model": st.sampled_from(["p/m", "other/m", 7])}),
+)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("system", ["s", ""])
+@given(odd=st.lists(st.tuples(st.integers(0, 120), ODD), max_size=6), seeing=st.booleans(), open_one=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_pages_are_written_as_their_messages_would_be(
+    writer: str, system: str, odd: list[tuple[int, Message]], seeing: bool, open_one: bool
+) -> None:
+    messages = [*dialogue(2 * SHORT), message()]
+    for place, each in odd:
+        messages.insert(place, each)
+    history = paged(messages, 30, 90)
+    if open_one:
+        assert history[40] == messages[40]
+    fresh = WRITERS[writer]().write(asked_with(tuple(messages), seeing=seeing, system=system))
+    kept = WRITERS[writer]()
+    for _ in ("for the first time", "and once more"):
+        assert kept.write(asked_with(history, seeing=seeing, system=system)) == fresh
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_who_writes_a_request_leaves_the_pages_closed(writer: str) -> None:
+    messages = [*dialogue(20), *called("call_of_twenty_characters"), *dialogue(200), message()]
+    history, kept = paged(messages, 10, 100, 190), WRITERS[writer]()
+    for _ in range(2):
+        kept.write(asked_with(history))
+    assert history.opened == len(messages) - 190 + 10, "all but the first page, which names the conversation"
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_the_long_beginning_is_handed_on_as_it_is_kept(writer: str) -> None:
+    kept, messages = WRITERS[writer](), (*dialogue(4 * SHORT), message())
+    (_, one, _), (_, other, _) = kept.parts(asked_with(messages)), kept.parts(asked_with(messages))
+    assert one is other
+    assert len(one) > 1_000

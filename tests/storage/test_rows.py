@@ -1,5 +1,6 @@
 """What rows hold is what was given, though empty fields are left out; and rows of earlier releases are read."""
 
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.ports.nouns import adds, begin, ending, nothing, said, take, written
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Attachment, Embed, Inbound, Limits, Outbound, Sender
+from finclaw.kernel.history import History
 from finclaw.kernel.message import Append
 from finclaw.kernel.record import Unit
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
@@ -29,6 +31,7 @@ from finclaw.storage.sqlite.codec import (
     write_outcome,
     write_unit,
 )
+from finclaw.storage.sqlite.database import DATABASE, open_database
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
@@ -232,3 +235,20 @@ async def test_numbers_of_a_conversation_that_is_gone_may_become_anothers(tmp_pa
     assert [message.id for message in theirs.messages] == ["q-theirs", "a-theirs"]
     assert (theirs.before, theirs.whole) == ((), True)
     await store.close()
+
+
+@pytest.mark.spec("CS-01")
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 129, 144, 145, 400, 401, 1_000])
+def test_a_conversation_in_pages_is_the_one_in_rows(tmp_path: Path, length: int) -> None:
+    with closing(open_database(tmp_path / DATABASE)) as db:
+        db.execute("INSERT INTO session (id, key, created_at) VALUES (1, 'a', 0), (2, 'b', 0)")
+        for number in range(length):  # between those of another
+            transcript.add(db, 1, [said(f"m{number}", "반\n" * (number % 3))])
+            transcript.add(db, 2, [said(f"o{number}")])
+        read = transcript.ROWS.messages(db, 1)
+        assert len(read) == length
+        assert isinstance(read, History) == (length > 128)
+        opened = read.opened if isinstance(read, History) else length
+        assert opened <= 128
+        assert tuple(read) == transcript.messages(db, 1)
+        assert [each.id for each in read] == [f"m{number}" for number in range(length)]

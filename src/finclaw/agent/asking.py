@@ -25,6 +25,7 @@ from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, Provid
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
+from finclaw.kernel.history import with_more
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking
 from finclaw.kernel.port import Clock, Provider
 from finclaw.tools.guard.told import reason_of
@@ -216,7 +217,7 @@ class Asking:
         now = self._clock.now()
         cut_off = Message(new_id(), "assistant", (Text(said),), Source("assistant"), now)
         go_on = Message(new_id(), "user", (Text(GO_ON),), Source("system"), now)
-        return replace(request, messages=(*request.messages, cut_off, go_on))
+        return replace(request, messages=with_more(request.messages, (cut_off, go_on)))
 
     def _joined(self, answer: Answer, before: Sequence[str]) -> Answer:
         """The whole answer, of which `before` was said in earlier tries. Its usage stays that of the last."""

@@ -25,6 +25,7 @@ from finclaw.errors import BadRequest, ContextTooLong
 from finclaw.kernel.chunk import Model, ModelRequest, StopReason, ToolSpec, Usage
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import MessageCompleted, UsageUpdated
+from finclaw.kernel.history import as_messages
 from finclaw.kernel.message import Block, Message, Source, Text, ToolCall
 from finclaw.kernel.port import Clock
 from finclaw.tools.guard.told import without_secrets
@@ -96,7 +97,7 @@ class ModelCall:
         return ModelRequest(
             model=model,
             system=turn.system,
-            messages=without_thoughts(messages) if turn.plain else tuple(messages),
+            messages=without_thoughts(messages) if turn.plain else as_messages(messages),
             tools=tools,
             max_tokens=room,
             temperature=turn.temperature,

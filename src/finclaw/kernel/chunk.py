@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from finclaw.kernel.message import Message
+from finclaw.kernel.history import Messages
 from finclaw.kernel.wishes import THOUGHTS, ThinkingLevel
 
 StopReason = Literal["end", "tool_use", "max_tokens", "stop_sequence", "refusal"]
@@ -146,7 +146,7 @@ class AnswerSchema(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True, kw_only=True):
     model: Model
     system: str
-    messages: tuple[Message, ...]
+    messages: Messages
     tools: tuple[ToolSpec, ...] = ()
     max_tokens: int = 4_096
     """Of all that it writes, its thoughts among it."""

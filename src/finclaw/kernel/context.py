@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
-from finclaw.kernel.message import Message
+from finclaw.kernel.history import Messages
 from finclaw.kernel.wishes import Wishes
 
 
@@ -27,7 +27,7 @@ class Context(Struct, frozen=True, kw_only=True):
     mentions: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     accepted_at: datetime
-    transcript: tuple[Message, ...] = ()
+    transcript: Messages = ()
     session_started_at: datetime | None = None
     provided: Mapping[str, Any] = {}
     """What extensions know about this moment, by field; what failed or came too late is absent."""

@@ -131,7 +131,7 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
         return tuple([block for block in self.blocks if isinstance(block, ToolResult)])
 
 
-class LlmMessage(Struct, frozen=True):
+class LlmMessage(Struct, frozen=True, gc=False):
     """A message without its bookkeeping."""
 
     role: Role

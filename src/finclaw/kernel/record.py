@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.history import Messages
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.scope import Outcome, TurnStatus
 
@@ -27,7 +28,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     attempt: int
     version: int
     session_started_at: datetime
-    base: tuple[Message, ...] | None
+    base: Messages | None
     events: tuple[TurnEvent, ...] = ()
 
     @property

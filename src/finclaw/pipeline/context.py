@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Capabilities, Sender
-from finclaw.kernel.message import Message
+from finclaw.kernel.history import Messages
 from finclaw.kernel.port import Channel
 from finclaw.kernel.record import Accepted, Claim
 from finclaw.kernel.wishes import Wishes
@@ -38,6 +38,6 @@ class Contexts:
         )
 
 
-def complete(context: Context, claim: Claim, transcript: tuple[Message, ...]) -> Context:
+def complete(context: Context, claim: Claim, transcript: Messages) -> Context:
     """The context as it is now that its turn has come."""
     return replace(context, transcript=transcript, session_started_at=claim.session_started_at)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from finclaw.errors import SessionError
 from finclaw.kernel.envelope import drawn_after
 from finclaw.kernel.event import Emit, MessageTargetMissing
+from finclaw.kernel.history import Messages, Page, as_messages, behind_pages, pages_of, with_pages
 from finclaw.kernel.message import (
     Append,
     LlmMessage,
@@ -22,7 +23,7 @@ from finclaw.kernel.message import (
     Truncate,
     TurnEvent,
 )
-from finclaw.sessions.weight import weigh
+from finclaw.sessions.weight import weigh, weigh_page
 
 E = TypeVar("E", bound=MessageEvent)
 
@@ -40,10 +41,12 @@ class Conversation:
         emit: Emit | None = None,
         since: str | None = None,
     ) -> None:
-        self.base_messages: tuple[Message, ...] = tuple(base)
+        self.base_messages: Messages = as_messages(base)
         self._events: list[TurnEvent] = []
-        self._next: list[Message] = list(base)
-        self._seen: tuple[Message, ...] | None = self.base_messages
+        self._pages: tuple[Page, ...] = pages_of(self.base_messages)
+        """Of the base, as long as no event reaches them; `_next` is what stands behind."""
+        self._next: list[Message] = list(behind_pages(self.base_messages))
+        self._seen: Messages | None = self.base_messages
         self._ids: set[str] | None = None
         self._since = since
         self._new: set[str] = set()
@@ -67,23 +70,24 @@ class Conversation:
         return tuple(self._events[place:])
 
     @property
-    def next_messages(self) -> Sequence[Message]:
+    def next_messages(self) -> Messages:
         if self._seen is None:
-            self._seen = tuple(self._next)
+            self._seen = with_pages(self._pages, tuple(self._next))
         return self._seen
 
     @property
-    def lasting_messages(self) -> tuple[Message, ...]:
+    def lasting_messages(self) -> Messages:
         """What the fold will keep: everything but the passing ones."""
         if not self._passing:
-            return tuple(self.next_messages)
-        base = len(self.base_messages)
+            return self.next_messages
+        base = len(behind_pages(self.base_messages)) if self._pages else len(self.base_messages)
         if not base or len(self._next) < base or self._next[base - 1] is not self.base_messages[-1]:
             base = 0  # something of it was taken away
-        return (*self._next[:base], *[message for message in self._next[base:] if not message.passing])
+        kept = (*self._next[:base], *[message for message in self._next[base:] if not message.passing])
+        return with_pages(self._pages, kept)
 
     def to_llm_messages(self) -> Sequence[LlmMessage]:
-        return tuple(LlmMessage(message.role, message.blocks) for message in self._next)
+        return tuple(LlmMessage(message.role, message.blocks) for message in self.next_messages)
 
     def push(self, event: TurnEvent) -> None:
         """Count an event in, at once. One whose target is missing changes nothing and is told to observers."""
@@ -129,6 +133,7 @@ class Conversation:
 
     def _truncate(self, keep_last: int) -> None:
         """Passing messages are not counted and stay: the fold does not know them."""
+        self._open_pages()
         lasting = sum(1 for message in self._next if not message.passing)
         leave = max(0, lasting - keep_last)
         kept: list[Message] = []
@@ -158,8 +163,9 @@ class Conversation:
 
     def _put(self, place: int, message: Message | None, event: E) -> E:
         former = self._next[place].id
-        self._known_ids.discard(former)
         self._new.discard(former)
+        if self._ids is not None:
+            self._ids.discard(former)
         if message is None:
             del self._next[place]
         else:
@@ -173,11 +179,14 @@ class Conversation:
             self._ids.add(message_id)
 
     def _place(self, target: str, action: str) -> int | None:
-        if target in self._known_ids:  # mostly one of the last
-            return next(place for place in range(len(self._next) - 1, -1, -1) if self._next[place].id == target)
-        if self._emit is not None:
-            self._emit(MessageTargetMissing(target=target, action=action))
-        return None
+        if target not in self._new:
+            if target not in self._known_ids:
+                if self._emit is not None:
+                    self._emit(MessageTargetMissing(target=target, action=action))
+                return None
+            self._open_pages()  # it may stand on one of them
+        # Mostly one of the last.
+        return next(place for place in range(len(self._next) - 1, -1, -1) if self._next[place].id == target)
 
     def _passing_place(self, key: str) -> int | None:
         if key not in self._passing:
@@ -188,8 +197,13 @@ class Conversation:
     def _known_ids(self) -> set[str]:
         """Made when first asked for: walking a long history has to be worth it."""
         if self._ids is None:
-            self._ids = {message.id for message in self._next}
+            self._ids = {message.id for message in with_pages(self._pages, tuple(self._next))}
         return self._ids
+
+    def _open_pages(self) -> None:
+        """An event reaches what is on them: from here on they are messages like the others, and places count anew."""
+        self._next[:0] = (message for page in self._pages for message in page.messages)
+        self._pages = ()
 
     def _must_be_new(self, message_id: str) -> None:
         ours = self._since is not None and drawn_after(self._since, message_id)
@@ -199,8 +213,10 @@ class Conversation:
 
 class _Kept(NamedTuple):
     version: int
-    messages: tuple[Message, ...]
+    messages: Messages
     weight: int
+    behind: int
+    """What of it the messages behind the pages weigh: those never change, and a page is heavier when it is open."""
 
 
 class RecentConversations:
@@ -217,16 +233,17 @@ class RecentConversations:
         self._weight = 0
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
-    def get(self, session: str) -> tuple[int, tuple[Message, ...]] | None:
+    def get(self, session: str) -> tuple[int, Messages] | None:
         kept = self._kept.get(session)
         if kept is None:
             return None
         self._kept.move_to_end(session)
         return kept.version, kept.messages
 
-    def keep(self, session: str, version: int, messages: tuple[Message, ...]) -> None:
-        weight = _weight(messages, self._drop(session))
-        self._kept[session] = _Kept(version, messages, weight)
+    def keep(self, session: str, version: int, messages: Messages) -> None:
+        behind = _weight(behind_pages(messages), self._drop(session))
+        weight = behind + sum(map(weigh_page, pages_of(messages)))
+        self._kept[session] = _Kept(version, messages, weight, behind)
         self._size += len(messages)
         self._weight += weight
         while len(self._kept) > 1 and (self._size > self._limit or self._weight > self._heaviest):
@@ -249,7 +266,7 @@ class RecentConversations:
 
 def _weight(messages: tuple[Message, ...], former: _Kept | None) -> int:
     """Of a conversation that went on where it stood only what is new is weighed, and all of any other."""
-    known = 0 if former is None else len(former.messages)
-    if former is None or messages[:known] != former.messages:  # nearly always the very same, which is quickly seen
+    before = () if former is None else behind_pages(former.messages)
+    if former is None or messages[: len(before)] != before:  # nearly always the very same, which is quickly seen
         return sum(map(weigh, messages))
-    return former.weight + sum(map(weigh, messages[known:]))
+    return former.behind + sum(map(weigh, messages[len(before) :]))

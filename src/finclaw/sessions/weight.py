@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from finclaw.kernel.history import Page
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 
 A_MESSAGE: Final = 400
@@ -23,6 +24,11 @@ def weigh(message: Message) -> int:
     for block in message.blocks:
         total += getsizeof(block.text) if type(block) is Text else A_BLOCK + _of(block)
     return total
+
+
+def weigh_page(page: Page) -> int:
+    """In bytes: what is written, or about what it became."""
+    return page.size * OF_JSON if page.is_open else page.size
 
 
 def _of(block: Block) -> int:

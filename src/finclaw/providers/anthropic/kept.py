@@ -4,8 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from finclaw.kernel.message import Block, Image, Message
-from finclaw.providers.anthropic.message import write_blocks, write_plain
+import msgspec
+
+from finclaw.kernel.history import Messages, said_in, with_more
+from finclaw.kernel.message import Block, Image, Message, Text
+from finclaw.providers.anthropic.message import write_blocks, write_text
 from finclaw.providers.wire.trunk import Trunk, Trunks
 
 OURS: Final = b']},{"role":"user","content":['
@@ -18,6 +21,7 @@ Kept = tuple[tuple[Block, ...], bytes, bool, bool | None]
 """The blocks, what was written for them, whether they are the assistant's, and whether it was written for a model that
 sees images: None where there are none to see."""
 
+_encode_into: Final = msgspec.json.Encoder().encode_into
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -86,25 +90,36 @@ class KeptMessages:
             self._turn()
         return kept
 
-    def grown(self, trunk: Trunk, more: tuple[Message, ...], *, seeing: bool) -> Trunk | None:
+    def grown(self, trunk: Trunk, more: Messages, *, seeing: bool) -> Trunk | None:
         """The trunk with these messages too, of which nothing is kept one by one; None if one needs a closer look."""
         joined, last = bytearray(trunk.joined), trunk.last
-        for message in more:
-            is_theirs = message.role == "assistant"
-            opening = b"," if is_theirs is last else THEIRS if is_theirs else OURS
-            if write_plain(message, opening, joined):
-                last = is_theirs
-                continue
-            self._suspect(message)
-            blocks = write_blocks(message, seeing=seeing, provider=self._reader, thoughts=self._thoughts)
-            if blocks:
-                joined += opening + blocks
-                last = is_theirs
-        if joined.startswith(THEIRS) or self.suspects_any(more):
+        for messages, whole in said_in(more):
+            for place, message in enumerate(messages):
+                is_theirs, blocks = message.role == "assistant", message.blocks
+                opening = b"," if is_theirs is last else THEIRS if is_theirs else OURS
+                # Nearly all of them are nothing but text, and there may be thousands: no call for each.
+                if (
+                    len(blocks) == 1
+                    and type(text := blocks[0]) is Text
+                    and (words := text.text)
+                    and not words.isspace()
+                ):
+                    joined += opening
+                    if words.isascii():  # cannot fail half-way
+                        _encode_into(text, joined, -1)  # our own form is the API's
+                    else:
+                        joined += write_text(words)
+                    last = is_theirs
+                elif self._suspect(closer := whole(place)):
+                    return None
+                elif written := self._write_blocks(closer, seeing=seeing):
+                    joined += opening + written
+                    last = is_theirs
+        if joined.startswith(THEIRS):
             return None
         if not trunk.joined:
             del joined[: len(NONE_BEFORE)]
-        return Trunk(trunk.messages + more, bytes(joined), last)
+        return Trunk(with_more(trunk.messages, more), joined, last)
 
     @property
     def suspects(self) -> bool:
@@ -137,10 +152,10 @@ class KeptMessages:
         for trunks in self._trunks.values():
             trunks.forget()
 
-    def _suspect(self, message: Message) -> None:
+    def _suspect(self, message: Message) -> bool:
         calls = message.tool_calls
         if not calls:
-            return
+            return False
         for call in calls:
             owner = self._owners.get(call.id) or self._old_owners.get(call.id) or message.id
             if owner != message.id or not _LEGAL_ID.fullmatch(call.id):
@@ -148,13 +163,17 @@ class KeptMessages:
             self._owners[call.id] = owner
         if len({call.id for call in calls}) < len(calls):
             self._suspects.add(message.id)
+        return message.id in self._suspects or message.id in self._old_suspects
 
     def _write(self, message: Message, *, seeing: bool) -> Kept:
         is_theirs = message.role == "assistant"
-        blocks = write_blocks(message, seeing=seeing, provider=self._reader, thoughts=self._thoughts)
+        blocks = self._write_blocks(message, seeing=seeing)
         opening = THEIRS if is_theirs else OURS
         shows = Image in map(type, message.blocks)
         return message.blocks, opening + blocks if blocks else b"", is_theirs, seeing if shows else None
+
+    def _write_blocks(self, message: Message, *, seeing: bool) -> bytes:
+        return write_blocks(message, seeing=seeing, provider=self._reader, thoughts=self._thoughts)
 
 
 def kept_with_and_without(limit: int) -> dict[bool, KeptMessages]:

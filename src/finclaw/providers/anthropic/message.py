@@ -13,7 +13,6 @@ SAID_NOTHING: Final = "[The tool failed without a word]"
 """The API refuses an empty error."""
 
 _encode: Final = msgspec.json.Encoder().encode
-_encode_into: Final = msgspec.json.Encoder().encode_into
 _PICTURES: Final = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 
 
@@ -25,26 +24,14 @@ def write_blocks(message: Message, *, seeing: bool = True, provider: str = "", t
     """
     blocks = message.blocks
     if len(blocks) == 1 and type(text := blocks[0]) is Text:  # nearly all of them
-        blank = not text.text or text.text.isspace()
-        return b"" if blank else b'{"type":"text","text":' + _written(text.text) + b"}"
+        return write_text(text.text) if text.text and not text.text.isspace() else b""
     if message.role == "assistant":
         return _written(tuple(_theirs(blocks, own=thoughts and _is_own(message, provider))))[1:-1]
     return _written(tuple(_ours(blocks, seeing=seeing)))[1:-1]
 
 
-def write_plain(message: Message, opening: bytes, into: bytearray) -> bool:
-    """Write a message that is nothing but text behind the others, as most are; False for the rest of them."""
-    blocks = message.blocks
-    if len(blocks) != 1 or type(text := blocks[0]) is not Text or not (words := text.text) or words.isspace():
-        return False
-    into += opening
-    into += b'{"type":"text","text":'
-    if words.isascii():  # cannot fail half-way
-        _encode_into(words, into, -1)
-    else:
-        into += _written(words)
-    into += b"}"
-    return True
+def write_text(words: str) -> bytes:
+    return b'{"type":"text","text":' + _written(words) + b"}"
 
 
 def opens_with_thinking(message: Message, provider: str) -> bool:

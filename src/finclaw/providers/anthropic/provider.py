@@ -1,6 +1,6 @@
 """The provider itself: a request goes out as joined bytes, the answer comes back event by event."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,6 +16,7 @@ from finclaw.providers.wire.address import endpoint
 from finclaw.providers.wire.lazy_line import LazyLine
 from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
 from finclaw.providers.wire.sse import EventReader
+from finclaw.providers.wire.trunk import Part
 
 API: Final = "https://api.anthropic.com"
 
@@ -60,9 +61,9 @@ class AnthropicProvider:
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         sent = 0
 
-        def write() -> bytes:
+        def write() -> Sequence[Part]:
             nonlocal sent
-            written, sent = self._requests.write(request), self._requests.sent
+            written, sent = self._requests.parts(request), self._requests.sent
             return written
 
         reply = await self._line.post(write)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from finclaw.kernel.chunk import Model, ModelRequest
+from finclaw.kernel.history import Messages
 from finclaw.kernel.message import Message
 from finclaw.kernel.sendable import sendable
 from finclaw.kernel.text import whole_characters
@@ -22,7 +23,7 @@ from finclaw.providers.anthropic.kept import OURS, THEIRS, kept_with_and_without
 from finclaw.providers.anthropic.message import write_blocks
 from finclaw.providers.anthropic.schema import narrowed
 from finclaw.providers.anthropic.thoughts import ADAPTIVE, OFF, Thoughts, thoughts
-from finclaw.providers.wire.trunk import NO_TRUNK, Trunk
+from finclaw.providers.wire.trunk import NO_TRUNK, Part, Trunk
 
 MARK: Final = b',"cache_control":{"type":"ephemeral"}'
 
@@ -58,6 +59,10 @@ class RequestWriter:
         """What stands for all that the last request said, where an answer's thoughts are tied to it; else 0."""
 
     def write(self, request: ModelRequest) -> bytes:
+        return b"".join(self.parts(request))
+
+    def parts(self, request: ModelRequest) -> Sequence[Part]:
+        """The request in a few pieces: what a long conversation begins with is not copied for each of them."""
         bound = request.model.features.bound_thinking
         self._kept = self._kept_for[bound]
         self._kept.read_by(request.model.provider)
@@ -78,8 +83,8 @@ class RequestWriter:
         if self._caching:
             _mark(draft)
         if not draft.trunk.joined and not _open_first(draft.pieces):
-            return opening + b"]}"
-        return b"".join((opening, draft.trunk.joined, *draft.pieces, b"]}]}"))
+            return opening, b"]}"
+        return opening, draft.trunk.joined, b"".join((*draft.pieces, b"]}]}"))
 
     def evict(self) -> None:
         for kept in self._kept_for.values():
@@ -184,7 +189,7 @@ def _output_config(request: ModelRequest, thinking: Thoughts | None) -> dict[str
     return config if schema is None else {**config, "format": {"type": "json_schema", "schema": schema}}
 
 
-def _grown(draft: _Draft, messages: tuple[Message, ...], *, bound: bool) -> Trunk:
+def _grown(draft: _Draft, messages: Messages, *, bound: bool) -> Trunk:
     """All that was written for these messages, before anything in it is marked."""
     written = draft.pieces[: len(messages) - len(draft.trunk.messages)]
     chain = chained(draft.trunk.chain, written) if bound else 0

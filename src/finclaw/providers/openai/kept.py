@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Final
 
+from finclaw.kernel.history import Messages, with_more
 from finclaw.kernel.message import Block, Image, Message
-from finclaw.providers.wire.trunk import Trunk, Trunks
+from finclaw.providers.wire.trunk import Part, Trunk, Trunks
 
 _Kept = tuple[tuple[Block, ...], bytes, bool | None]
 """The blocks, what was written for them, and whether for a model that sees images: None where there are none to see."""
@@ -18,24 +19,35 @@ class KeptMessages:
     images when a model sees them and the last one did not, or the other way round.
     """
 
-    def __init__(self, limit: int, write: Callable[[Message, bool], bytes]) -> None:
+    def __init__(
+        self,
+        limit: int,
+        write: Callable[[Message, bool], bytes],
+        write_all: Callable[[Messages, bool, bytearray], None],
+    ) -> None:
         self._half: Final = limit // 2
         self._write: Final = write
+        self._write_all: Final = write_all
         self._size = 0
         self._young: dict[str, _Kept] = {}
         self._old: dict[str, _Kept] = {}
         self._trunks: Final = {seeing: Trunks(limit // 4) for seeing in (True, False)}
 
-    def written(self, messages: tuple[Message, ...], *, seeing: bool) -> list[bytes]:
+    def written(self, messages: Messages, *, seeing: bool) -> list[Part]:
         """In pieces; that of a long conversation's beginning is one."""
         trunks = self._trunks[seeing]
         trunk = trunks.of(messages)
         if more := trunks.to_grow(messages, trunk):
-            written = [self._write(message, seeing) for message in more]
-            trunk = trunks.keep(Trunk(trunk.messages + more, b"".join((trunk.joined, *written))))
+            trunk = trunks.keep(self._grown(trunk, more, seeing=seeing))
         return [trunk.joined, *self._behind(trunk, messages, seeing=seeing)]
 
-    def _behind(self, trunk: Trunk, messages: tuple[Message, ...], *, seeing: bool) -> list[bytes]:
+    def _grown(self, trunk: Trunk, more: Messages, *, seeing: bool) -> Trunk:
+        """The trunk with these messages too, of which nothing is kept one by one."""
+        joined = bytearray(trunk.joined)
+        self._write_all(more, seeing, joined)
+        return Trunk(with_more(trunk.messages, more), joined)
+
+    def _behind(self, trunk: Trunk, messages: Messages, *, seeing: bool) -> list[bytes]:
         young, blind = self._young, not seeing
         written: list[bytes] = []
         for message in messages[len(trunk.messages) :]:

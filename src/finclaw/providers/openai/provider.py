@@ -65,7 +65,7 @@ class OpenAIProvider:
         return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        reply = await self._line.post(lambda: self._requests.write(request))
+        reply = await self._line.post(lambda: self._requests.parts(request))
         try:
             events, answer = EventReader(), AnswerReader(self._name)
             reading = _Reading(reply, answer)

@@ -1,15 +1,18 @@
 """Requests as bytes. A message is written once and kept; a request is the kept bytes, joined."""
 
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 
 from finclaw.kernel.chunk import AnswerSchema, Model, ModelRequest, ToolSpec
+from finclaw.kernel.history import Messages, said_in
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
 from finclaw.kernel.sendable import UNSEEN, legal_name
 from finclaw.kernel.wishes import ThinkingLevel
 from finclaw.providers.openai.kept import KeptMessages
+from finclaw.providers.wire.trunk import Part
 
 OutputLimit = Literal["max_tokens", "max_completion_tokens"]
 """OpenAI's newer models refuse the first; most compatible servers know no other."""
@@ -21,20 +24,26 @@ _OURS: Final = b',{"role":"user","content":'
 _THEIRS: Final = b',{"role":"assistant","content":'
 
 _encode: Final = msgspec.json.Encoder().encode
+_encode_into: Final = msgspec.json.Encoder().encode_into
 
 
 class RequestWriter:
     def __init__(self, kept_bytes: int, output_limit: OutputLimit) -> None:
-        self._messages: Final = KeptMessages(kept_bytes, write_message)
+        self._messages: Final = KeptMessages(kept_bytes, write_message, write_messages)
         self._output_limit: Final[OutputLimit] = output_limit
         self._head_of: tuple[object, ...] = ()
         self._head = b""
 
     def write(self, request: ModelRequest) -> bytes:
+        return b"".join(self.parts(request))
+
+    def parts(self, request: ModelRequest) -> Sequence[Part]:
+        """The request in a few pieces: what a long conversation begins with is not copied for each of them."""
         written = self._messages.written(request.messages, seeing=request.model.features.images)
         if not request.system:
             _cut_first_comma(written)
-        return b"".join((self._opening(request), *written, b"]}"))
+        trunk, *behind = written
+        return self._opening(request), trunk, b"".join((*behind, b"]}"))
 
     def evict(self) -> None:
         self._messages.evict()
@@ -56,11 +65,11 @@ class RequestWriter:
         return self._head
 
 
-def _cut_first_comma(written: list[bytes]) -> None:
+def _cut_first_comma(written: list[Part]) -> None:
     """Every message brings its own; where no system message stands before them, the first has one too many."""
     for place, message in enumerate(written):
         if message:
-            written[place] = message[1:]
+            written[place] = memoryview(message)[1:]
             return
 
 
@@ -128,6 +137,20 @@ def write_message(message: Message, seeing: bool) -> bytes:
     results = b"".join(_result(result) for result in message.tool_results)
     content = _content(message.blocks, seeing=seeing)
     return results + _OURS + _encode(content) + b"}" if content else results
+
+
+def write_messages(messages: Messages, seeing: bool, into: bytearray) -> None:
+    """The same for many, one behind the other."""
+    for said, whole in said_in(messages):
+        for place, message in enumerate(said):
+            blocks = message.blocks
+            # Nearly all of them are nothing but text, and there may be thousands: no call for each.
+            if len(blocks) == 1 and type(text := blocks[0]) is Text and (words := text.text) and not words.isspace():
+                into += _THEIRS if message.role == "assistant" else _OURS
+                _encode_into(words, into, -1)
+                into += b"}"
+            else:
+                into += write_message(whole(place), seeing)
 
 
 def _assistant(message: Message) -> bytes:

@@ -12,6 +12,8 @@ from typing import Any, Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from finclaw.providers.wire.trunk import Part
+
 MOST_UNREAD: Final = 1_000_000
 """Bytes that may wait for whoever reads; then the server has to."""
 LONGEST_HEAD: Final = 65_536
@@ -82,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
     def headers(self) -> dict[str, str]:
         return {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in self._fields.items()}
 
-    def ask(self, *request: bytes) -> Coroutine[Any, Any, None]:
+    def ask(self, *request: Part) -> Coroutine[Any, Any, None]:
         """Send a request, and then wait for the head of its answer. Raises Broken.
 
         No coroutine itself: it would hold the request as long as it waits.

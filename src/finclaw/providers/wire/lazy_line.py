@@ -7,7 +7,7 @@ from finclaw.kernel.port import Clock
 from finclaw.providers.wire.failure import Kinds
 
 if TYPE_CHECKING:
-    from finclaw.providers.wire.line import Line
+    from finclaw.providers.wire.line import Body, Line
     from finclaw.providers.wire.reply import Reply
 
 
@@ -36,7 +36,7 @@ class LazyLine:
         self._idle = idle
         self._open: Line | None = None
 
-    def post(self, write: Callable[[], bytes]) -> "Coroutine[Any, Any, Reply]":
+    def post(self, write: "Callable[[], Body]") -> "Coroutine[Any, Any, Reply]":
         """The reply to read from; the caller releases it. Raises ProviderError."""
         line = self._open or self._opened()
         return line.post(write, first_byte=self._first_byte, idle=self._idle)

@@ -16,6 +16,9 @@ from finclaw.providers.wire.connection import Connection
 from finclaw.providers.wire.failure import Kinds, lost, not_reached, refused, seconds_to_wait
 from finclaw.providers.wire.reply import Reply
 from finclaw.providers.wire.silence import SilenceWatch
+from finclaw.providers.wire.trunk import Part
+
+Body = bytes | Sequence[Part]
 
 CONNECT_SECONDS: Final = 10.0
 NEXT_ADDRESS_SECONDS: Final = 0.25
@@ -51,11 +54,11 @@ class Line:
         self._loop = asyncio.get_running_loop()
         self._silence = SilenceWatch(self._loop)
 
-    async def post(self, write: Callable[[], bytes], *, first_byte: float, idle: float) -> Reply:
+    async def post(self, write: Callable[[], Body], *, first_byte: float, idle: float) -> Reply:
         """The reply to read from; the caller releases it. Raises ProviderError.
 
-        `write` gives the body. It is asked once a connection is there, so that nobody who waits holds one: a thousand
-        waiting turns would else hold the same prompt a thousand times.
+        `write` gives the body, in one piece or in parts. It is asked once a connection is there, so that nobody who
+        waits holds one: a thousand waiting turns would else hold the same prompt a thousand times.
         `first_byte` bounds, in seconds, the wait until the answer begins, `idle` each later silence.
         """
         begin_by = self._loop.time() + first_byte
@@ -85,9 +88,11 @@ class Line:
         self._spare.clear()
         await asyncio.sleep(0)  # the loop tells them that they are closed
 
-    def _request(self, body: bytes) -> Sequence[bytes]:
-        head = b"%b%d\r\n\r\n" % (self._head, len(body))
-        return (head + body,) if len(body) < LONG else (head, body)
+    def _request(self, body: Body) -> Sequence[Part]:
+        parts = (body,) if isinstance(body, bytes) else body
+        length = sum(map(len, parts))
+        head = b"%b%d\r\n\r\n" % (self._head, length)
+        return (b"".join((head, *parts)),) if length < LONG else (head, *parts)
 
     async def _connected(self, begin_by: float) -> Connection:
         try:

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from finclaw.kernel.message import Message
+from finclaw.kernel.history import Messages, behind_pages, pages_of, with_pages
 
 SHORT: Final = 64
 """Messages that are joined anew each time: short conversations are many, and keep nothing twice."""
@@ -11,9 +11,13 @@ OPEN: Final = 16
 """The last ones stay out: some are of this turn only, and some are marked."""
 
 
+Part = bytes | bytearray | memoryview
+"""Of a request. Nobody changes one that has been written."""
+
+
 class Trunk(NamedTuple):
-    messages: tuple[Message, ...] = ()
-    joined: bytes = b""
+    messages: Messages = ()
+    joined: bytes | bytearray = b""
     last: bool | None = None
     """Whether the assistant spoke last in it, for who has to know."""
     chain: int = 0
@@ -31,7 +35,7 @@ class Trunks:
         self._size = 0
         self._kept: OrderedDict[str, Trunk] = OrderedDict()
 
-    def of(self, messages: tuple[Message, ...]) -> Trunk:
+    def of(self, messages: Messages) -> Trunk:
         """What these messages begin with. That they do is compared message by message, by identity at first."""
         trunk = self._kept.get(messages[0].id) if len(messages) > SHORT else None
         if trunk is None:
@@ -50,11 +54,12 @@ class Trunks:
         return length - OPEN if length - len(trunk.messages) > SHORT else 0
 
     @classmethod
-    def to_grow(cls, messages: tuple[Message, ...], trunk: Trunk) -> tuple[Message, ...]:
+    def to_grow(cls, messages: Messages, trunk: Trunk) -> Messages:
         """The messages behind the trunk that a new one should hold too: up to the first that is for one turn only."""
         more = messages[len(trunk.messages) : cls.grown(len(messages), trunk)]
-        passing = next((place for place, message in enumerate(more) if message.passing), None)
-        return more[:passing]
+        behind = behind_pages(more)  # no page holds any
+        passing = next((place for place, message in enumerate(behind) if message.passing), None)
+        return more if passing is None else with_pages(pages_of(more), behind[:passing])
 
     def keep(self, trunk: Trunk) -> Trunk:
         if trunk is NO_TRUNK:
@@ -68,7 +73,7 @@ class Trunks:
             self._size -= len(oldest.joined)
         return trunk
 
-    def drop(self, messages: tuple[Message, ...]) -> None:
+    def drop(self, messages: Messages) -> None:
         """That of these messages, which have to be walked from now on."""
         gone = self._kept.pop(messages[0].id, NO_TRUNK) if messages else NO_TRUNK
         self._size -= len(gone.joined)

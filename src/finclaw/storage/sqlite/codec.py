@@ -22,7 +22,7 @@ read_inbound: Final = msgspec.json.Decoder(Inbound).decode
 read_message: Final = msgspec.json.Decoder(Message).decode
 read_event: Final = msgspec.json.Decoder(TurnEvent).decode
 read_usage: Final = msgspec.json.Decoder(Usage).decode
-_messages: Final = msgspec.json.Decoder(list[Message])
+read_messages: Final = msgspec.json.Decoder(Message).decode_lines
 
 
 class UnitBody(msgspec.Struct, frozen=True):
@@ -109,11 +109,6 @@ def _mended(value: Any) -> Any:
             return [_mended(each) for each in cast("list[Any]", value)]
         case _:
             return value
-
-
-def read_page(joined: bytes) -> list[Message]:
-    """Messages with commas between them."""
-    return _messages.decode(b"[%b]" % joined)
 
 
 def to_micros(moment: datetime) -> int:

@@ -177,7 +177,7 @@ class SqliteStore(ApprovalRows):
     async def messages(self, session: str) -> Sequence[Message]:
         def read(db: apsw.Connection) -> tuple[Message, ...]:
             row = conversation.session_row(db, session)
-            return () if row is None else self.transcript.messages(db, row)
+            return () if row is None else tuple(self.transcript.messages(db, row))  # opened here, not on the loop
 
         return await self._commit(read)
 

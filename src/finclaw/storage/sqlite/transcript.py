@@ -1,14 +1,15 @@
 """Where conversations and the logs of running turns are kept: in rows of the same database, or elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol, assert_never
 
 import apsw
 from msgspec import Struct
 
 from finclaw.errors import SessionError
+from finclaw.kernel.history import Messages, Page, with_pages
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolEnded, ToolStarted, Truncate, TurnEvent
-from finclaw.storage.sqlite.codec import events_of, read_event, read_message, read_page, write
+from finclaw.storage.sqlite.codec import events_of, read_event, read_message, read_messages, write
 
 
 class Folded(Struct, frozen=True):
@@ -33,7 +34,7 @@ class Transcript(Protocol):
         ...
 
     def drop(self, db: apsw.Connection, turn: int) -> None: ...
-    def messages(self, db: apsw.Connection, session: int) -> tuple[Message, ...]: ...
+    def messages(self, db: apsw.Connection, session: int) -> Messages: ...
     def clear(self, db: apsw.Connection, session: int) -> None: ...
 
 
@@ -61,8 +62,8 @@ class _Rows:
     def drop(self, db: apsw.Connection, turn: int) -> None:
         db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(turn))
 
-    def messages(self, db: apsw.Connection, session: int) -> tuple[Message, ...]:
-        return messages(db, session)
+    def messages(self, db: apsw.Connection, session: int) -> Messages:
+        return history(db, session)
 
     def clear(self, db: apsw.Connection, session: int) -> None:
         db.execute("DELETE FROM message WHERE session = ?", (session,))
@@ -71,25 +72,45 @@ class _Rows:
 ROWS: Final[Transcript] = _Rows()
 
 
-_AT_ONCE: Final = 128
+_LATEST: Final = 128
+"""The last messages, which every turn looks at."""
+_FIRST: Final = 16
+"""A conversation is known by its first message; a short page is soon opened."""
+_AT_ONCE: Final = 256
 """Messages of one page: many, so that few rows come out of the database, and few enough for memory that is warm."""
 _PAGE: Final = (
-    "SELECT max(id), CAST(group_concat(body, ',') AS BLOB) FROM "
+    "SELECT count(*), max(id), CAST(group_concat(body, char(10)) AS BLOB) FROM "
     "(SELECT id, body FROM message WHERE session = ? AND id BETWEEN ? AND ? ORDER BY id LIMIT ?)"
+)
+_LAST_PAGE: Final = (
+    "SELECT count(*), min(id), CAST(group_concat(body, char(10)) AS BLOB) FROM "
+    "(SELECT id, body FROM message WHERE session = ? ORDER BY id DESC LIMIT ?)"
 )
 HIGHEST: Final = (1 << 63) - 1
 """No row has a higher number."""
 
 
+def history(db: apsw.Connection, session: int) -> Messages:
+    """The last messages as such, and what stands before them in pages that somebody may open."""
+    length, first, joined = db.execute(_LAST_PAGE, (session, _LATEST)).fetchall()[0]
+    if not length:
+        return ()
+    tail = tuple(reversed(read_messages(joined)))
+    return tail if length < _LATEST else with_pages(tuple(_pages(db, session, 0, int(first) - 1, _FIRST)), tail)
+
+
 def messages(db: apsw.Connection, session: int, first: int = 0, last: int = HIGHEST) -> tuple[Message, ...]:
-    """In pages, each one array: a row and a decode for every message would cost as much again."""
-    found = list[Message]()
+    return tuple([message for page in _pages(db, session, first, last) for message in page.messages])
+
+
+def _pages(db: apsw.Connection, session: int, first: int, last: int, length: int = _AT_ONCE) -> Iterator[Page]:
+    """A row and a decode for every message would cost as much again. `length` is of the first page."""
     while True:
-        end, joined = db.execute(_PAGE, (session, first, last, _AT_ONCE)).fetchall()[0]
-        if joined is None:
-            return tuple(found)
-        found += read_page(joined)
-        first = int(end) + 1
+        held, end, joined = db.execute(_PAGE, (session, first, last, length)).fetchall()[0]
+        if not held:
+            return
+        yield Page(int(held), joined)
+        first, length = int(end) + 1, _AT_ONCE
 
 
 def _log(db: apsw.Connection, turn: int) -> list[TurnEvent]:

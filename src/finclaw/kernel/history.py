@@ -1,0 +1,174 @@
+"""A long conversation as it was read: pages of JSON, each of which becomes messages when somebody looks at one of them.
+
+A turn looks at the last few messages, and a model's API is told what was said and nothing else. So the pages of an
+old conversation mostly stay what they are: that is less memory, and no thousand objects are made for every turn.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Final, TypeVar, overload
+
+import msgspec
+
+from finclaw.errors import SessionError
+from finclaw.kernel.message import LlmMessage, Message
+
+R = TypeVar("R")
+
+Said = tuple[Sequence[Message | LlmMessage], Callable[[int], Message]]
+"""Messages as far as a model is told of them, and each as a whole, for the few of which that is not enough."""
+
+
+_messages: Final = msgspec.json.Decoder(Message)
+_said: Final = msgspec.json.Decoder(LlmMessage)
+
+
+class Page:
+    """So many messages of the base, none of them passing: JSON, a line each, until somebody looks at one of them."""
+
+    __slots__ = ("_held", "length", "size")
+
+    def __init__(self, length: int, written: bytes) -> None:
+        self.length: Final = length
+        self.size: Final = len(written)
+        """In bytes, as it was written."""
+        self._held: bytes | tuple[Message, ...] = written
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has become messages. They stay the same ones from then on."""
+        return isinstance(self._held, tuple)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        if isinstance(held := self._held, bytes):
+            held = self._held = tuple(_read(_messages, held))
+        return held
+
+    def said(self) -> "Said":
+        """For who tells it to a model: it stays closed."""
+        if isinstance(held := self._held, tuple):
+            return held, held.__getitem__
+        return _read(_said, held), _Closer(held)
+
+
+class _Closer:
+    """The messages of a page for one reader. They are read when one of them is asked for."""
+
+    __slots__ = ("_messages", "_written")
+
+    def __init__(self, written: bytes) -> None:
+        self._written = written
+        self._messages: Sequence[Message] = ()
+
+    def __call__(self, place: int) -> Message:
+        self._messages = self._messages or _read(_messages, self._written)
+        return self._messages[place]
+
+
+def _read(decoder: "msgspec.json.Decoder[R]", lines: bytes) -> list[R]:
+    try:
+        return decoder.decode_lines(lines)
+    except msgspec.DecodeError as error:
+        raise SessionError(
+            f"the conversation holds what is no message ({error}); restore a copy, or reset it"
+        ) from error
+
+
+class History(Sequence[Message]):
+    """Pages first, then messages. It equals the tuple of all its messages, and never changes."""
+
+    __slots__ = ("_paged", "pages", "tail")
+
+    def __init__(self, pages: tuple[Page, ...], tail: tuple[Message, ...]) -> None:
+        self.pages: Final = pages
+        self.tail: Final = tail
+        self._paged: Final = sum(page.length for page in pages)
+
+    @property
+    def opened(self) -> int:
+        """How many of them are objects by now."""
+        return len(self.tail) + sum(page.length for page in self.pages if page.is_open)
+
+    def __len__(self) -> int:
+        return self._paged + len(self.tail)
+
+    def __iter__(self) -> Iterator[Message]:
+        return chain(chain.from_iterable(page.messages for page in self.pages), self.tail)
+
+    def __reversed__(self) -> Iterator[Message]:
+        yield from reversed(self.tail)
+        for page in reversed(self.pages):
+            yield from reversed(page.messages)
+
+    @overload
+    def __getitem__(self, place: int) -> Message: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Messages": ...
+    def __getitem__(self, place: int | slice) -> "Message | Messages":
+        if isinstance(place, slice):
+            return self._slice(*place.indices(len(self)))
+        if place < 0:
+            place += len(self)
+        return self.tail[place - self._paged] if place >= self._paged else self._on_a_page(place)
+
+    def _slice(self, start: int, stop: int, step: int) -> "Messages":
+        """All pages or none, wherever that will do."""
+        if step == 1 and start == 0 and stop >= self._paged:
+            return History(self.pages, self.tail[: stop - self._paged])
+        if step == 1 and start >= self._paged:
+            return self.tail[start - self._paged : max(start, stop) - self._paged]
+        return tuple([self[place] for place in range(start, stop, step)])
+
+    def _on_a_page(self, place: int) -> Message:
+        if place >= 0:
+            for page in self.pages:
+                if place < page.length:
+                    return page.messages[place]
+                place -= page.length
+        raise IndexError("no message stands there")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, History):
+            if self.pages == other.pages:  # nearly always the very same
+                return self.tail == other.tail
+            return len(self) == len(other) and tuple(self) == tuple(other)
+        return tuple(self) == other
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]  messages hold what cannot be hashed, and so do tuples of them
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} messages, {self.opened} of them opened)"
+
+
+Messages = tuple[Message, ...] | History
+"""A conversation's, in order. A short one is a plain tuple."""
+
+
+def as_messages(messages: Sequence[Message]) -> Messages:
+    return messages if isinstance(messages, History) else tuple(messages)
+
+
+def pages_of(messages: Messages) -> tuple[Page, ...]:
+    return messages.pages if isinstance(messages, History) else ()
+
+
+def behind_pages(messages: Messages) -> tuple[Message, ...]:
+    return messages.tail if isinstance(messages, History) else messages
+
+
+def with_pages(pages: tuple[Page, ...], tail: tuple[Message, ...]) -> Messages:
+    return History(pages, tail) if pages else tail
+
+
+def with_more(messages: Messages, more: Messages) -> Messages:
+    if not messages:
+        return more
+    return with_pages(pages_of(messages), (*behind_pages(messages), *more))
+
+
+def said_in(messages: Messages) -> Iterator[Said]:
+    """What was said, a page at a time."""
+    yield from (page.said() for page in pages_of(messages))
+    behind = behind_pages(messages)
+    yield behind, behind.__getitem__
