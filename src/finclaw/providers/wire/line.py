@@ -27,6 +27,8 @@ SPARE_SECONDS: Final = 15.0
 """How long a connection that nobody uses is kept; many servers hang up soon after."""
 LONG: Final = 65_536
 """Bytes of a body for which a second write costs less than a copy."""
+VERY_LONG: Final = 524_288
+"""Bytes of a body for which a write for each of its parts does."""
 READ_AT_ONCE: Final = 65_536
 
 _ALWAYS: Final = {
@@ -92,7 +94,9 @@ class Line:
         parts = (body,) if isinstance(body, bytes) else body
         length = sum(map(len, parts))
         head = b"%b%d\r\n\r\n" % (self._head, length)
-        return (b"".join((head, *parts)),) if length < LONG else (head, *parts)
+        if length < LONG:
+            return (b"".join((head, *parts)),)
+        return (head, b"".join(parts)) if length < VERY_LONG else (head + parts[0], *parts[1:])
 
     async def _connected(self, begin_by: float) -> Connection:
         try:
