@@ -9,6 +9,7 @@ from finclaw.errors import ContextTooLong, Overloaded
 from finclaw.kernel.api_rules import violations
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.event import CompactionFellBack, ContextCompacted, ContextThresholdCrossed, TextStreamed
+from finclaw.kernel.history import Messages
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.sendable import sendable
 from finclaw.testing import Reply, fails, reply
@@ -45,7 +46,7 @@ class Mind:
         return reply("done")
 
 
-def assert_whole(messages: tuple[Message, ...]) -> None:
+def assert_whole(messages: Messages) -> None:
     for rules in ("anthropic", "openai"):
         assert violations(sendable(messages), rules) == ()
 

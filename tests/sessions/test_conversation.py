@@ -182,7 +182,7 @@ def folded(base: Sequence[Message], turns: Sequence[Sequence[TurnEvent]]) -> lis
         states: list[tuple[Message, ...]] = []
         for events in turns:
             ROWS.fold(db, 1, 1, events)
-            states.append(ROWS.messages(db, 1))
+            states.append(tuple(ROWS.messages(db, 1)))
         assert [message.text for message in ROWS.messages(db, 2)] == ["of another session"]
         return states
     finally:

@@ -81,7 +81,7 @@ def work_out(life: Sequence[tuple[Fate, list[list[Wish]]]]) -> Story:
                 _push(conversation, kind, which, f"x{count}")
             missing = [Remove("nobody at all") for kind, _ in batch if kind == "miss"]
             turn.batches.append([*conversation.events[known:], *missing])
-        base = {"finish": conversation.lasting_messages, "end": base, "reset": ()}[fate]
+        base = {"finish": tuple(conversation.lasting_messages), "end": base, "reset": ()}[fate]
         story.turns.append(turn)
         story.after.append(base)
     return story

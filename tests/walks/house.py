@@ -87,7 +87,7 @@ class Gateway:
     @property
     def seen(self) -> tuple[Message, ...]:
         """The conversation as the model saw it last."""
-        return self.provider.requests[-1].messages
+        return tuple(self.provider.requests[-1].messages)
 
     @property
     def results(self) -> list[ToolResult]:

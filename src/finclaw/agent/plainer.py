@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from finclaw.kernel.chunk import Model, ModelRequest
+from finclaw.kernel.history import Messages
 from finclaw.kernel.message import Message, Thinking
 
 
@@ -30,7 +31,7 @@ def _plain(message: Message) -> Message:
     return replace(message, blocks=tuple(block for block in message.blocks if not isinstance(block, Thinking)))
 
 
-def _carries_thoughts(messages: tuple[Message, ...], model: Model) -> bool:
+def _carries_thoughts(messages: Messages, model: Model) -> bool:
     """Only signed ones go back, and only to who signed them; bound ones within their own turn."""
     for message in reversed(messages):
         if message.role == "assistant":
