@@ -1,5 +1,6 @@
 """What the store keeps, as the rest of the house sees it: rows become these and nothing else."""
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
@@ -8,7 +9,6 @@ from msgspec import Struct
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, Outbound
-from finclaw.kernel.history import Messages
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.scope import Outcome, TurnStatus
 
@@ -28,7 +28,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     attempt: int
     version: int
     session_started_at: datetime
-    base: Messages | None
+    base: Sequence[Message] | None
     events: tuple[TurnEvent, ...] = ()
 
     @property
