@@ -88,7 +88,8 @@ async def test_a_gateway_that_starts_anew_in_the_middle_of_an_answer(
 ) -> None:
     monkeypatch.setattr("finclaw.app.STOP_GRACE", 0.1)
     first = ScriptedProvider(reply(say("An old beginning. "), hold(asyncio.Event())))
-    second = ScriptedProvider(reply("A new answer."))
+    released = asyncio.Event()  # an answer that is already there when the terminal comes back is not announced
+    second = ScriptedProvider(reply(hold(released), say("A new answer.")))
     async with AsyncExitStack() as stack:
         async with house(tmp_path, first) as app, reachable(tmp_path, app):
             terminal = stack.enter_context(chatting(tmp_path))
@@ -98,6 +99,7 @@ async def test_a_gateway_that_starts_anew_in_the_middle_of_an_answer(
         await terminal.expect("does not answer")
         async with house(tmp_path, second) as app, reachable(tmp_path, app):
             await terminal.expect("being made again")
+            released.set()
             await terminal.expect("A new answer.")
             await terminal.prompt()
     assert len(second.requests) == 1
