@@ -1,5 +1,6 @@
 """A history in pages is the tuple of its messages to everybody who looks, and opens no page that nobody looks at."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,8 +8,9 @@ from tests.ports.nouns import said
 from tests.ports.paged import page, paged
 
 from finclaw.errors import SessionError
-from finclaw.kernel.history import Page, as_messages, said_in, with_more
-from finclaw.kernel.message import Message
+from finclaw.kernel.history import Messages, as_messages, said_in, with_more
+from finclaw.kernel.message import Message, Text, ToolCall
+from finclaw.kernel.page import Page, words_of
 
 PLACES = st.integers(-20, 20)
 BOUNDS = st.none() | PLACES
@@ -56,7 +58,16 @@ def test_it_is_walked_compared_and_lengthened_like_the_tuple(
     assert tuple(history) == messages
     assert (history == paged(more, *other[1])) is (messages == more)
     assert history != list(messages)
-    assert [message.blocks for told, _ in said_in(history) for message in told] == [each.blocks for each in messages]
+    assert told(history) == [each.text for each in messages]
+
+
+def told(history: Messages) -> list[str]:
+    """What a model would be told."""
+    return [
+        msgspec.json.decode(words) if words else page.whole(place).text
+        for page in said_in(history)
+        for place, words in enumerate(page.words)
+    ]
 
 
 def test_only_the_pages_that_are_looked_at_are_opened() -> None:
@@ -70,15 +81,37 @@ def test_only_the_pages_that_are_looked_at_are_opened() -> None:
 def test_what_was_said_is_told_without_opening_anything() -> None:
     messages = [said(f"m{number}", f"word {number}") for number in range(6)]
     history = paged(messages, 3)
-    (told, whole), (behind, own) = said_in(history)
-    assert [each.blocks for each in (*told, *behind)] == [each.blocks for each in messages]
-    assert (whole(2), own(1)) == (messages[2], messages[4])
+    closed, behind = said_in(history)
+    assert told(history) == [each.text for each in messages]
+    assert (closed.speakers[0], list(behind.speakers)) == (b"user", [b"user"] * 3)
+    assert [closed.whole(place) for place in range(3)] == messages[:3]
+    assert behind.whole(1) == messages[4]
     assert history.opened == 3, "not even for one that is asked for as a whole"
 
 
-def test_what_is_no_message_is_said_to_be_none() -> None:
-    broken = Page(1, b'{"id":"a","role":"nobody","blocks":[]}')
-    for look in (lambda: broken.messages, broken.said):
+def test_words_that_stand_apart_are_only_words() -> None:
+    """A picture, a call, or words for this turn only are more than that, and blanks are none."""
+    plain = said("m", "안녕 \ud83d")
+    call = ToolCall("c", "look", {})
+    others = [
+        msgspec.structs.replace(plain, blocks=blocks) for blocks in ((), (Text(" \n"),), (Text("a"), call), (call,))
+    ]
+    assert [words_of(each) for each in (*others, msgspec.structs.replace(plain, passing="note"))] == [""] * 5
+    (page,) = said_in((plain, *others))
+    assert page.words == ['"안녕 \ufffd"'.encode(), b"", b"", b"", b""]
+    assert [page.whole(place + 1) for place in range(4)] == others
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Page(1, b'{"id":"a","role":"nobody","blocks":[]}', b"\n"),
+        Page(1, b'{"id":"a"}', b'user\n"words"'),
+        Page(1, b'{"id":"a","source":{"kind":"user"},"created_at":"2026-01-01T00:00:00Z"}', b'nobody\n"words"'),
+    ],
+)
+def test_what_is_no_message_is_said_to_be_none(broken: Page) -> None:
+    for look in (lambda: broken.messages, lambda: broken.said().whole(0)):
         with pytest.raises(SessionError, match="what is no message"):
             look()
 

@@ -6,10 +6,20 @@ import msgspec
 
 from finclaw.kernel.history import History, Page
 from finclaw.kernel.message import Message
+from finclaw.kernel.page import beside_words, words_of
 
 
 def page(messages: Sequence[Message]) -> Page:
-    return Page(len(messages), b"\n".join(map(msgspec.json.encode, messages)))
+    """Every other one that is nothing but words has them apart: older rows have not."""
+    rows = [_row(message, apart=place % 2 == 0) for place, message in enumerate(messages)]
+    return Page(len(messages), b"\n".join(beside for beside, _ in rows), b"\n".join(words for _, words in rows))
+
+
+def _row(message: Message, *, apart: bool) -> tuple[bytes, bytes]:
+    encode = msgspec.json.encode
+    if apart and (words := words_of(message)):
+        return encode(beside_words(message)), message.role.encode() + b"\n" + encode(words)
+    return encode(message), b"\n"
 
 
 def paged(messages: Sequence[Message], *ends: int) -> History:

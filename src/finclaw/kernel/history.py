@@ -4,75 +4,12 @@ A turn looks at the last few messages, and a model's API is told what was said a
 old conversation mostly stay what they are: that is less memory, and no thousand objects are made for every turn.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Final, TypeVar, overload
+from typing import Final, overload
 
-import msgspec
-
-from finclaw.errors import SessionError
-from finclaw.kernel.message import LlmMessage, Message
-
-R = TypeVar("R")
-
-Said = tuple[Sequence[Message | LlmMessage], Callable[[int], Message]]
-"""Messages as far as a model is told of them, and each as a whole, for the few of which that is not enough."""
-
-
-_messages: Final = msgspec.json.Decoder(Message)
-_said: Final = msgspec.json.Decoder(LlmMessage)
-
-
-class Page:
-    """So many messages of the base, none of them passing: JSON, a line each, until somebody looks at one of them."""
-
-    __slots__ = ("_held", "length", "size")
-
-    def __init__(self, length: int, written: bytes) -> None:
-        self.length: Final = length
-        self.size: Final = len(written)
-        """In bytes, as it was written."""
-        self._held: bytes | tuple[Message, ...] = written
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it has become messages. They stay the same ones from then on."""
-        return isinstance(self._held, tuple)
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        if isinstance(held := self._held, bytes):
-            held = self._held = tuple(_read(_messages, held))
-        return held
-
-    def said(self) -> "Said":
-        """For who tells it to a model: it stays closed."""
-        if isinstance(held := self._held, tuple):
-            return held, held.__getitem__
-        return _read(_said, held), _Closer(held)
-
-
-class _Closer:
-    """The messages of a page for one reader. They are read when one of them is asked for."""
-
-    __slots__ = ("_messages", "_written")
-
-    def __init__(self, written: bytes) -> None:
-        self._written = written
-        self._messages: Sequence[Message] = ()
-
-    def __call__(self, place: int) -> Message:
-        self._messages = self._messages or _read(_messages, self._written)
-        return self._messages[place]
-
-
-def _read(decoder: "msgspec.json.Decoder[R]", lines: bytes) -> list[R]:
-    try:
-        return decoder.decode_lines(lines)
-    except msgspec.DecodeError as error:
-        raise SessionError(
-            f"the conversation holds what is no message ({error}); restore a copy, or reset it"
-        ) from error
+from finclaw.kernel.message import Message
+from finclaw.kernel.page import Page, Said, said
 
 
 class History(Sequence[Message]):
@@ -170,5 +107,4 @@ def with_more(messages: Messages, more: Messages) -> Messages:
 def said_in(messages: Messages) -> Iterator[Said]:
     """What was said, a page at a time."""
     yield from (page.said() for page in pages_of(messages))
-    behind = behind_pages(messages)
-    yield behind, behind.__getitem__
+    yield said(behind_pages(messages))

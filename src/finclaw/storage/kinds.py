@@ -38,7 +38,11 @@ def open_kind(kind: StoreKind, state: Path, clock: Clock, emit: Emit, *, threade
 
 
 def _has_conversations(db: apsw.Connection) -> bool:
-    return bool(db.execute("SELECT EXISTS (SELECT 1 FROM message) OR EXISTS (SELECT 1 FROM event)").get)
+    return bool(
+        db.execute(
+            "SELECT EXISTS (SELECT 1 FROM message UNION ALL SELECT 1 FROM page UNION ALL SELECT 1 FROM event)"
+        ).get
+    )
 
 
 def _other(kept: StoreKind, where: str, wanted: StoreKind) -> ConfigError:

@@ -4,11 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from finclaw.kernel.history import Messages, said_in, with_more
-from finclaw.kernel.message import Block, Image, Message, Text
-from finclaw.providers.anthropic.message import write_blocks, write_text
+from finclaw.kernel.message import Block, Image, Message
+from finclaw.providers.anthropic.message import write_blocks
 from finclaw.providers.wire.trunk import Trunk, Trunks
 
 OURS: Final = b']},{"role":"user","content":['
@@ -17,11 +15,16 @@ THEIRS: Final = b']},{"role":"assistant","content":['
 NONE_BEFORE: Final = b"]},"
 """The part that the first message does without: none has to be ended."""
 
+_THEY: Final = b"assistant"
+_TEXT: Final = b'{"type":"text","text":'
+_OUR_TEXT: Final = OURS + _TEXT
+_THEIR_TEXT: Final = THEIRS + _TEXT
+_GO_ON: Final = b"," + _TEXT
+
 Kept = tuple[tuple[Block, ...], bytes, bool, bool | None]
 """The blocks, what was written for them, whether they are the assistant's, and whether it was written for a model that
 sees images: None where there are none to see."""
 
-_encode_into: Final = msgspec.json.Encoder().encode_into
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -92,34 +95,27 @@ class KeptMessages:
 
     def grown(self, trunk: Trunk, more: Messages, *, seeing: bool) -> Trunk | None:
         """The trunk with these messages too, of which nothing is kept one by one; None if one needs a closer look."""
-        joined, last = bytearray(trunk.joined), trunk.last
-        for messages, whole in said_in(more):
-            for place, message in enumerate(messages):
-                is_theirs, blocks = message.role == "assistant", message.blocks
-                opening = b"," if is_theirs is last else THEIRS if is_theirs else OURS
-                # Nearly all of them are nothing but text, and there may be thousands: no call for each.
-                if (
-                    len(blocks) == 1
-                    and type(text := blocks[0]) is Text
-                    and (words := text.text)
-                    and not words.isspace()
-                ):
-                    joined += opening
-                    if words.isascii():  # cannot fail half-way
-                        _encode_into(text, joined, -1)  # our own form is the API's
-                    else:
-                        joined += write_text(words)
+        parts: list[bytes | bytearray] = [trunk.joined]
+        last = trunk.last
+        for speakers, words, whole in said_in(more):
+            for place, (speaker, text) in enumerate(zip(speakers, words, strict=True)):
+                # Nearly all of them are nothing but words, and there may be thousands: no call for each.
+                if text:
+                    is_theirs = speaker == _THEY
+                    opening = _GO_ON if is_theirs is last else _THEIR_TEXT if is_theirs else _OUR_TEXT
+                    parts += (opening, text, b"}")
                     last = is_theirs
-                elif self._suspect(closer := whole(place)):
+                elif self._suspect(message := whole(place)):
                     return None
-                elif written := self._write_blocks(closer, seeing=seeing):
-                    joined += opening + written
+                elif written := self._write_blocks(message, seeing=seeing):
+                    is_theirs = message.role == "assistant"
+                    parts += (b"," if is_theirs is last else THEIRS if is_theirs else OURS, written)
                     last = is_theirs
-        if joined.startswith(THEIRS):
-            return None
-        if not trunk.joined:
-            del joined[: len(NONE_BEFORE)]
-        return Trunk(with_more(trunk.messages, more), joined, last)
+        if not trunk.joined and len(parts) > 1:
+            if parts[1].startswith(THEIRS):
+                return None
+            parts[1] = parts[1][len(NONE_BEFORE) :]
+        return Trunk(with_more(trunk.messages, more), b"".join(parts), last)
 
     @property
     def suspects(self) -> bool:

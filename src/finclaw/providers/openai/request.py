@@ -22,9 +22,9 @@ FAILED: Final = "[this tool call failed] "
 
 _OURS: Final = b',{"role":"user","content":'
 _THEIRS: Final = b',{"role":"assistant","content":'
+_THEY: Final = b"assistant"
 
 _encode: Final = msgspec.json.Encoder().encode
-_encode_into: Final = msgspec.json.Encoder().encode_into
 
 
 class RequestWriter:
@@ -139,18 +139,17 @@ def write_message(message: Message, seeing: bool) -> bytes:
     return results + _OURS + _encode(content) + b"}" if content else results
 
 
-def write_messages(messages: Messages, seeing: bool, into: bytearray) -> None:
-    """The same for many, one behind the other."""
-    for said, whole in said_in(messages):
-        for place, message in enumerate(said):
-            blocks = message.blocks
-            # Nearly all of them are nothing but text, and there may be thousands: no call for each.
-            if len(blocks) == 1 and type(text := blocks[0]) is Text and (words := text.text) and not words.isspace():
-                into += _THEIRS if message.role == "assistant" else _OURS
-                _encode_into(words, into, -1)
-                into += b"}"
+def write_messages(messages: Messages, seeing: bool) -> list[bytes]:
+    """The same for many, in pieces."""
+    pieces: list[bytes] = []
+    for speakers, words, whole in said_in(messages):
+        for place, (speaker, text) in enumerate(zip(speakers, words, strict=True)):
+            # Nearly all of them are nothing but words, and there may be thousands: no call for each.
+            if text:
+                pieces += (_THEIRS if speaker == _THEY else _OURS, text, b"}")
             else:
-                into += write_message(whole(place), seeing)
+                pieces.append(write_message(whole(place), seeing))
+    return pieces
 
 
 def _assistant(message: Message) -> bytes:

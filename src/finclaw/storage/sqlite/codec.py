@@ -8,7 +8,7 @@ import msgspec
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import ChatType, Inbound, Outbound, OutboundKind, Sender
-from finclaw.kernel.message import Message, TurnEvent
+from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.record import Unit
 from finclaw.kernel.scope import Outcome, StageEntry, StageResult
 from finclaw.kernel.text import whole_characters
@@ -19,10 +19,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _encoder: Final = msgspec.json.Encoder()
 
 read_inbound: Final = msgspec.json.Decoder(Inbound).decode
-read_message: Final = msgspec.json.Decoder(Message).decode
 read_event: Final = msgspec.json.Decoder(TurnEvent).decode
 read_usage: Final = msgspec.json.Decoder(Usage).decode
-read_messages: Final = msgspec.json.Decoder(Message).decode_lines
 
 
 class UnitBody(msgspec.Struct, frozen=True):

@@ -192,4 +192,25 @@ MIGRATIONS: Final = (
         UPDATE session SET messages = messages - 1 WHERE id = old.session;
     END;
     """,
+    """
+    -- Who said what, where a message is nothing but words: the role, and the words as JSON on a line of their own.
+    -- The body has the rest of it then, and all of it where this is NULL.
+    ALTER TABLE message ADD COLUMN words TEXT;
+
+    CREATE TABLE page (                         -- older messages of a long conversation, in one row
+        id INTEGER PRIMARY KEY,                 -- the number of the last of them
+        session INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        numbers TEXT NOT NULL,                  -- those that they had in `message`
+        beside BLOB NOT NULL,                   -- their bodies, a line each
+        words BLOB NOT NULL                     -- their words, two lines each; empty ones for NULL
+    ) STRICT;
+    CREATE INDEX page_of ON page (session);
+    CREATE TRIGGER page_bound AFTER INSERT ON page BEGIN
+        UPDATE session SET messages = messages + new.length WHERE id = new.session;
+    END;
+    CREATE TRIGGER page_removed AFTER DELETE ON page BEGIN
+        UPDATE session SET messages = messages - old.length WHERE id = old.session;
+    END;
+    """,
 )

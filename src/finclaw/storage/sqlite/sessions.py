@@ -12,7 +12,7 @@ from finclaw.kernel.integrity import Finding, mend
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import SessionPage, SessionRecord
 from finclaw.kernel.text import whole_characters
-from finclaw.storage.sqlite import conversation, transcript
+from finclaw.storage.sqlite import conversation, pages, transcript
 from finclaw.storage.sqlite.codec import from_micros, to_micros
 
 
@@ -92,12 +92,12 @@ def repair(db: apsw.Connection, key: str, *, dry_run: bool) -> tuple[Finding, ..
     session = conversation.session_row(db, key)
     if session is None:
         return ()
-    rows = db.execute("SELECT id FROM message WHERE session = ? ORDER BY id", (session,)).fetchall()
-    last = transcript.last_message(db)
     old = transcript.messages(db, session)
     mended = mend(old)
     if mended.messages != old and not dry_run:
-        same = _common(old, mended.messages)
+        pages.unbind(db, session)
+        rows = db.execute("SELECT id FROM message WHERE session = ? ORDER BY id", (session,)).fetchall()
+        last, same = transcript.last_message(db), _common(old, mended.messages)
         db.executemany("DELETE FROM message WHERE id = ?", rows[same:])
         transcript.add(db, session, mended.messages[same:], last)
         db.execute("UPDATE session SET version = version + 1 WHERE id = ?", (session,))

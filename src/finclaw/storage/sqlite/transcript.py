@@ -9,7 +9,9 @@ from msgspec import Struct
 from finclaw.errors import SessionError
 from finclaw.kernel.history import Messages, Page, with_pages
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolEnded, ToolStarted, Truncate, TurnEvent
-from finclaw.storage.sqlite.codec import events_of, read_event, read_message, read_messages, write
+from finclaw.kernel.page import beside_words, words_of
+from finclaw.storage.sqlite import pages
+from finclaw.storage.sqlite.codec import events_of, read_event, write
 
 
 class Folded(Struct, frozen=True):
@@ -57,6 +59,7 @@ class _Rows:
         events = [*_taken(db, turn), *last]
         before = last_message(db)
         added = _fold(db, session, before, events)
+        pages.bind(db, session, added - before)
         return Folded(before + 1, added, len(events))
 
     def drop(self, db: apsw.Connection, turn: int) -> None:
@@ -67,24 +70,19 @@ class _Rows:
 
     def clear(self, db: apsw.Connection, session: int) -> None:
         db.execute("DELETE FROM message WHERE session = ?", (session,))
+        pages.clear(db, session)
 
 
 ROWS: Final[Transcript] = _Rows()
 
 
-_LATEST: Final = 128
-"""The last messages, which every turn looks at."""
-_FIRST: Final = 16
-"""A conversation is known by its first message; a short page is soon opened."""
-_AT_ONCE: Final = 256
-"""Messages of one page: many, so that few rows come out of the database, and few enough for memory that is warm."""
 _PAGE: Final = (
-    "SELECT count(*), max(id), CAST(group_concat(body, char(10)) AS BLOB) FROM "
-    "(SELECT id, body FROM message WHERE session = ? AND id BETWEEN ? AND ? ORDER BY id LIMIT ?)"
+    f"SELECT max(id), {pages.WRITTEN} FROM "
+    "(SELECT id, body, words FROM message WHERE session = ? AND id BETWEEN ? AND ? ORDER BY id LIMIT ?)"
 )
-_LAST_PAGE: Final = (
-    "SELECT count(*), min(id), CAST(group_concat(body, char(10)) AS BLOB) FROM "
-    "(SELECT id, body FROM message WHERE session = ? ORDER BY id DESC LIMIT ?)"
+_LATEST: Final = (
+    f"SELECT min(id), {pages.WRITTEN} FROM "
+    "(SELECT id, body, words FROM message WHERE session = ? ORDER BY id DESC LIMIT ?)"
 )
 HIGHEST: Final = (1 << 63) - 1
 """No row has a higher number."""
@@ -92,25 +90,27 @@ HIGHEST: Final = (1 << 63) - 1
 
 def history(db: apsw.Connection, session: int) -> Messages:
     """The last messages as such, and what stands before them in pages that somebody may open."""
-    length, first, joined = db.execute(_LAST_PAGE, (session, _LATEST)).fetchall()[0]
-    if not length:
-        return ()
-    tail = tuple(reversed(read_messages(joined)))
-    return tail if length < _LATEST else with_pages(tuple(_pages(db, session, 0, int(first) - 1, _FIRST)), tail)
+    first, *written = db.execute(_LATEST, (session, pages.LATEST)).fetchall()[0]
+    latest = () if first is None else Page(*written).messages[::-1]
+    older = tuple(pages.bound(db, session))
+    if first is not None and len(latest) == pages.LATEST:
+        older += tuple(_loose(db, session, 0, int(first) - 1, pages.LENGTH if older else pages.FIRST))
+    return with_pages(older, latest)
 
 
 def messages(db: apsw.Connection, session: int, first: int = 0, last: int = HIGHEST) -> tuple[Message, ...]:
-    return tuple([message for page in _pages(db, session, first, last) for message in page.messages])
+    loose = [message for page in _loose(db, session, first, last) for message in page.messages]
+    return (*pages.bound_between(db, session, first, last), *loose)
 
 
-def _pages(db: apsw.Connection, session: int, first: int, last: int, length: int = _AT_ONCE) -> Iterator[Page]:
+def _loose(db: apsw.Connection, session: int, first: int, last: int, length: int = pages.LENGTH) -> Iterator[Page]:
     """A row and a decode for every message would cost as much again. `length` is of the first page."""
     while True:
-        held, end, joined = db.execute(_PAGE, (session, first, last, length)).fetchall()[0]
-        if not held:
+        end, *written = db.execute(_PAGE, (session, first, last, length)).fetchall()[0]
+        if end is None:
             return
-        yield Page(int(held), joined)
-        first, length = int(end) + 1, _AT_ONCE
+        yield Page(*written)
+        first, length = int(end) + 1, pages.LENGTH
 
 
 def _log(db: apsw.Connection, turn: int) -> list[TurnEvent]:
@@ -136,7 +136,7 @@ def _fold(db: apsw.Connection, session: int, last: int, events: Sequence[TurnEve
             case Append(message):
                 if not message.passing:
                     last += 1
-                    db.execute(_INSERT, (last, session, message.id, write(message)))
+                    db.execute(_INSERT, (last, session, *_row(message)))
                 continue
             case ToolStarted() | ToolEnded():
                 continue  # it spoke of this turn only
@@ -154,47 +154,70 @@ def _fold(db: apsw.Connection, session: int, last: int, events: Sequence[TurnEve
     return _last_of(db, session) if edited else last
 
 
-_INSERT: Final = "INSERT INTO message (id, session, name, body) VALUES (?, ?, ?, ?)"
+_INSERT: Final = "INSERT INTO message (id, session, name, body, words) VALUES (?, ?, ?, ?, ?)"
+
+
+def _row(message: Message) -> tuple[str, str, str | None]:
+    """The name, the body and the words."""
+    if words := words_of(message):
+        return message.id, write(beside_words(message)), f"{message.role}\n{write(words)}"
+    return message.id, write(message), None
 
 
 def add(db: apsw.Connection, session: int, messages: Sequence[Message], last: int | None = None) -> None:
     """Fill a conversation; the numbers of what it has go on from the `last` one of all."""
     last = last_message(db) if last is None else last
-    rows = ((row, session, message.id, write(message)) for row, message in enumerate(messages, start=last + 1))
+    rows = ((row, session, *_row(message)) for row, message in enumerate(messages, start=last + 1))
     db.executemany(_INSERT, rows)
+    pages.bind(db, session, len(messages))
 
 
 def last_message(db: apsw.Connection) -> int:
-    """The row of the last message of all."""
-    return int(db.execute("SELECT coalesce(max(id), 0) FROM message").get)
+    """The number of the last message of all."""
+    return max(int(db.execute("SELECT coalesce(max(id), 0) FROM message").get), pages.last_bound(db))
 
 
 def _last_of(db: apsw.Connection, session: int) -> int:
-    return int(db.execute("SELECT coalesce(max(id), 0) FROM message WHERE session = ?", (session,)).get)
-
-
-def _update(db: apsw.Connection, session: int, target: str, message: Message) -> None:
-    db.execute(
-        "UPDATE message SET name = ?, body = ? WHERE session = ? AND name = ?",
-        (message.id, write(message), session, target),
+    return int(
+        db.execute(
+            "SELECT coalesce((SELECT max(id) FROM message WHERE session = ?1), "
+            "(SELECT max(id) FROM page WHERE session = ?1), 0)",
+            (session,),
+        ).get
     )
 
 
+def _number(db: apsw.Connection, session: int, name: str) -> int | None:
+    """Of the message with that name, which has a row of its own from now on; None: there is no such message."""
+    found = db.execute(_FIND, (session, name)).get
+    if found is None and pages.unbind_for(db, session, name):
+        found = db.execute(_FIND, (session, name)).get
+    return None if found is None else int(found)
+
+
+_FIND: Final = "SELECT id FROM message WHERE session = ? AND name = ?"
+
+
+def _update(db: apsw.Connection, session: int, target: str, message: Message) -> None:
+    number = _number(db, session, target)
+    db.execute("UPDATE message SET name = ?, body = ?, words = ? WHERE id = ?", (*_row(message), number))
+
+
 def _remove(db: apsw.Connection, session: int, target: str) -> None:
-    db.execute("DELETE FROM message WHERE session = ? AND name = ?", (session, target))
+    db.execute("DELETE FROM message WHERE id = ?", (_number(db, session, target),))
 
 
 def _truncate(db: apsw.Connection, session: int, keep_last: int) -> None:
+    held = int(db.execute("SELECT messages FROM session WHERE id = ?", (session,)).get)
     db.execute(
-        "DELETE FROM message WHERE session = ?1 AND id NOT IN "
-        "(SELECT id FROM message WHERE session = ?1 ORDER BY id DESC LIMIT ?2)",
-        (session, keep_last),
+        "DELETE FROM message WHERE id IN (SELECT id FROM message WHERE session = ? ORDER BY id LIMIT ?)",
+        (session, pages.drop(db, session, max(0, held - keep_last))),
     )
 
 
 def _patch(db: apsw.Connection, session: int, target: str, metadata: dict[str, object]) -> None:
-    found = db.execute("SELECT body FROM message WHERE session = ? AND name = ?", (session, target)).fetchone()
-    if found is not None:
-        old = read_message(str(found[0]))
+    number = _number(db, session, target)
+    if number is not None:
+        (old,) = messages(db, session, number, number)
         fresh = Message(old.id, old.role, old.blocks, old.source, old.created_at, {**old.metadata, **metadata})
         _update(db, session, target, fresh)

@@ -1,0 +1,140 @@
+"""Many messages as they were written, which become messages when somebody looks at one of them.
+
+Most messages are nothing but words, and a model's API is told the words and who said them. So they stand apart from
+what only we keep of a message, and in the form in which every API takes them: nobody reads them to pass them on.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from finclaw.errors import SessionError
+from finclaw.kernel.message import Message, Source, Text
+from finclaw.kernel.text import whole_characters
+
+_encode: Final = msgspec.json.Encoder().encode
+_message: Final = msgspec.json.Decoder(Message)
+
+
+class Beside(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A message without its words and who said them."""
+
+    id: str
+    source: Source
+    created_at: datetime
+    metadata: dict[str, Any] = {}
+
+
+class Said(NamedTuple):
+    """What a model is told of some messages."""
+
+    speakers: Sequence[bytes]
+    """The role of each, as far as its words are here."""
+    words: Sequence[bytes]
+    """Each one's as a string of JSON; empty where it is something else than words, or more."""
+    whole: Callable[[int], Message]
+    """Each as it is, for those."""
+
+
+def words_of(message: Message) -> str:
+    """Empty where it is something else than words, or more."""
+    blocks = message.blocks
+    if len(blocks) == 1 and type(block := blocks[0]) is Text and not message.passing:
+        return "" if block.text.isspace() else block.text
+    return ""
+
+
+def beside_words(message: Message) -> Beside:
+    return Beside(message.id, message.source, message.created_at, message.metadata)
+
+
+def said(messages: Sequence[Message]) -> Said:
+    words = [_written(words_of(message)) for message in messages]
+    return Said([message.role.encode() for message in messages], words, messages.__getitem__)
+
+
+def _written(words: str) -> bytes:
+    if not words:
+        return b""
+    try:
+        return _encode(words)
+    except UnicodeEncodeError:
+        return _encode(whole_characters(words))
+
+
+class Page:
+    """So many messages of the base, none of them passing: JSON, until somebody looks at one of them.
+
+    `words` has two lines for each: the role, and the words as a string. Where both are empty the line of `beside` is
+    the message, else what is `Beside` them.
+    """
+
+    __slots__ = ("_messages", "_written", "length", "size")
+
+    def __init__(self, length: int, beside: bytes, words: bytes) -> None:
+        self.length: Final = length
+        self.size: Final = len(beside) + len(words)
+        """In bytes, as it was written."""
+        self._written: tuple[bytes, bytes] | None = beside, words
+        self._messages: tuple[Message, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has become messages. They stay the same ones from then on."""
+        return self._written is None
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        if self._written is not None:
+            self._messages, self._written = _read(*self._written), None
+        return self._messages
+
+    def said(self) -> Said:
+        """For who tells it to a model: it stays closed."""
+        if self._written is None:
+            return said(self._messages)
+        beside, words = self._written
+        lines = words.split(b"\n")
+        return Said(lines[::2], lines[1::2], _Closer(beside, lines))
+
+
+class _Closer:
+    """A closed page for one reader, who wants to see some of its messages as they are."""
+
+    __slots__ = ("_beside", "_lines", "_words")
+
+    def __init__(self, beside: bytes, words: Sequence[bytes]) -> None:
+        self._beside = beside
+        self._words = words
+        self._lines: Sequence[bytes] = ()
+
+    def __call__(self, place: int) -> Message:
+        self._lines = self._lines or self._beside.split(b"\n")
+        with _complaining():
+            return _message.decode(_whole(self._lines[place], *self._words[2 * place : 2 * place + 2]))
+
+
+def _read(beside: bytes, words: bytes) -> tuple[Message, ...]:
+    lines = words.split(b"\n")
+    with _complaining():
+        whole = map(_whole, beside.split(b"\n"), lines[::2], lines[1::2])
+        return tuple(_message.decode_lines(b"\n".join(whole)))
+
+
+def _whole(beside: bytes, speaker: bytes, words: bytes) -> bytes:
+    """The line of a message."""
+    return b'{"role":"%b","blocks":[{"type":"text","text":%b}],%b' % (speaker, words, beside[1:]) if words else beside
+
+
+@contextmanager
+def _complaining() -> Generator[None]:
+    try:
+        yield
+    except msgspec.DecodeError as error:
+        raise SessionError(
+            f"the conversation holds what is no message ({error}); restore a copy, or reset it"
+        ) from error

@@ -1,0 +1,125 @@
+"""The older messages of a long conversation, bound: a page of them is one row, which is read in one go.
+
+Messages lie in the order in which they were said, whoever said them, so those of one conversation lie far apart, and
+each is looked for. A page is what a history wants of them, as it stands. Loose messages are always the newer ones.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import apsw
+import msgspec
+from msgspec import Struct
+
+from finclaw.kernel.message import Message
+from finclaw.kernel.page import Page
+from finclaw.storage.sqlite.codec import write
+
+LATEST: Final = 128
+"""The last messages, which every turn looks at, are never bound."""
+FIRST: Final = 16
+"""A conversation is known by its first message; a short page is soon opened."""
+LENGTH: Final = 256
+"""Messages of one page: many, so that few rows come out of the database, and few enough for memory that is warm."""
+_NOW_AND_THEN: Final = 64
+"""Messages are counted when there are so many more."""
+
+WRITTEN: Final = (
+    "count(*), CAST(group_concat(body, char(10)) AS BLOB), "
+    "CAST(group_concat(coalesce(words, char(10)), char(10)) AS BLOB)"
+)
+"""What makes a page, of rows with `body` and `words`."""
+_BIND: Final = (
+    "INSERT INTO page (id, session, numbers, length, beside, words) "
+    f"SELECT max(id), ?1, group_concat(id), {WRITTEN} FROM "
+    "(SELECT id, body, words FROM message WHERE session = ?1 ORDER BY id LIMIT ?2) RETURNING id"
+)
+
+
+class _Named(Struct, frozen=True):
+    id: str
+
+
+_name_of: Final = msgspec.json.Decoder(_Named).decode
+
+
+def bind(db: apsw.Connection, session: int, added: int) -> None:
+    """Where enough messages are loose now that so many were added."""
+    held = int(db.execute("SELECT messages FROM session WHERE id = ?", (session,)).get or 0)
+    if held < LATEST + LENGTH or held // _NOW_AND_THEN == (held - added) // _NOW_AND_THEN:
+        return
+    loose = int(db.execute("SELECT count(*) FROM message WHERE session = ?", (session,)).get)
+    while loose >= LATEST + LENGTH:
+        length = LENGTH if _are_bound(db, session) else FIRST
+        last = db.execute(_BIND, (session, length)).get
+        db.execute("DELETE FROM message WHERE session = ? AND id <= ?", (session, last))
+        loose -= length
+
+
+def unbind(db: apsw.Connection, session: int) -> None:
+    """Every message has a row of its own again, under its number."""
+    pages = db.execute("SELECT numbers, beside, words FROM page WHERE session = ?", (session,)).fetchall()
+    for numbers, beside, words in pages:
+        bodies, lines = bytes(beside).decode().split("\n"), bytes(words).decode().split("\n")
+        for number, body, role, said in zip(_numbers(numbers), bodies, lines[::2], lines[1::2], strict=True):
+            apart = f"{role}\n{said}" if said else None
+            db.execute(
+                "INSERT INTO message (id, session, name, body, words) VALUES (?, ?, ?, ?, ?)",
+                (number, session, _name_of(body).id, body, apart),
+            )
+    clear(db, session)
+
+
+def unbind_for(db: apsw.Connection, session: int, name: str) -> bool:
+    """So that the message of that name has a row of its own; False: it is not bound."""
+    named = f'{{"id":{write(name)},'.encode()
+    if not db.execute("SELECT 1 FROM page WHERE session = ? AND instr(beside, ?)", (session, named)).fetchone():
+        return False
+    unbind(db, session)
+    return True
+
+
+def drop(db: apsw.Connection, session: int, count: int) -> int:
+    """Take the oldest messages away, as far as whole pages hold no others. Gives how many are left to be taken away."""
+    rows = db.execute("SELECT id, length FROM page WHERE session = ? ORDER BY id", (session,)).fetchall()
+    for page, length in rows:
+        if length > count:
+            if count:
+                unbind(db, session)
+            break
+        db.execute("DELETE FROM page WHERE id = ?", (page,))
+        count -= length
+    return count
+
+
+def clear(db: apsw.Connection, session: int) -> None:
+    db.execute("DELETE FROM page WHERE session = ?", (session,))
+
+
+def bound(db: apsw.Connection, session: int) -> Iterator[Page]:
+    for written in db.execute("SELECT length, beside, words FROM page WHERE session = ? ORDER BY id", (session,)):
+        yield Page(*written)
+
+
+def bound_between(db: apsw.Connection, session: int, first: int, last: int) -> Iterator[Message]:
+    """By their numbers."""
+    rows = db.execute(
+        "SELECT numbers, length, beside, words FROM page WHERE session = ? AND id >= ? ORDER BY id", (session, first)
+    )
+    for numbers, *written in rows:
+        for number, message in zip(_numbers(numbers), Page(*written).messages, strict=True):
+            if first <= number <= last:
+                yield message
+
+
+def last_bound(db: apsw.Connection) -> int:
+    """The number of the last message of all that are bound."""
+    return int(db.execute("SELECT coalesce(max(id), 0) FROM page").get)
+
+
+def _are_bound(db: apsw.Connection, session: int) -> bool:
+    return db.execute("SELECT 1 FROM page WHERE session = ?", (session,)).fetchone() is not None
+
+
+def _numbers(written: str) -> Iterator[int]:
+    return map(int, written.split(","))
