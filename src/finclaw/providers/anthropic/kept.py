@@ -95,27 +95,28 @@ class KeptMessages:
 
     def grown(self, trunk: Trunk, more: Messages, *, seeing: bool) -> Trunk | None:
         """The trunk with these messages too, of which nothing is kept one by one; None if one needs a closer look."""
-        parts: list[bytes | bytearray] = [trunk.joined]
-        last = trunk.last
+        joined, last = bytearray(trunk.joined), trunk.last
         for speakers, words, whole in said_in(more):
             for place, (speaker, text) in enumerate(zip(speakers, words, strict=True)):
                 # Nearly all of them are nothing but words, and there may be thousands: no call for each.
                 if text:
                     is_theirs = speaker == _THEY
-                    opening = _GO_ON if is_theirs is last else _THEIR_TEXT if is_theirs else _OUR_TEXT
-                    parts += (opening, text, b"}")
+                    joined += _GO_ON if is_theirs is last else _THEIR_TEXT if is_theirs else _OUR_TEXT
+                    joined += text
+                    joined += b"}"
                     last = is_theirs
                 elif self._suspect(message := whole(place)):
                     return None
                 elif written := self._write_blocks(message, seeing=seeing):
                     is_theirs = message.role == "assistant"
-                    parts += (b"," if is_theirs is last else THEIRS if is_theirs else OURS, written)
+                    joined += b"," if is_theirs is last else THEIRS if is_theirs else OURS
+                    joined += written
                     last = is_theirs
-        if not trunk.joined and len(parts) > 1:
-            if parts[1].startswith(THEIRS):
-                return None
-            parts[1] = parts[1][len(NONE_BEFORE) :]
-        return Trunk(with_more(trunk.messages, more), b"".join(parts), last)
+        if joined.startswith(THEIRS):
+            return None
+        if not trunk.joined:
+            del joined[: len(NONE_BEFORE)]
+        return Trunk(with_more(trunk.messages, more), joined, last)
 
     @property
     def suspects(self) -> bool:

@@ -23,7 +23,7 @@ class KeptMessages:
         self,
         limit: int,
         write: Callable[[Message, bool], bytes],
-        write_all: Callable[[Messages, bool], list[bytes]],
+        write_all: Callable[[Messages, bool, bytearray], None],
     ) -> None:
         self._half: Final = limit // 2
         self._write: Final = write
@@ -43,7 +43,8 @@ class KeptMessages:
 
     def _grown(self, trunk: Trunk, more: Messages, *, seeing: bool) -> Trunk:
         """The trunk with these messages too, of which nothing is kept one by one."""
-        joined = b"".join((trunk.joined, *self._write_all(more, seeing)))
+        joined = bytearray(trunk.joined)
+        self._write_all(more, seeing, joined)
         return Trunk(with_more(trunk.messages, more), joined)
 
     def _behind(self, trunk: Trunk, messages: Messages, *, seeing: bool) -> list[bytes]:

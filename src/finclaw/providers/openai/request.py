@@ -139,17 +139,17 @@ def write_message(message: Message, seeing: bool) -> bytes:
     return results + _OURS + _encode(content) + b"}" if content else results
 
 
-def write_messages(messages: Messages, seeing: bool) -> list[bytes]:
-    """The same for many, in pieces."""
-    pieces: list[bytes] = []
+def write_messages(messages: Messages, seeing: bool, into: bytearray) -> None:
+    """The same for many, one behind the other."""
     for speakers, words, whole in said_in(messages):
         for place, (speaker, text) in enumerate(zip(speakers, words, strict=True)):
             # Nearly all of them are nothing but words, and there may be thousands: no call for each.
             if text:
-                pieces += (_THEIRS if speaker == _THEY else _OURS, text, b"}")
+                into += _THEIRS if speaker == _THEY else _OURS
+                into += text
+                into += b"}"
             else:
-                pieces.append(write_message(whole(place), seeing))
-    return pieces
+                into += write_message(whole(place), seeing)
 
 
 def _assistant(message: Message) -> bytes:
