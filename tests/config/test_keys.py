@@ -56,6 +56,10 @@ def test_keys_are_found_where_they_are_kept_and_stay_in_order(tmp_path: Path) ->
         ),
         ("providers:\n  box:\n    key: env:A\n    keys: {b: env:B}", "line 4: providers.box.keys stands beside key"),
         ("providers: {box: {first_byte_s: 0}}", "providers.box.first_byte_s must be a number, more than 0 or nothing"),
+        ("providers: {box: {idle_s: 0}}", "providers.box.idle_s must be a number, more than 0 or nothing"),
+        ("providers: {box: {idle_s: .nan}}", "providers.box.idle_s must be a number, more than 0 or nothing"),
+        ("providers:\n  box:\n    idle_s: 2m", "line 3: providers.box.idle_s must be a number, more than 0 or nothing"),
+        ("providers: {box: {idle: 90}}", "did you mean providers.box.idle_s?"),
     ],
 )
 def test_each_complaint_says_where_and_repeats_no_secret(tmp_path: Path, text: str, said: str) -> None:

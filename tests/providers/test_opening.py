@@ -13,7 +13,7 @@ from finclaw.kernel.secret import Secret
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.opening import Door, doors, open_provider
 from finclaw.providers.patience import FIRST_BYTE_AT_HOME_S, first_byte_of, is_at_home
-from finclaw.providers.settings import ModelSettings, ProviderSettings, with_usual_keys
+from finclaw.providers.settings import Kind, ModelSettings, ProviderSettings, with_usual_keys
 from finclaw.providers.wire.line import CONNECT_SECONDS
 
 WORK, SPARE = Secret("w-1"), Secret("s-2")
@@ -114,6 +114,32 @@ def test_what_is_set_counts_for_every_key() -> None:
     assert next(doors(Model("ollama", "qwen3"), {}, {})).first_byte == 300
     moved = {"ollama": ProviderSettings(base_url="https://gpu.example.org/v1")}
     assert next(doors(Model("ollama", "qwen3"), moved, {})).first_byte == 300
+
+
+def test_a_pause_is_as_long_as_it_is_set_for_every_key() -> None:
+    assert [door.idle for door in doors(GPT, KEYED, {})] == [60, 60]
+    patient = {"openai": ProviderSettings(keys={"work": WORK, "spare": SPARE}, idle_s=240.0)}
+    assert [(door.first_byte, door.idle) for door in doors(GPT, patient, {})] == [(120, 240), (120, 240)]
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_whoever_falls_silent_for_longer_is_given_up(kind: Kind) -> None:
+    hold = asyncio.Event()
+
+    async def falls_silent(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b": I am here\n\n")
+        await hold.wait()
+        return response
+
+    async with serving(falls_silent) as url:
+        box = {"box": ProviderSettings(kind=kind, base_url=url, key=WORK, idle_s=0.05)}
+        provider = open_provider(Model("box", "one"), SystemClock(), box, {})
+        with pytest.raises(ProviderTimeout, match=r"box fell silent for 0\.05 s"):
+            await anext(aiter(provider.stream(ASKED)))
+        hold.set()
+        await provider.close()
 
 
 async def test_whoever_is_silent_for_longer_is_given_up() -> None:

@@ -28,7 +28,7 @@ _ADVICE: Final[dict[type[ProviderError], str]] = {
     Overloaded: _PASSES,
     ServerFailed: _PASSES,
     Unreachable: "see that it runs, and that `base_url` under `providers.{provider}` leads there",
-    ProviderTimeout: "`first_byte_s` under `providers.{provider}` gives it longer to begin",
+    ProviderTimeout: "`first_byte_s` under `providers.{provider}` gives it longer to begin, `idle_s` longer pauses",
     NotFound: "check the model's name, and `base_url` under `providers.{provider}`: most end in /v1",
     BadRequest: "it would refuse this again; what the model takes is declared under `models.{provider}/{model}`: "
     "`window`, `tools`, `thinking` and more",

@@ -9,7 +9,7 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
 from finclaw.kernel.secret import Secret
-from finclaw.providers.patience import first_byte_of
+from finclaw.providers.patience import FIRST_BYTE_S, IDLE_S, first_byte_of
 from finclaw.providers.settings import THE_KEY, WELL_KNOWN, Kind, ModelSettings, ProviderSettings, kind_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ class Door(NamedTuple):
     credential: str = THE_KEY
     """The key's name."""
     key: Secret | None = None
-    first_byte: float = 120.0
+    first_byte: float = FIRST_BYTE_S
+    idle: float = IDLE_S
     caching: bool = False
     output_limit: "OutputLimit | None" = None
 
@@ -63,6 +64,7 @@ def doors(
             name,
             key,
             given.first_byte_s or first_byte_of(model.provider, base_url),
+            given.idle_s or IDLE_S,
             caching=kind == "anthropic" and model.features.caching,
             output_limit="max_completion_tokens" if model.features.max_completion_tokens else None,
         )
@@ -84,13 +86,20 @@ def open_door(door: Door, clock: Clock) -> Provider:
             name=door.provider,
             output_limit=door.output_limit,
             first_byte=door.first_byte,
+            idle=door.idle,
         )
     from finclaw.providers.anthropic import AnthropicProvider  # noqa: PLC0415
 
     if door.key is None:
         raise _no_key(door.provider, door.kind)
     return AnthropicProvider(
-        door.base_url, door.key, name=door.provider, clock=clock, caching=door.caching, first_byte=door.first_byte
+        door.base_url,
+        door.key,
+        name=door.provider,
+        clock=clock,
+        caching=door.caching,
+        first_byte=door.first_byte,
+        idle=door.idle,
     )
 
 

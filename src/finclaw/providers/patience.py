@@ -1,4 +1,4 @@
-"""How long an answer may take to begin. A machine of one's own reads a long question slowly before it says a word."""
+"""How long an answer may take to begin, and how long it may pause. A machine of one's own reads a question slowly."""
 
 from ipaddress import ip_address
 from typing import Final
@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 FIRST_BYTE_S: Final = 120.0
 FIRST_BYTE_AT_HOME_S: Final = 300.0
+IDLE_S: Final = 60.0
+"""The longest silence within an answer."""
 
 _HOME_NAMES: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 

@@ -35,6 +35,9 @@ class ProviderSettings:
     first_byte_s: Annotated[float, Meta(gt=0)] | None = None
     """How long an answer may take to begin, in seconds; null for 120, or 300 on a server of your own, which reads long
     questions slowly. `pipeline.timeout_ms` ends the wait all the same; keep `pipeline.stall_abort_s` above it too."""
+    idle_s: Annotated[float, Meta(gt=0)] | None = None
+    """How long an answer may fall silent once it has begun, in seconds; null for 60. Raise it for a server that shows
+    nothing while its model thinks in between. After a longer silence it is asked to go on from where it stood."""
     total_s: Annotated[float, Meta(gt=0)] | None = None
     """How long one answer may take in all, in seconds; null for as long as the message has. Longer counts as silence:
     it is asked again, and then the fallbacks are, and whoever is asked goes on where the answer stood."""

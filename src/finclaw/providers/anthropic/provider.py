@@ -12,6 +12,7 @@ from finclaw.providers.anthropic.answer import AnswerReader
 from finclaw.providers.anthropic.failure import KINDS
 from finclaw.providers.anthropic.request import RequestWriter
 from finclaw.providers.anthropic.whole import events_of_whole
+from finclaw.providers.patience import FIRST_BYTE_S, IDLE_S
 from finclaw.providers.wire.address import endpoint
 from finclaw.providers.wire.lazy_line import LazyLine
 from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
@@ -36,8 +37,8 @@ class AnthropicProvider:
         *,
         name: str = "anthropic",
         clock: Clock | None = None,
-        first_byte: float = 120.0,
-        idle: float = 60.0,
+        first_byte: float = FIRST_BYTE_S,
+        idle: float = IDLE_S,
         kept_bytes: int = 32_000_000,
         caching: bool = True,
     ) -> None:

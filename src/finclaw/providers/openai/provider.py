@@ -14,6 +14,7 @@ from finclaw.providers.openai.answer import AnswerReader
 from finclaw.providers.openai.failure import IN_STREAM, KINDS
 from finclaw.providers.openai.request import OutputLimit, RequestWriter
 from finclaw.providers.openai.whole import events_of_whole
+from finclaw.providers.patience import FIRST_BYTE_S, IDLE_S
 from finclaw.providers.wire.address import endpoint
 from finclaw.providers.wire.lazy_line import LazyLine
 from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
@@ -43,8 +44,8 @@ class OpenAIProvider:
         name: str = "openai",
         clock: Clock | None = None,
         output_limit: OutputLimit | None = None,
-        first_byte: float = 120.0,
-        idle: float = 60.0,
+        first_byte: float = FIRST_BYTE_S,
+        idle: float = IDLE_S,
         kept_bytes: int = 32_000_000,
     ) -> None:
         self._name = name
