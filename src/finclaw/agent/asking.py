@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from finclaw.agent.advice import advice, reason_with_advice
 from finclaw.agent.cooldown import Cooldowns, Route
 from finclaw.agent.meter import Meter, Settle
-from finclaw.agent.paid import Paid, paid_for
+from finclaw.agent.paid import Paid
 from finclaw.agent.plainer import plainer
 from finclaw.agent.remedy import remedy_for, wish_of
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.stream import Answer, Heard, collect
+from finclaw.agent.under_way import CallUnderWay
 from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout
-from finclaw.kernel.chunk import Model, ModelRequest, Usage
+from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.history import with_more
@@ -64,7 +65,10 @@ class ModelRoute:
 
 
 class Asking:
-    """`paid` are its calls. Those of an answer are for whoever keeps it; of others the turn's log knows already."""
+    """`paid` are its calls. Those of an answer are for whoever keeps it; of others the turn's log knows already.
+
+    Of a quiet one it knows every call as soon as that is settled.
+    """
 
     def __init__(
         self,
@@ -85,7 +89,8 @@ class Asking:
         self._dice = dice
         self._meter = meter
         self._said = [] if said is None else said
-        self.paid: list[Paid] = []
+        self.paid: list[Paid] = turn.log.beside if quiet else []
+        self._call: CallUnderWay | None = None
         self.asked: Model | None = None
         """Who was asked last."""
 
@@ -94,8 +99,14 @@ class Asking:
         try:
             return await self._of_anybody(routes, request)
         except BaseException:  # also when it is stopped: what was paid for is counted, whatever came of it
-            self._turn.log.beside.extend(self.paid)
+            if not self._quiet:
+                self._turn.log.beside.extend(self.paid)
             raise
+
+    def settle(self) -> None:
+        """Pay now for what has come of the answer so far. Whoever calls this wants no more of it."""
+        if self._call is not None:
+            self._call.settle()
 
     async def _of_anybody(self, routes: Sequence[ModelRoute], request: RequestFor) -> tuple[Answer, ModelRoute]:
         failure: ProviderError | BudgetExceeded | None = None
@@ -177,17 +188,13 @@ class Asking:
 
     async def _once(self, route: ModelRoute, request: ModelRequest) -> Answer:
         request = self._going_on(request)
-        settle = await self._reserved(request)
+        call = self._call = CallUnderWay(route.model, await self._reserved(request), self._clock, self.paid)
         before = tuple(self._said)
-        heard = Heard()
-        whole = False
         try:
-            answer = await self._collected(route, request, heard)
-            whole = True
+            answer = await self._collected(route, request, call.heard)
+            call.whole = True
         finally:
-            usage = settle(heard.usage, begun=heard.begun, said=heard.said, whole=whole)
-            if usage != Usage():
-                self.paid.append(paid_for(route.model, usage, self._clock.now()))
+            call.settle()
         return self._joined(answer, before)
 
     async def _collected(self, route: ModelRoute, request: ModelRequest, heard: Heard) -> Answer:

@@ -121,8 +121,7 @@ class ModelCall:
         async def same(model: Model) -> ModelRequest:
             return replace(request, model=model)
 
-        answer, _ = await asking(self._routes_of(turn), same)
-        turn.log.beside.extend(asking.paid)
+        answer, _ = await turn.quiet.ask(asking(self._routes_of(turn), same), asking.settle)
         return "".join(block.text for block in answer.blocks if isinstance(block, Text))
 
     @staticmethod

@@ -1,12 +1,13 @@
 """A turn and a call while they run: what layers see, and beside it what only the core may touch."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from finclaw.agent.context_guard import ContextGuard
 from finclaw.agent.log import TurnLog
 from finclaw.agent.purse import Purse
+from finclaw.agent.quiet import QuietQuestions
 from finclaw.agent.state import StateMachine
 from finclaw.errors import ExtensionError
 from finclaw.kernel.approval import Approval
@@ -38,6 +39,8 @@ class RunningTurn(TurnContext):
     """A question of it was refused with what its model had thought, and has been asked without since."""
     offered: tuple[str, ...] = ()
     """What the running step may use: its catalog when its layers had let it through, and no wider afterwards."""
+    quiet: QuietQuestions = field(default_factory=QuietQuestions)
+    """What it asks for itself, beside its own calls."""
     guard: ContextGuard | None = None
     """Over its requests, once the model's window gets tight."""
     purse: Purse | None = None

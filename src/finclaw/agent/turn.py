@@ -137,6 +137,7 @@ class Agent:
             status = answer.status if turn.entered else "short_circuited"
             text = answer.text
             asked = await self._approved.cards(turn)
+            turn.quiet.close()
             if asked:  # no layer has a word in what a person is asked
                 status, text = "waiting_for_human", "\n\n".join(asked)
             result = self._told(status, text, log, answer.metadata, self._since(started), asked)
@@ -151,6 +152,7 @@ class Agent:
             emit(StreamFailed(error=reason_of(error), **ids))
             raise
         finally:
+            turn.quiet.close()
             log.close_to_layers()
             emit(StreamDone(status=status, **ids))
             usage = usage_so_far(log)
