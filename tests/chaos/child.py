@@ -1,8 +1,8 @@
 """The gateway that is killed: a process of its own, with a scripted model and the channel of the fake platform.
 
 What a message wants is in its text. `n=17` is answered with words that name 17; every third number asks a tool
-first, every sixth also moves money, every fifth gets an answer of several units. `poison` ends the process; `slow`
-is answered after `--slow` seconds.
+first, every sixth also moves money, every fifth gets an answer of several units. `poison` ends the process, and
+`early poison` before its turn has begun; `slow` is answered after `--slow` seconds.
 """
 
 import asyncio
@@ -60,6 +60,12 @@ class Chaos:
             await asyncio.sleep(PACE)
             return ToolOutput(f"ordered {args.n}")
 
+        async def die_early(ctx: Any) -> Any:
+            if "early poison" in ctx.inbound.text:
+                die("early poison")
+            return await ctx.next()
+
+        api.pipeline.register("message", die_early)
         api.tools.register(look)
         api.tools.register(order)
 

@@ -11,6 +11,7 @@ from tests.chaos.harness import Run
 
 from finclaw.kernel.envelope import Inbound
 from finclaw.pipeline.notice import notice
+from finclaw.storage.kinds import StoreKind
 
 pytestmark = pytest.mark.chaos
 
@@ -96,3 +97,44 @@ async def asked(run: Run, times: int) -> None:
     async with asyncio.timeout(20):
         while len(run.worked()) < times:  # noqa: ASYNC110  another process writes it down
             await asyncio.sleep(0.02)
+
+
+# ── before the turn ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+NEVER = "road:started:1000000"
+"""Where it does not come to. A gateway that is to die somewhere is not waited for until it is ready."""
+
+
+async def deaths_until_all_are_told(run: Run) -> int:
+    for deaths in range(12):
+        gateway = await run.start(crash=NEVER, slow=0.1)
+        died = asyncio.ensure_future(gateway.ended())
+        told = asyncio.ensure_future(run.all_told(gateway))
+        await asyncio.wait([died, told], return_when=asyncio.FIRST_COMPLETED)
+        if not died.done():
+            await told
+            await gateway.stop()
+            await died
+            return deaths
+        told.cancel()
+        await asyncio.gather(told, return_exceptions=True)
+        await gateway.kill()
+    raise AssertionError("it kills the gateway for ever")
+
+
+@pytest.mark.parametrize("storage", ["sqlite", "jsonl"])
+@pytest.mark.parametrize("crowd", [0, 30])
+async def test_a_message_that_kills_before_its_turn(tmp_path: Path, storage: StoreKind, crowd: int) -> None:
+    """It is found out in a crowd, too, and nobody in the crowd is blamed for it."""
+    async with Run(tmp_path, storage=storage) as run:
+        for number in range(crowd):
+            run.write(f"c{number % 10}", "slow")
+        bad = run.platform.write("c3", "early poison")
+        run.write("c3")
+        deaths = await deaths_until_all_are_told(run)
+        assert 3 <= deaths <= 6
+        outcomes = {entry.row.message_id: entry.row.outcome for entry in read_books(run.database).entries}
+        assert outcomes.pop(bad) == "failed"
+        assert set(outcomes.values()) == {"answered"}
+        assert len(outcomes) == crowd + 1

@@ -129,7 +129,7 @@ async def test_what_has_ended_is_not_taken_back(bench: Bench) -> None:
 
 async def test_put_back_it_is_as_if_never_tried(bench: Bench) -> None:
     accepted = await take_at_once(bench.store, "1")
-    await bench.store.release(claim_of(accepted))
+    await bench.store.release(accepted.id)
     assert await states(bench.store, accepted) == [("received", 0)]
 
 

@@ -483,7 +483,7 @@ async def test_a_released_message_is_as_if_never_tried(bench: Bench):
     accepted = await take(bench.store, written())
     claim = await begin(bench.store, accepted)
     await bench.store.record(claim, 1, tool_step("c"), nothing)
-    await bench.store.release(claim)
+    await bench.store.release(accepted.id)
     (found,) = await bench.store.unfinished()
     assert found.attempts == 0
     assert (await bench.store.counts()).waiting == 1
@@ -512,11 +512,35 @@ async def test_what_ran_when_the_process_died_is_told_once(bench: Bench):
     assert record.state == "ended"
 
 
+async def test_who_sets_out_is_a_suspect_like_one_whose_turn_runs(bench: Bench):
+    """And may be put back, and claimed then: that is one try."""
+    out, waiting = [await take(bench.store, written(id=each), each) for each in ("out", "waiting")]
+    await bench.store.set_out(out.id)
+    await bench.store.set_out(out.id)
+    store = await bench.reopen()
+    told = {each.id: (each.begun, each.attempts, each.left) for each in await store.unfinished()}
+    assert told == {out.id: (True, 1, True), waiting.id: (False, 0, True)}
+    await store.nothing_runs()
+    await store.set_out(out.id)
+    await store.release(out.id)
+    assert (await begin(store, out)).attempt == 2
+    assert [turn.turn_id for turn in await store.turns(9)] == [f"t{out.id[1:]}"]
+
+
+async def test_who_has_ended_does_not_set_out(store: Store):
+    accepted = await take(store, written())
+    await answer(store, accepted)
+    await store.set_out(accepted.id)
+    record = await store.find(accepted.id)
+    assert record is not None
+    assert (record.state, record.attempts) == ("ended", 1)
+
+
 async def test_releasing_twice_counts_once(store: Store):
     accepted = await take(store, written())
-    claim = await begin(store, accepted)
-    await store.release(claim)
-    await store.release(claim)
+    await begin(store, accepted)
+    await store.release(accepted.id)
+    await store.release(accepted.id)
     assert (await store.unfinished())[0].attempts == 0
 
 
@@ -524,7 +548,7 @@ async def test_releasing_what_has_ended_changes_nothing(store: Store):
     accepted = await take(store, written())
     claim = await begin(store, accepted)
     await store.finish(ending(store, accepted, claim), nothing)
-    await store.release(claim)
+    await store.release(accepted.id)
     record = await store.find(accepted.id)
     assert record is not None
     assert (record.state, record.attempts) == ("ended", 1)

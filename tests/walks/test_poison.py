@@ -14,7 +14,7 @@ from finclaw.kernel.scope import Outcome
 from finclaw.pipeline.notice import notice
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
-from finclaw.testing import call, delay, reply
+from finclaw.testing import SimulatedCrash, call, delay, reply
 
 MOST = 3
 """Tries, by the usual settings."""
@@ -84,6 +84,35 @@ async def test_it_is_found_guilty_by_its_next_death(house: House) -> None:
     async with house.open("ok") as gateway:
         kinds = {each.id: outcome.kind for each, outcome in zip(left, await ends(gateway, left), strict=True)}
     assert kinds == {each.id: "failed" if each == running else "answered" for each in left}
+
+
+@in_virtual_time
+async def test_one_that_kills_even_while_it_is_given_up_ends_without_a_look_at_its_turn(house: House) -> None:
+    """As one does whose conversation is more than the machine can hold."""
+    (left,) = await after_crashes(house, 3 * MOST)
+    house.troubles["claim"] = [SimulatedCrash("a look at its turn")]
+    async with house.open() as gateway:
+        assert (await gateway.outcome(left)).kind == "failed"
+        await gateway.app.idle()
+        assert gateway.said == [notice("poison", Inbound(text="m0")).text]
+
+
+@pytest.mark.parametrize(("tries", "told"), [(MOST - 1, ["By the way"]), (MOST, [])])
+@in_virtual_time
+async def test_what_an_extension_says_is_given_up_too_and_nobody_is_told(
+    house: House, tries: int, told: list[str]
+) -> None:
+    store = open_store(house.state / DATABASE, house.clock, threaded=False)
+    inbound = Inbound(channel="memory", text="By the way", message_id="s-1", conversation="c", said_by="parts")
+    accepted = await store.accept(inbound, "main:memory:local:direct:c", lambda _: None)
+    for _ in range(tries):
+        await store.nothing_runs()
+        await store.set_out(accepted.id)
+    await store.close()
+    async with house.open() as gateway:
+        outcome = await gateway.outcome(accepted)
+        await gateway.app.idle()
+        assert (outcome.kind, gateway.said) == ("command" if told else "failed", told)
 
 
 async def leave_as_a_crash_does(house: House) -> None:

@@ -201,8 +201,12 @@ class ConversationStore(Protocol):
         """Fold and end, all at once, with `then` as in `Inbox.end`. False if it had ended. Raises Superseded."""
         ...
 
-    async def release(self, claim: Claim) -> None:
-        """Put a claimed message back, as if it had not been tried: the gateway stops in good order."""
+    async def set_out(self, inbound_id: str) -> None:
+        """It counts as a try from here on, as by a claim, though its turn has not come."""
+        ...
+
+    async def release(self, inbound_id: str) -> None:
+        """Put a message back that was claimed or had set out, as if it had not been tried."""
         ...
 
     async def messages(self, session: str) -> Sequence[Message]: ...

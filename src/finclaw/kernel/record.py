@@ -55,7 +55,9 @@ class Accepted(Struct, frozen=True, kw_only=True):
     accepted_at: datetime
     attempts: int = 0
     begun: bool = False
-    """Of what a crash left: its turn was running then."""
+    """Of what a crash left: it was on the road then, in its turn or shortly before."""
+    left: bool = False
+    """By a process that is no more."""
     duplicate: bool = False
     claim: Claim | None = None
     """Its turn's, if it got a head start. The log is empty then, and begins with what is next committed."""

@@ -33,6 +33,7 @@ from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
+from finclaw.pipeline.first_steps import FirstSteps
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.pipeline.normalize import normalize
@@ -82,6 +83,7 @@ class Pipeline:
         self._clock = clock
         self._emit = emit
         self._company = Company()
+        self._first_steps = FirstSteps(store, clock)
         self._one_by_one = asyncio.Lock()
         self._walks: dict[str, Walk] = {}
         self._ring = compose("message", layers, self._road_to_outcome, Outcome)
@@ -117,10 +119,12 @@ class Pipeline:
 
     async def handle(self, accepted: Accepted) -> Outcome:
         """See one accepted message through to its one recorded outcome. Only cancellation (a stop) gets out."""
-        crash_point("road:started")
         walk = self._walk(accepted)
         self._walks[accepted.id] = walk
         try:
+            if accepted.left and not walk.inbound.said_by:
+                await self._first_steps.begin(accepted.id)
+            crash_point("road:started")
             outcome = await (self._said(walk) if walk.inbound.said_by else self._through_ring(walk))
             if walk.recorded is None:
                 outcome = await self._stages.deliver.close(walk, walk.completed(outcome))
@@ -128,6 +132,7 @@ class Pipeline:
             await self._put_back(walk)
             raise
         finally:
+            self._first_steps.leave(accepted.id)
             walk.leave()
             del self._walks[accepted.id]
         outcome = walk.recorded or outcome
@@ -138,6 +143,8 @@ class Pipeline:
         """An extension's own words: they wait for their turn, and walk no road; delivery and its gate see them."""
         if walk.inbound.said_by != CARDS:  # what somebody has to decide does not wait for their own talk
             await self._lanes.turn_of(walk.accepted.session, walk.accepted.ticket)
+        if walk.accepted.left:
+            await self._first_steps.begin(walk.accepted.id)
         walk.reply = Outbound(text=walk.inbound.text, kind="notice", thread=walk.inbound.thread)
         return walk.ended("command", f"said by {walk.inbound.said_by}")
 
@@ -149,14 +156,17 @@ class Pipeline:
         walk.stopped_by_person = by == "person"
         return True
 
-    async def give_up(self, accepted: Accepted, which: Literal["poison", "expired"], reason: str) -> Outcome:
-        """End a message that is not tried (again): its sender is told, and a turn it had begun is closed."""
+    async def give_up(
+        self, accepted: Accepted, which: Literal["poison", "expired"], reason: str, *, fold: bool
+    ) -> Outcome:
+        """End a message that is not tried (again): its sender is told. `fold`: what its turn has done is kept."""
         walk = self._walk(accepted)
-        walk.reply = notice(which, accepted.inbound)
+        if accepted.inbound.said_by is None:
+            walk.reply = notice(which, accepted.inbound)
         with log_ids(message=accepted.id, session=accepted.session):
-            if accepted.attempts:
+            if fold:
                 await self._stages.dispatch.claim(walk)
-            outcome = walk.ended("expired" if which == "expired" else "failed", reason, reply=walk.reply.text)
+            outcome = walk.ended("expired" if which == "expired" else "failed", reason)
             outcome = await self._stages.deliver.close(walk, outcome)
         self._emit(MessageEnded(outcome=outcome.kind, reason=reason, reply=outcome.reply, **walk.ids))
         return outcome
@@ -189,6 +199,8 @@ class Pipeline:
             with stage("context"):
                 context = stages.contexts.build(walk.accepted, message, sender)
             with stage("dispatch"), walk.stoppable:
+                if walk.accepted.left:
+                    await self._come_through(walk)
                 turn = await stages.dispatch.admit(walk, context)
             with stage("execute"), walk.stoppable:
                 result = await stages.agent.run(turn.log, turn.context, walk.ids, stages.deliver.previews(walk.emit))
@@ -262,11 +274,16 @@ class Pipeline:
         spent = None if walk.log is None else self._stages.agent.so_far(walk.log)
         return walk.ended(outcome, reason, reply=walk.reply.text, result=spent)
 
+    async def _come_through(self, walk: Walk) -> None:
+        with walk.deadline.paused():
+            await self._first_steps.end(walk.accepted.id)
+
     async def _put_back(self, walk: Walk) -> None:
         """We are stopping in good order: the next start takes the message up, and this try does not count."""
-        claim = walk.accepted.claim if walk.log is None else walk.log.claim
-        if claim is not None and walk.recorded is None:
-            await self._store.release(claim)
+        accepted = walk.accepted
+        counted = accepted.claim is not None or walk.log is not None or self._first_steps.is_out(accepted.id)
+        if counted and walk.recorded is None:
+            await self._store.release(accepted.id)
 
     def _walk(self, accepted: Accepted, last: str | None = None) -> Walk:
         seconds = self._settings.timeout_ms / 1000

@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 Fate = Literal["poison", "expired"]
 NO_MORE: Final = 2
 """Times the tries of the settings. Two that die together each time, such as a turn and its helper, must end too."""
+NO_FOLD: Final = 3
+"""Likewise. Who kills us even while it is given up has a turn that nobody can look at; it ends without that."""
 
 
 class Recovery:
@@ -46,34 +48,37 @@ class Recovery:
             for messages in sessions.values():
                 fates: list[Fate | None] = [self._fate(accepted, suspects) for accepted in messages]
                 if any(fates):
-                    group.create_task(_take_up(messages, fates, pipeline, engine))
+                    group.create_task(self._take_up(messages, fates, pipeline, engine))
                 else:
                     _submit_all(messages, engine)
 
     def _fate(self, accepted: Accepted, suspects: Sequence[Accepted]) -> Fate | None:
         """None: it is taken up again."""
-        if accepted.inbound.said_by is not None:  # what an extension said is said, however late
-            return None
         if accepted.attempts >= self._settings.max_attempts and self._is_guilty(accepted, suspects):
             return "poison"
+        if accepted.inbound.said_by is not None:  # what an extension said is said, however late
+            return None
         age = self._clock.now() - accepted.accepted_at
         return "expired" if age > timedelta(seconds=self._settings.expire_after_s) else None
 
     def _is_guilty(self, accepted: Accepted, suspects: Sequence[Accepted]) -> bool:
-        """No other turn ran when the process died; or there were so many deaths that it must end, guilty or not."""
+        """It was alone on the road when the process died; or it saw so many deaths that it must end all the same."""
         return suspects == [accepted] or accepted.attempts >= NO_MORE * self._settings.max_attempts
 
+    async def _take_up(
+        self, messages: Sequence[Accepted], fates: Sequence[Fate | None], pipeline: Pipeline, engine: Engine
+    ) -> None:
+        for accepted, fate in zip(messages, fates, strict=True):
+            if fate is None:
+                engine.submit(accepted)
+                continue
+            died = f"the process died {accepted.attempts} times in this message"
+            reason = died if fate == "poison" else "too old to be answered after a restart"
+            await pipeline.give_up(accepted, fate, reason, fold=self._may_be_folded(accepted))
 
-async def _take_up(
-    messages: Sequence[Accepted], fates: Sequence[Fate | None], pipeline: Pipeline, engine: Engine
-) -> None:
-    for accepted, fate in zip(messages, fates, strict=True):
-        if fate is None:
-            engine.submit(accepted)
-        elif fate == "poison":
-            await pipeline.give_up(accepted, fate, f"the process died {accepted.attempts} times in this message")
-        else:
-            await pipeline.give_up(accepted, fate, "too old to be answered after a restart")
+    def _may_be_folded(self, accepted: Accepted) -> bool:
+        begun = accepted.attempts > 0 and accepted.inbound.said_by is None
+        return begun and accepted.attempts < NO_FOLD * self._settings.max_attempts
 
 
 def _submit_all(messages: Sequence[Accepted], engine: Engine) -> None:

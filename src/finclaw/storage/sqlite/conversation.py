@@ -95,10 +95,17 @@ def record(
     transcript.append(db, row, seq, events)
 
 
-def release(db: apsw.Connection, ids: Ids, claim: Claim) -> None:
+def set_out(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
+    db.execute(
+        "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND state = 'received'",
+        (inbox.must_row(ids, inbound_id),),
+    )
+
+
+def release(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
     db.execute(
         "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'",
-        (inbox.must_row(ids, claim.inbound_id),),
+        (inbox.must_row(ids, inbound_id),),
     )
 
 

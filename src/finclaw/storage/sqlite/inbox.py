@@ -84,7 +84,7 @@ def _accepted(db: apsw.Connection, ids: Ids, row: int, *, duplicate: bool = Fals
     return _read_accepted(ids, found, duplicate=duplicate)
 
 
-def _read_accepted(ids: Ids, row: tuple[Any, ...], *, duplicate: bool = False) -> Accepted:
+def _read_accepted(ids: Ids, row: tuple[Any, ...], *, duplicate: bool = False, left: bool = False) -> Accepted:
     number, key, ticket, body, at, attempts, state = row
     return Accepted(
         id=ids.inbound(int(number)),
@@ -94,13 +94,14 @@ def _read_accepted(ids: Ids, row: tuple[Any, ...], *, duplicate: bool = False) -
         accepted_at=from_micros(int(at)),
         attempts=int(attempts),
         begun=state == "running",
+        left=left,
         duplicate=duplicate,
     )
 
 
 def unfinished(db: apsw.Connection, ids: Ids) -> list[Accepted]:
     rows = db.execute(_ACCEPTED + "WHERE kind IS NULL ORDER BY inbound.session, ticket")
-    return [_read_accepted(ids, row) for row in rows]
+    return [_read_accepted(ids, row, left=True) for row in rows]
 
 
 def nothing_runs(db: apsw.Connection) -> None:

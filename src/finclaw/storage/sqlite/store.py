@@ -171,8 +171,11 @@ class SqliteStore(ApprovalRows):
             lambda db: conversation.finish(db, self._ids, self.transcript, finish, now), committed
         )
 
-    async def release(self, claim: Claim) -> None:
-        await self._commit(lambda db: conversation.release(db, self._ids, claim))
+    async def set_out(self, inbound_id: str) -> None:
+        await self._commit(lambda db: conversation.set_out(db, self._ids, inbound_id))
+
+    async def release(self, inbound_id: str) -> None:
+        await self._commit(lambda db: conversation.release(db, self._ids, inbound_id))
 
     async def messages(self, session: str) -> Sequence[Message]:
         def read(db: apsw.Connection) -> tuple[Message, ...]:

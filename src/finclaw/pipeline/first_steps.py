@@ -1,0 +1,44 @@
+"""The first stages of what another process left. They are on record: who kills us there is found out, too.
+
+What comes to us needs none of this: at an idle session it has a head start, and what we leave sets out next time.
+"""
+
+import asyncio
+from typing import Final
+
+from finclaw.kernel.patience import patiently
+from finclaw.kernel.port import Clock, ConversationStore
+
+AT_ONCE: Final = 8
+"""So many are suspects with whoever kills us, and no more, however many wait for their turns."""
+
+
+class FirstSteps:
+    """Shared by all messages."""
+
+    def __init__(self, store: ConversationStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._out: set[str] = set()
+
+    async def begin(self, inbound_id: str) -> None:
+        """From here on it counts as a try."""
+        await self._room.acquire()
+        self._out.add(inbound_id)
+        await patiently(lambda: self._store.set_out(inbound_id), self._clock, "that a message sets out")
+
+    async def end(self, inbound_id: str) -> None:
+        """It has come through, and its claim will count. Until then it may wait long, and is no suspect."""
+        if inbound_id in self._out:
+            await patiently(lambda: self._store.release(inbound_id), self._clock, "that a message waits")
+            self.leave(inbound_id)
+
+    def is_out(self, inbound_id: str) -> bool:
+        return inbound_id in self._out
+
+    def leave(self, inbound_id: str) -> None:
+        """Idempotent."""
+        if inbound_id in self._out:
+            self._out.remove(inbound_id)
+            self._room.release()
