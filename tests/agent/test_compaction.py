@@ -23,7 +23,7 @@ from tests.agent.talk import (
 )
 
 from finclaw.agent.compaction import HEADING, Compaction, Compactor, Options, Strategy, Summaries
-from finclaw.agent.compaction.facts import facts_of, missing
+from finclaw.agent.compaction.facts import facts_of, missing, names_in
 from finclaw.agent.compaction.prompt import BEGIN, END, instructions, transcript
 from finclaw.agent.compaction.shorten import common_level, cut, cut_point, with_results_within
 from finclaw.agent.compaction.summary import MOST_PARTS, OVERHEAD
@@ -123,6 +123,52 @@ async def test_truncate_tools_leaves_a_marker_in_place_of_old_results() -> None:
     changed = [now for was, now in zip(TALK, done.messages, strict=True) if now is not was]
     assert {message.role for message in changed} == {"tool"}
     assert all("300 of 300 characters left out" in message.tool_results[0].content for message in changed)
+
+
+ORDER = "ORD-7731"
+ROWS = f"{ORDER} of US0378331005, 10 shares at 187.20 USD\n" + "open, not filled yet\n" * 40
+"""Nobody said the order's number again."""
+
+
+def with_order() -> tuple[Message, ...]:
+    return (TALK[0], asks("ask", "o"), tells("told", ("o", ROWS)), *TALK[3:])
+
+
+@pytest.mark.spec("CP-09", "CP-01")
+async def test_truncate_tools_keeps_the_names_that_stand_in_an_old_result() -> None:
+    messages = with_order()
+    done = await Desk().compact(messages, size(messages) * 9 // 10, strategy="truncate-tools")
+    (result,) = done.messages[2].tool_results
+    assert (done.strategy, result.content.splitlines()[1]) == ("truncate-tools", f"named there: {ORDER}, US0378331005")
+    assert count_text(result.content) < count_text(ROWS) // 4
+
+
+@pytest.mark.parametrize("strategy", ["summarize", "truncate-oldest", "hybrid"])
+async def test_such_a_name_lives_on_when_its_exchange_goes_later(strategy: Strategy) -> None:
+    messages = with_order()
+    once = await Desk().compact(messages, size(messages) * 9 // 10, strategy="truncate-tools")
+    twice = await Desk().compact(tuple(once.messages), size(messages) // 3, strategy=strategy)
+    assert ORDER in summary_of(twice).text
+
+
+async def test_the_names_go_before_a_whole_exchange_does() -> None:
+    """They are a help, and no reason to forget anything else."""
+    messages = tuple(
+        message
+        for number in range(30)
+        for message in (*exchange(number)[:2], tells(f"t{number}", (f"c{number}", f"ORD-{number:05} " * 40)))
+    )
+    bare = [with_results_within(message, 0, count_text, names=False) for message in messages[:-6]]
+    target = size((*bare, *messages[-6:]))
+    done = await Desk().compact(messages, target, strategy="truncate-tools")
+    assert (done.removed_count, done.strategy, done.after_tokens <= target) == (0, "truncate-tools", True)
+
+
+@given(st.text(max_size=3_000), st.integers(0, 40))
+def test_names_never_take_more_than_their_share(text: str, tokens: int) -> None:
+    line = names_in(text, tokens, count_text)
+    assert count_text(line) <= tokens
+    assert all(name in text for name in line.split(", ") if name)
 
 
 @pytest.mark.spec("CP-01", "CP-10", "DX-38", "CP-19")

@@ -24,6 +24,7 @@ _MOST_LOOKS: Final = 10_000
 _MOST_RESULTS: Final = 200
 _OF_A_RESULT: Final = 300
 _MOST_QUESTIONS: Final = 6
+_MOST_NAMES: Final = 12
 _LONGEST_QUESTION: Final = 240
 _LONGEST_READ: Final = 20_000
 """Characters of one text, from its end: what matters is said in few."""
@@ -75,6 +76,8 @@ _BEGINNING_OF_NAME: Final = re.compile(
     r"[0-9A-Z$](?:(?<=[0-9])(?:(?=[A-Za-z0-9_-]{4})|(?<=[A-Za-z_-].))[0-9]*|(?<=[A-Z$])(?=[A-Z.:])[A-Z]*)"
 )
 """The same for identifiers alone: figures are short, and results are full of them."""
+_CURRENCY: Final = re.compile(_CODES)
+_DIGIT: Final = re.compile(r"[0-9]")
 _SENTENCE: Final = re.compile(r"[^.!?。？！\n]{1,400}[.!?。？！\n]?")
 _MINUS: Final = ("-", "\u2212")
 _WORD_SIGNS: Final = frozenset(ascii_letters + "_-")
@@ -123,6 +126,17 @@ def kept_list(lost: Sequence[KeptFact], tokens: int, count: CountText) -> str:
                 break
             words = words[: len(words) * 3 // 4]
     return "\n".join((HEADING, *lines)) if lines else ""
+
+
+def names_in(text: str, tokens: int, count: CountText) -> str:
+    """Identifiers at the beginning of a tool's result, as many as the room allows; those with a digit say the most."""
+    search = _Search(_MOST_NAMES)
+    search.read([text[:_AT_ONCE]], only="identifier")
+    found = [fact.text for fact in search.facts if not _CURRENCY.fullmatch(fact.text)]
+    names = sorted(found, key=lambda name: not _DIGIT.search(name))
+    while names and count(", ".join(names)) > tokens:
+        names = names[: len(names) * 3 // 4]
+    return ", ".join(names)
 
 
 def open_questions(messages: Sequence[Message]) -> list[KeptFact]:

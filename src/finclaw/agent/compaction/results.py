@@ -15,10 +15,11 @@ def shorten_results(draft: Draft, places: Sequence[int], target: int, count: Cou
     """The largest first, until the target is reached: so the fewest messages change."""
     candidates = [place for place in places if (message := draft[place]) is not None and message.role == "tool"]
     candidates.sort(key=lambda place: -draft.sizes[place])
-    for place in candidates[:_MOST_SHORTENED]:
-        if draft.total <= target:
-            return
-        _within(draft, place, 0, count)
+    for names in (True, False):  # which are worth some room, but no exchange
+        for place in candidates[:_MOST_SHORTENED]:
+            if draft.total <= target:
+                return
+            _within(draft, place, 0, count, names=names)
 
 
 def level_results(draft: Draft, places: Sequence[int], goal: int, least: int, count: CountText) -> None:
@@ -34,9 +35,9 @@ def level_results(draft: Draft, places: Sequence[int], goal: int, least: int, co
             _within(draft, place, level, count)
 
 
-def _within(draft: Draft, place: int, tokens: int, count: CountText) -> None:
+def _within(draft: Draft, place: int, tokens: int, count: CountText, *, names: bool = True) -> None:
     message = draft[place]
     if message is not None:
-        shorter = with_results_within(message, tokens, count)
+        shorter = with_results_within(message, tokens, count, names=names)
         if shorter is not message:
             draft.put(place, shorter)

@@ -6,10 +6,15 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from finclaw.agent.compaction.facts import names_in
 from finclaw.agent.gauge import CountText
 from finclaw.agent.tokens import shown
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
 
+_MOST_NAMES: Final = 40
+"""Tokens for the names in one result."""
+_SHARE_OF_NAMES: Final = 40
+"""Characters of it for each of them: so they take about a tenth of the room."""
 SHORTENED: Final = "shortened"
 """Metadata of a message with cut results: how long each was, by call."""
 
@@ -39,13 +44,13 @@ def marker(gone: int, whole: int) -> str:
     return f"[{gone:,} of {whole:,} characters left out]"
 
 
-def cut(text: str, tokens: int, count: CountText, *, whole: int = 0) -> str:
+def cut(text: str, tokens: int, count: CountText, *, whole: int = 0, names: str = "") -> str:
     """The text within so many tokens, or only a marker; itself when it fits or when a marker would be no shorter.
 
-    `whole` is how long it was before it was ever cut.
+    `whole` is how long it was before it was ever cut; `names` is what the marker tells of it, if it stands alone.
     """
     whole = max(whole, len(text))
-    alone = marker(whole, whole)
+    alone = f"{marker(whole, whole)}\nnamed there: {names}" if names else marker(whole, whole)
     if tokens <= 0 and len(text) > _TELLING and count(alone) < count(text[:_TELLING]):
         return alone  # without a count of all that is left out
     size = count(text)
@@ -104,15 +109,19 @@ def _belongs_together(text: str, at: int) -> bool:
 # ── tool results ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def with_results_within(message: Message, tokens: int, count: CountText) -> Message:
-    """The message with each of its results cut to so many tokens; the same object when nothing had to be cut."""
+def with_results_within(message: Message, tokens: int, count: CountText, *, names: bool = True) -> Message:
+    """The message with each of its results cut to so many tokens; the same object when nothing had to be cut.
+
+    `names`: where nothing is left of one, those that stood in it are told; but not when it is cut once more.
+    """
     known: dict[str, Any] = message.metadata.get(SHORTENED) or {}
     lengths: dict[str, int] = {}
     blocks: list[Block] = []
     for block in message.blocks:
         if isinstance(block, ToolResult):
             whole = known.get(block.call_id, len(block.content))
-            content = cut(block.content, tokens, count, whole=whole)
+            told = _names(block.content, count) if names and tokens <= 0 and block.call_id not in known else ""
+            content = cut(block.content, tokens, count, whole=whole, names=told)
             if content != block.content:
                 lengths[block.call_id] = whole
                 block = replace(block, content=content)  # noqa: PLW2901
@@ -120,6 +129,11 @@ def with_results_within(message: Message, tokens: int, count: CountText) -> Mess
     if not lengths:
         return message
     return replace(message, blocks=tuple(blocks), metadata={**message.metadata, SHORTENED: {**known, **lengths}})
+
+
+def _names(content: str, count: CountText) -> str:
+    """Whose number stands only here could not be asked about any more."""
+    return names_in(content, min(_MOST_NAMES, len(content) // _SHARE_OF_NAMES), count)
 
 
 def with_words_within(message: Message, tokens: int, count: CountText) -> Message:
