@@ -12,7 +12,10 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.record import Accepted, InboundRecord
+from finclaw.pipeline.first_steps import AT_ONCE
 from finclaw.pipeline.notice import notice
+from finclaw.pipeline.settings import PipelineSettings
+from finclaw.testing import delay, reply
 
 MOST = 3
 """Tries, by the usual settings."""
@@ -136,3 +139,21 @@ async def test_its_first_stages_and_its_turn_are_one_try(house: House) -> None:
         await gateway.outcome(accepted)
         record = await record_of(gateway, accepted)
     assert record.attempts == (1 if "claim" in house.troubles else 2), "the first, where it was counted, and this one"
+
+
+@in_virtual_time
+async def test_layers_that_take_their_time_hold_up_nobody_else(house: House) -> None:
+    """Many wait in them for an hour, and one does not."""
+    deadly = Deadly(*(f"slow {number}" for number in range(3 * AT_ONCE)))
+    async with house.open(reply(delay(3_600), "late"), layers=[("message", deadly.layer)]) as gateway:
+        for number in range(3 * AT_ONCE):
+            await gateway.channel.write(f"slow {number}", conversation=f"c{number}")
+        await until(lambda: deadly.died == 3 * AT_ONCE)
+        dead(house)
+        quick = await gateway.channel.write("quick", conversation="q")
+        await until(lambda: gateway.provider.streaming == 1)
+    del house.troubles["release"]
+    patient, began = PipelineSettings(max_attempts=99), house.clock.monotonic()
+    async with house.open("ok", layers=[("message", deadly.layer)], pipeline=patient) as gateway:
+        assert (await gateway.outcome(quick)).reply == "ok"
+        assert house.clock.monotonic() - began < 60

@@ -11,6 +11,8 @@ from finclaw.kernel.port import Clock, ConversationStore
 
 AT_ONCE: Final = 8
 """So many are suspects with whoever kills us, and no more, however many wait for their turns."""
+SECONDS: Final = 5.0
+"""Who needs longer lets the next one in: a layer that takes its time must not hold up everybody."""
 
 
 class FirstSteps:
@@ -20,17 +22,20 @@ class FirstSteps:
         self._store = store
         self._clock = clock
         self._room = asyncio.Semaphore(AT_ONCE)
+        self._in_room: dict[str, asyncio.TimerHandle] = {}
         self._out: set[str] = set()
 
     async def begin(self, inbound_id: str) -> None:
         """From here on it counts as a try."""
         await self._room.acquire()
+        loop = asyncio.get_running_loop()
+        self._in_room[inbound_id] = loop.call_later(SECONDS, self._make_room, inbound_id)
         self._out.add(inbound_id)
         await patiently(lambda: self._store.set_out(inbound_id), self._clock, "that a message sets out")
 
     async def end(self, inbound_id: str) -> None:
         """It has come through, and its claim will count. Until then it may wait long, and is no suspect."""
-        if inbound_id in self._out:
+        if self.is_out(inbound_id):
             await patiently(lambda: self._store.release(inbound_id), self._clock, "that a message waits")
             self.leave(inbound_id)
 
@@ -39,6 +44,11 @@ class FirstSteps:
 
     def leave(self, inbound_id: str) -> None:
         """Idempotent."""
-        if inbound_id in self._out:
-            self._out.remove(inbound_id)
+        self._out.discard(inbound_id)
+        self._make_room(inbound_id)
+
+    def _make_room(self, inbound_id: str) -> None:
+        timer = self._in_room.pop(inbound_id, None)
+        if timer is not None:
+            timer.cancel()
             self._room.release()
