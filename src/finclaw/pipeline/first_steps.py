@@ -9,9 +9,9 @@ from typing import Final
 from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Clock, ConversationStore
 
-AT_ONCE: Final = 8
+AT_ONCE: Final = 2
 """So many are suspects with whoever kills us, and no more, however many wait for their turns."""
-SECONDS: Final = 5.0
+SECONDS: Final = 1.0
 """Who needs longer lets the next one in: a layer that takes its time must not hold up everybody."""
 
 
