@@ -39,6 +39,8 @@ class Console:
         self._awaited: Question | None = None
         """The one whose answer is being drawn as it is made."""
         self._unshown: list[Question | Told] = []
+        self._interrupted = False
+        """Ctrl-C came when neither an answer was awaited nor a line read."""
         self._about_to_leave = False
         self._leaving = False
         self._now = SystemClock().monotonic
@@ -56,6 +58,7 @@ class Console:
     def has_news(self) -> bool:
         """Whether there is something to show; never waits."""
         while (item := self._feed.get(0)) is not None:
+            self._interrupted = self._interrupted or isinstance(item, Interrupted)
             changed = self._desk.take(item)
             if isinstance(changed, Told) or (changed is not None and changed.ending is not None):
                 self._unshown.append(changed)
@@ -66,6 +69,11 @@ class Console:
         while self.has_news():
             self._show_late(self._unshown.pop(0))
 
+    def was_interrupted(self) -> bool:
+        """Whether Ctrl-C was pressed in between, where nobody could heed it; told once."""
+        pressed, self._interrupted = self._interrupted, False
+        return pressed
+
     # ── at the prompt ───────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, editor: Editor) -> str | None:
@@ -73,6 +81,8 @@ class Console:
         self.show_news()
         if self._leaving:
             return None
+        if self.was_interrupted():
+            return self._pressed("")
         try:
             text = editor.read()
         except EOFError:
@@ -130,6 +140,8 @@ class Console:
     def _await(self, question: Question) -> None:
         began = self._now()
         self._awaited = question
+        if self.was_interrupted():  # since the line was sent
+            self._feed.put(Interrupted())
         how = self._until(lambda: _is_over(question), lambda: self._draw(question, self._now() - began))
         if how == "interrupted":
             self._stop(question)

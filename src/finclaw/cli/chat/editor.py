@@ -39,6 +39,9 @@ class Newsroom(Protocol):
 
     def has_news(self) -> bool: ...
     def show_news(self) -> None: ...
+    def was_interrupted(self) -> bool:
+        """Whether Ctrl-C came before the line could hear it; known when the news has been looked at."""
+        ...
 
 
 def make_editor(history: History, feed: Feed, newsroom: Newsroom) -> Editor:
@@ -78,7 +81,11 @@ class ReadlineEditor:
 
     def _glance(self) -> None:
         """Show news in the middle of typing. A line of several rows is left standing, and drawn once more below."""
-        if not self._newsroom.has_news():
+        has_news = self._newsroom.has_news()
+        if self._newsroom.was_interrupted():
+            self._see_what_is_left()
+            raise KeyboardInterrupt
+        if not has_news:
             return
         line, behind = PROMPT + self._typed, room(self._typed[self._cursor :])
         one_row = moves(sys.stdout, os.environ) and not rows_down(line, shutil.get_terminal_size().columns)

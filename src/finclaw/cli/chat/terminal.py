@@ -47,12 +47,22 @@ def interrupts_raise(look: Callable[[], None]) -> Generator[None]:
 def glancing(every: float, glance: Callable[[], None]) -> Generator[None]:
     """Inside, `glance` is called now and then by the thread that waits for keys, in between. Ctrl-C waits for it."""
 
+    is_looking = False
+
     def due(_: int, __: FrameType | None) -> None:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        nonlocal is_looking
+        if is_looking:  # a slow terminal: the next glance is due before this one is over
+            return
+        is_looking, pressed = True, list[int]()
+        # Not masked: another thread would take the signal then, and hand it to this one in the middle of the glance.
+        heed = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
         try:
             glance()
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.signal(signal.SIGINT, heed)
+            is_looking = False
+            for each in pressed[:1]:
+                signal.raise_signal(each)
 
     before = signal.signal(signal.SIGALRM, due)
     signal.setitimer(signal.ITIMER_REAL, every, every)

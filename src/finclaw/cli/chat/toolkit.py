@@ -55,7 +55,10 @@ class ToolkitEditor:
             tell()
 
     def _glance(self) -> None:
-        if self._newsroom.has_news():
+        has_news, app = self._newsroom.has_news(), self._session.app
+        if not app.is_done and self._newsroom.was_interrupted():
+            app.exit(exception=KeyboardInterrupt())
+        elif has_news:
             self._toolkit.application.run_in_terminal(self._newsroom.show_news)
 
     def _keys(self) -> Any:

@@ -1,0 +1,129 @@
+"""Ctrl-C at the worst moment: between an answer and the prompt, between the prompt and the answer, during a glance."""
+
+import io
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from finclaw.cli.chat.bookmark import Bookmark
+from finclaw.cli.chat.console import Console
+from finclaw.cli.chat.desk import Desk
+from finclaw.cli.chat.feed import Feed, Interrupted, Item, News, NotStopped, Taken
+from finclaw.cli.chat.letterbox import Letterbox
+from finclaw.cli.chat.screen import Screen
+from finclaw.cli.chat.terminal import glancing, interrupts_raise
+from finclaw.cli.chat.words import ENGLISH
+from finclaw.web.principal import MessageBody
+
+pytestmark = pytest.mark.spec("DX-25")
+
+
+class PromptLink:
+    """Has its answers ready: what a message and a stop bring is in the feed at once."""
+
+    url: str | None = None
+    market = "demo"
+
+    def __init__(self, feed: Feed, said: tuple[Item, ...], stopped: tuple[Item, ...] = ()) -> None:
+        self._feed = feed
+        self._said = said
+        self._stopped = stopped
+        self.stops: list[str] = []
+
+    def say(self, body: MessageBody) -> None:
+        for item in (Taken(body.message_id, "m-1"), *self._said):
+            self._feed.put(item)
+
+    def look(self, inbound_id: str | None) -> None:
+        raise AssertionError("nobody looks")
+
+    def stop(self, inbound_id: str) -> None:
+        self.stops.append(inbound_id)
+        for item in self._stopped:
+            self._feed.put(item)
+
+    def close(self) -> None:
+        pass
+
+
+class Hand:
+    """Types these lines, and leaves. `before` is called as each is asked for."""
+
+    left = "something that was taken back long ago"
+
+    def __init__(self, *lines: str, before: Callable[[], None] = lambda: None) -> None:
+        self._lines = list(lines)
+        self._before = before
+        self.asked = 0
+
+    def read(self) -> str:
+        self.asked += 1
+        self._before()
+        if not self._lines:
+            raise EOFError
+        return self._lines.pop(0)
+
+    def remember(self, text: str) -> None:
+        pass
+
+
+STOPPED = News("outcome", {"inbound_id": "m-1", "outcome": "stopped", "reason": "", "reply": "Stopped."})
+
+
+def chat(feed: Feed, link: PromptLink, hand: Hand) -> str:
+    """What was shown."""
+    out = io.StringIO()
+    desk = Desk(link, "main", Letterbox("s", Bookmark("main")))
+    Console(link, desk, feed, Screen(out, {}), ENGLISH, 1_000).run(hand)
+    return out.getvalue()
+
+
+def test_a_second_one_that_comes_with_the_end_of_the_first_leaves() -> None:
+    """It was pressed while the answer was awaited, and is heard when nothing is awaited any more."""
+    feed, hand = Feed(), Hand("go", "never asked for")
+    link = PromptLink(feed, (Interrupted(),), (NotStopped("m-1", "its answer is on its way"), Interrupted()))
+    shown = chat(feed, link, hand)
+    assert (hand.asked, link.stops) == (1, ["m-1"])
+    assert "could not stop it" in shown
+
+
+def test_one_that_comes_when_nothing_was_stopped_only_warns() -> None:
+    feed = Feed()
+    feed.put(Interrupted())
+    hand = Hand()
+    assert ENGLISH.once_more in chat(feed, PromptLink(feed, ()), hand)
+    assert hand.asked == 1
+
+
+def test_one_that_comes_right_behind_the_line_stops_its_answer() -> None:
+    feed = Feed()
+    link = PromptLink(feed, (), (STOPPED,))
+    shown = chat(feed, link, Hand("go", before=lambda: feed.put(Interrupted())))
+    assert link.stops == ["m-1"]
+    assert "Stopped." in shown
+
+
+def test_a_glance_is_never_torn_by_it() -> None:
+    """Also where other threads live, to whom the system may give the signal: an item taken out would be lost."""
+    seen = list[str]()
+
+    def glance() -> None:
+        seen.append("begun")
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)  # where another thread would hand it over
+        seen.append("whole")
+
+    done = threading.Event()
+    neighbour = threading.Thread(target=done.wait)
+    neighbour.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts_raise(lambda: seen.append("left")), glancing(0.01, glance):
+            done.wait(60)
+    finally:
+        done.set()
+        neighbour.join()
+    assert seen == ["begun", "whole", "left"]
