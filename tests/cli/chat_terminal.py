@@ -30,6 +30,8 @@ from finclaw.web.token import obtain_token
 
 ENTER, BACKSPACE, CTRL_C, CTRL_D, UP, LEFT = "\r", "\x7f", "\x03", "\x04", "\x1b[A", "\x1b[D"
 PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
+PATIENCE = 60.0
+"""Seconds in which what has to appear does so on the slowest machine."""
 
 _START = """
 import fcntl, runpy, sys, termios
@@ -43,64 +45,72 @@ _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[78D=>]|\x1b\][^\x07]*\x07|
 
 
 class Terminal:
-    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], master: int, name: str) -> None:
         self.process = process
         self._master = master
+        self._name = name
         self.raw = b""
         self._read_to = 0
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    async def expect(self, text: str, within: float = 20.0) -> str:
+    async def type_ahead(self, keys: str) -> None:
+        """Keys for the next prompt; returns when the terminal keeps them, so that they are older than what follows."""
+        self.type(keys)
+        async with asyncio.timeout(PATIENCE):
+            while self._waiting() < len(keys.encode()):  # noqa: ASYNC110  the system tells nobody
+                await asyncio.sleep(0.01)
+
+    async def expect(self, text: str) -> str:
         """Everything up to and including this text, which has to appear behind what was expected last."""
-        return await asyncio.to_thread(self._expect, text, within)
+        return await asyncio.to_thread(self._expect, text)
 
     async def interrupt(self, shows: str) -> None:
-        """Ctrl-C at a prompt, until it shows.
-
-        The interpreter's readline looks for signals only when its wait is interrupted. One that comes in the instant
-        between drawing the prompt and waiting is noticed with the next, and then both count as one; a hand is never
-        that fast, but this one is.
-        """
+        """Ctrl-C at a prompt."""
         self.type(CTRL_C)
-        try:
-            await self.expect(shows, within=4.0)
-        except AssertionError:
-            self.type(CTRL_C)
-            await self.expect(shows)
+        await self.expect(shows)
 
     async def leave(self) -> int:
-        """Ctrl-C at a prompt that was warned, with the same second try."""
+        """Ctrl-C right behind another one. On a slow machine it may come too late to count as the second."""
         self.type(CTRL_C)
         try:
-            return await self.ended(within=4.0)
-        except subprocess.TimeoutExpired:
-            self.type(CTRL_C)
+            await self.prompt()
+        except AssertionError:  # there is none: it has left
             return await self.ended()
+        self.type(CTRL_C)
+        return await self.ended()
 
     async def prompt(self) -> None:
         await self.expect("\n>")
 
-    async def ended(self, within: float = 20.0) -> int:
+    async def ended(self) -> int:
         """The exit code."""
-        return await asyncio.to_thread(self._ended, within)
+        return await asyncio.to_thread(self._ended)
 
     @property
     def text(self) -> str:
         """All that was written, without what only moves or paints."""
         return _SEQUENCE.sub("", self.raw.decode(errors="ignore"))
 
-    def _expect(self, text: str, within: float) -> str:
-        deadline = time.monotonic() + within
+    def _waiting(self) -> int:
+        """Bytes that were typed and that nobody has read yet."""
+        theirs = os.open(self._name, os.O_RDWR | os.O_NOCTTY)
+        try:
+            return int.from_bytes(ioctl(theirs, termios.FIONREAD, bytes(4)), sys.byteorder)
+        finally:
+            os.close(theirs)
+
+    def _expect(self, text: str) -> str:
+        deadline = time.monotonic() + PATIENCE
         while (found := self.text.find(text, self._read_to)) < 0:
             if not self._more(deadline - time.monotonic()):
                 raise AssertionError(f"{text!r} did not appear in {self.text[self._read_to :]!r}")
         begin, self._read_to = self._read_to, found + len(text)
         return self.text[begin : self._read_to]
 
-    def _ended(self, within: float) -> int:
-        deadline = time.monotonic() + within
+    def _ended(self) -> int:
+        deadline = time.monotonic() + PATIENCE
         while self._more(deadline - time.monotonic()):
             pass
         return self.process.wait(max(0.1, deadline - time.monotonic()))
@@ -132,9 +142,10 @@ def chatting(state: Path, *args: str, toolkit: bool = False, columns: int = 80, 
         | place
         | environ,
     )
+    name = os.ttyname(slave)
     os.close(slave)
     try:
-        yield Terminal(process, master)
+        yield Terminal(process, master, name)
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)

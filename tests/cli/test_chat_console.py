@@ -122,8 +122,7 @@ async def test_with_a_gateway_of_its_own_what_was_stopped_is_not_taken_up_again(
     (tmp_path / "finclaw.yaml").write_text("agent: {extensions: [./slow.py]}\n")
     with chatting(tmp_path, LANG="ko_KR.UTF-8", LC_ALL="") as terminal:
         await terminal.prompt()
-        terminal.type(CTRL_C)
-        await terminal.expect("끝내려면 Ctrl-C를 한 번 더")
+        await terminal.interrupt("끝내려면 Ctrl-C를 한 번 더")
         await terminal.prompt()
         terminal.type("하나 알려줘" + ENTER)
         await terminal.expect("…")
@@ -150,6 +149,8 @@ async def test_a_second_ctrl_c_does_not_wait_for_the_end(tmp_path: Path, stoppab
             await terminal.expect("…")
             terminal.type(CTRL_C)
             await terminal.expect("stopping")
+            if stoppable:
+                await gateway.stopping.wait()
             terminal.type(CTRL_C)
             assert await terminal.ended() == 0
     assert gateway.stops == ([(inbound_id, "stopped by the person")] if stoppable else [])
@@ -247,7 +248,7 @@ async def test_keys_typed_during_an_answer_wait_for_the_prompt(tmp_path: Path, t
             await terminal.prompt()
             terminal.type("go" + ENTER)
             await terminal.expect("One moment.")
-            terminal.type("다음" + ENTER)
+            await terminal.type_ahead("다음" + ENTER)
             released.set()
             before = await terminal.expect("Done.")
             assert "다음" not in before

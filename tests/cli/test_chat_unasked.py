@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from finclaw.app import App, build
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.config.schema import Settings
 from finclaw.kernel.approval import Approval
+from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.port import Provider, ToolOutput, ToolScope
+from finclaw.kernel.port import Clock, Provider, ToolOutput, ToolScope
 from finclaw.routing.session_key import session_key
 from finclaw.testing.provider import ScriptedProvider, call, hold, reply, say
 from finclaw.tools.approval.settings import ApprovalSettings
@@ -47,10 +49,30 @@ class Broker:
         api.tools.register(order)
 
 
+class LeapingClock:
+    """The real clock, and as far ahead of it as the test says."""
+
+    def __init__(self) -> None:
+        self._real = SystemClock()
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        return self._real.now() + self.ahead
+
+    def monotonic(self) -> float:
+        return self._real.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._real.sleep(seconds)
+
+
 @asynccontextmanager
-async def trading(state: Path, provider: Provider, **approvals: object) -> AsyncGenerator[App]:
+async def trading(
+    state: Path, provider: Provider, clock: Clock | None = None, **approvals: object
+) -> AsyncGenerator[App]:
     settings = Settings(state=state, approvals=ApprovalSettings(**approvals))  # pyright: ignore[reportArgumentType]
-    async with build(settings, channels=(MailboxChannel(CHANNEL),), provider=provider, extensions=(Broker(),)) as app:
+    channels, extensions = (MailboxChannel(CHANNEL),), (Broker(),)
+    async with build(settings, channels=channels, provider=provider, extensions=extensions, clock=clock) as app:
         yield app
 
 
@@ -124,13 +146,15 @@ async def test_a_card_in_the_middle_of_an_answer_tears_nothing(tmp_path: Path) -
 
 
 async def test_ones_own_card_its_reminder_and_what_came_of_it(tmp_path: Path) -> None:
-    provider = ScriptedProvider(ORDER, "It was bought.")
-    async with trading(tmp_path, provider, order_expire_s=10) as app, reachable(tmp_path, app):
+    provider, clock = ScriptedProvider(ORDER, "It was bought."), LeapingClock()
+    async with trading(tmp_path, provider, clock, order_expire_s=7_200) as app, reachable(tmp_path, app):
         with chatting(tmp_path) as terminal:
             await terminal.prompt()
             terminal.type("buy" + ENTER)
             await terminal.expect("Approval needed.")
             await terminal.prompt()
+            clock.ahead = timedelta(hours=1)
+            app.consents.asked.set()  # or the one who looks at the clock would sleep the hour
             await terminal.expect("Still waiting for a decision: broker__order")
             await terminal.prompt()
             (approval,) = await app.approvals()
@@ -189,11 +213,12 @@ async def test_a_script_gets_them_beside_its_answers(tmp_path: Path) -> None:
     provider = ScriptedProvider(reply(hold(released := asyncio.Event()), say("The answer.")))
     async with trading(tmp_path, provider) as app, reachable(tmp_path, app):
         running = asyncio.ensure_future(asyncio.to_thread(lambda: finclaw("chat", "--state", tmp_path, stdin="go\n")))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not provider.streaming:  # noqa: ASYNC110  the fake tells its state and nothing else
                 await asyncio.sleep(0.01)
         said = replace(inbound(OWNER, MessageBody(message_id="1", text="A remark.")), said_by="approval cards")
-        await app.say(said, session_key(app.settings.agent.name, said))
+        accepted = await app.say(said, session_key(app.settings.agent.name, said))
+        await app.wait(accepted.id, 60)  # a script ends with its last answer, and hears nothing that comes later
         released.set()
         ended = await running
     assert (ended.code, ended.out, ended.err) == (0, "The answer.\n", "A remark.\n")

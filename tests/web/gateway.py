@@ -79,6 +79,10 @@ class MemoryGateway:
     stoppable: list[str] = field(default_factory=list[str])
     """Messages on the part of their road that can be cut short, once."""
     stops: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Somebody has stopped a message."""
+    awaited: asyncio.Event = field(default_factory=asyncio.Event)
+    """Somebody waits for a message's end."""
     told: list[InboundRecord] = field(default_factory=list[InboundRecord])
     _records: dict[str, InboundRecord] = field(default_factory=dict[str, InboundRecord])
     _by_key: dict[tuple[str, ...], Accepted] = field(default_factory=dict[tuple[str, ...], Accepted])
@@ -171,6 +175,7 @@ class MemoryGateway:
         self._maybe_fail()
         if seconds > 0:
             ending = asyncio.ensure_future(self._until_ended(inbound_id))
+            self.awaited.set()
             await asyncio.wait([ending], timeout=seconds)
             ending.cancel()
         return self._records.get(inbound_id)
@@ -233,6 +238,7 @@ class MemoryGateway:
             return False
         self.stoppable.remove(inbound_id)
         self.stops.append((inbound_id, reason))
+        self.stopping.set()
         return True
 
     async def unasked(self, whose: Inbound, after: str | None) -> Unasked:
