@@ -1,8 +1,11 @@
 """`finclaw` as a child process, as a person at a terminal meets it."""
 
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,3 +39,12 @@ def finclaw(*args: str | Path, stdin: str | bytes = "", cwd: Path | None = None,
 
 def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("FINCLAW_")}
+
+
+@contextmanager
+def reserved_port() -> Generator[int]:
+    """A port that nobody else is given meanwhile, and where nobody listens: bound as a gateway's is, so it may be."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+        yield sock.getsockname()[1]

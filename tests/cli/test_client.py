@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from tests.cli.terminal import reserved_port
 from tests.web.gateway import MemoryGateway, answer
 
 from finclaw.cli.address import announced, read_address
@@ -37,7 +38,7 @@ async def client(gateway: MemoryGateway, tmp_path: Path) -> AsyncGenerator[Gatew
 async def test_a_question_through_the_gateway(client: GatewayClient, gateway: MemoryGateway) -> None:
     asking = asyncio.create_task(asyncio.to_thread(client.ask, MessageBody(message_id="1", text="삼성전자?")))
     await gateway.end(await gateway.next_id(), answer("안녕하세요"))
-    message = await asyncio.wait_for(asking, 5)
+    message = await asking
     assert (message.outcome, message.reply) == ("answered", "안녕하세요")
     assert gateway.taken[0].text == "삼성전자?"
     assert gateway.taken[0].sender.roles == ("owner",)
@@ -74,12 +75,13 @@ async def test_a_wrong_token_is_a_matter_of_configuration(client: GatewayClient)
 
 async def test_a_gateway_that_went_away(tmp_path: Path) -> None:
     token, _ = obtain_token(tmp_path)
-    async with serve_web(MemoryGateway(), WebSettings(port=0), token) as server:
-        with announced(tmp_path, server.url):
-            client = await asyncio.to_thread(find_gateway, tmp_path)
-    assert client is not None
-    with pytest.raises(ChannelError, match="went away"):
-        await asyncio.to_thread(client.status)
+    with reserved_port() as port:
+        async with serve_web(MemoryGateway(), WebSettings(port=port), token) as server:
+            with announced(tmp_path, server.url):
+                client = await asyncio.to_thread(find_gateway, tmp_path)
+        assert client is not None
+        with pytest.raises(ChannelError, match="went away"):
+            await asyncio.to_thread(client.status)
 
 
 async def test_a_stranger_on_the_old_port_never_sees_the_token(tmp_path: Path) -> None:

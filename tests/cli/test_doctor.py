@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.cli.terminal import clean_environment, finclaw
+from tests.cli.terminal import clean_environment, finclaw, reserved_port
 from tests.cli.test_serve import serving
 
 from finclaw.cli.doctor_disk import judge_kind
@@ -27,10 +27,9 @@ QUESTION = "What is AAPL trading at?"
 
 def doctor(state: Path, **environ: str) -> tuple[int, dict[str, Finding]]:
     """The exit code, and the findings by name; of several of one name the last."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    environ = {"FINCLAW_WEB__PORT": str(port)} | environ
-    ended = finclaw("doctor", "--json", "--state", state, cwd=None, **environ)
+    with reserved_port() as port:
+        environ = {"FINCLAW_WEB__PORT": str(port)} | environ
+        ended = finclaw("doctor", "--json", "--state", state, cwd=None, **environ)
     told = json.loads(ended.out)
     assert told["healthy"] == (ended.code == 0)
     assert ended.err == ""
