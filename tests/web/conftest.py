@@ -56,7 +56,7 @@ class Client:
 
 @pytest.fixture
 def settings() -> WebSettings:
-    return WebSettings(port=0, max_body=2_048, wait_limit=5.0)
+    return WebSettings(port=0, max_body=2_048, wait_limit=60.0)
 
 
 @pytest.fixture

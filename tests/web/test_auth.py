@@ -7,6 +7,7 @@ from tests.web.conftest import AUTH, TOKEN, Client
 from tests.web.gateway import MemoryGateway
 
 from finclaw.kernel.secret import Secret
+from finclaw.testing import FakeClock
 from finclaw.web.auth import Doorkeeper, Throttle, check_place
 from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream
@@ -67,6 +68,13 @@ async def test_the_routes_above_are_all_there_are() -> None:
     assert [(route.method, re.sub(r"\{\w+\}", "x", route.path)) for route in routes] == PATHS
 
 
+@pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time passes at the door, else the bucket of wrong tokens empties as fast as we are slow."""
+    monkeypatch.setattr("finclaw.web.server.SystemClock", FakeClock)
+
+
+@pytest.mark.usefixtures("still")
 async def test_wrong_tokens_are_limited_before_they_are_compared(client: Client) -> None:
     statuses = [
         (await client.call("GET", "/api/v1/status", headers={"Authorization": f"Bearer guess{n}"}))[0]

@@ -3,6 +3,7 @@
 import asyncio
 
 import aiohttp
+import pytest
 from tests.web.conftest import TOKEN, Client
 from tests.web.gateway import MemoryGateway
 
@@ -43,17 +44,18 @@ async def test_the_page_says_how_to_ask_and_loads_nothing(client: Client) -> Non
     assert not any(word in text for word in ("<script", "src=", "href=", "@import"))
 
 
-async def test_the_end_does_not_wait_for_those_who_wait(settings: WebSettings) -> None:
+async def test_the_end_does_not_wait_for_those_who_wait(settings: WebSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("finclaw.web.server.LAST_ANSWERS", 90.0)
     gateway = MemoryGateway()
     async with aiohttp.ClientSession() as session:
         async with serve_web(gateway, settings, Secret(TOKEN)) as server:
             client = Client(session, server.url, gateway)
             _, taken = await client.post(message_id="1", text="hi")
-            waiting = asyncio.create_task(client.call("GET", f"/api/v1/messages/{taken['inbound_id']}?wait=5"))
-            await asyncio.sleep(0.05)
+            waiting = asyncio.create_task(client.call("GET", f"/api/v1/messages/{taken['inbound_id']}?wait=60"))
+            await gateway.awaited.wait()
             ending = asyncio.get_running_loop().time()
         status, message = await waiting
-    assert asyncio.get_running_loop().time() - ending < 1
+    assert asyncio.get_running_loop().time() - ending < 30
     assert (status, message["state"]) == (200, "received")
 
 

@@ -30,6 +30,9 @@ from finclaw.web.token import prove
 
 Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+LAST_ANSWERS = 5.0
+"""Seconds for what is being answered when the server ends."""
+
 
 def listen(settings: WebSettings) -> socket.socket:
     """Take the port. Raises OSError; to be called before anything else is opened, since it may well be taken."""
@@ -74,7 +77,7 @@ async def serve_web(
     sock = sock or listen(settings)
     server = WebServer(*sock.getsockname()[:2])
     doors = Doors(gateway, settings, token, live or LiveStream())
-    runner = web.AppRunner(_application(server, doors), access_log=None, shutdown_timeout=5.0)
+    runner = web.AppRunner(_application(server, doors), access_log=None, shutdown_timeout=LAST_ANSWERS)
     stop_observing = gateway.observe(doors.live.observe) if live is None else _nothing
     try:
         await runner.setup()
