@@ -16,7 +16,7 @@ OBSOLETE = 10
 _SLEEPS = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(120)"
 
 
-@tool("flee__now", "Flees.", isolation="process", timeout=6.0)
+@tool("flee__now", "Flees.", isolation="process", timeout=60.0)
 def flee(how: str, then: str, file: str) -> str:
     match how:
         case "session":

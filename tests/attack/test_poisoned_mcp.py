@@ -98,7 +98,7 @@ async def test_one_byte_anywhere_and_it_is_another_tool(bench: Bench, site: Site
 async def gateway(state: Path, site: Site, model: Obedient, *tools: Tool) -> AsyncGenerator[Gateway]:
     clock = SystemClock()
     channel, provider = MemoryChannel(clock), ScriptedProvider(model, clock=clock)
-    ref = ExtensionRef("finclaw.builtins.mcp.extension", {"servers": {"far": {"url": site.url}}})
+    ref = ExtensionRef("finclaw.builtins.mcp.extension", {"servers": {"far": {"url": site.url}}, "patience": 30})
     settings = finclaw.Settings(
         state=state,
         agent=AgentSettings(extensions=(ref,)),
@@ -329,7 +329,8 @@ async def test_an_answer_that_comes_too_late_is_not_the_next_call_s(bench: Bench
         return [answered(message, text("too late"))]
 
     site.act = act
-    async with bench.open(servers={"far": {"url": site.url}}, timeout=1.0):
+    # The same limit for the call that must exceed it and for those that must not, so no shorter than a slow moment.
+    async with bench.open(servers={"far": {"url": site.url}}, timeout=5.0):
         await bench.has("far__act")
         with pytest.raises(ToolError, match="no answer within"):
             await bench.run("far__act")
@@ -356,8 +357,10 @@ async def test_what_it_asks_of_us_is_refused(bench: Bench, site: Site) -> None:
 
 
 async def test_one_that_goes_on_talking_does_not_keep_us_from_leaving(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for grace in ("recurring.STOP_GRACE", "registrar.CLOSE_GRACE"):  # one that is only slow is not kept
+        monkeypatch.setattr(f"finclaw.pipeline.{grace}", 20.0)
     server = {"command": [sys.executable, str(Path(__file__).parent / "chattering_server.py")]}
     for number in range(5):
         bench = Bench(tmp_path / str(number))
