@@ -31,7 +31,7 @@ def bash(*words: str, cwd: Path | None = None) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=20,
+        timeout=60,
         cwd=cwd,
     )
     assert done.stderr == ""
@@ -81,7 +81,7 @@ def test_the_command_prints_what_the_shell_can_read(shell: str, tmp_path: Path) 
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     (tmp_path / "script").write_text(ended.out)
-    done = subprocess.run([shell, "-n", str(tmp_path / "script")], capture_output=True, check=True, timeout=20)
+    done = subprocess.run([shell, "-n", str(tmp_path / "script")], capture_output=True, check=True, timeout=60)
     assert done.stderr == b""
 
 
@@ -95,7 +95,7 @@ def test_fish_offers_them(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=20,
+            timeout=60,
             cwd=tmp_path,
             env=os.environ | {"HOME": str(tmp_path)},
         )
@@ -128,7 +128,7 @@ class Zsh:
         self.until("READY> ")
 
     def until(self, text: str) -> str:
-        seen, give_up = "", time.monotonic() + 20
+        seen, give_up = "", time.monotonic() + 60
         while text not in seen:
             assert time.monotonic() < give_up, seen
             if select.select([self._terminal], [], [], 1)[0]:
