@@ -28,6 +28,7 @@ from tests.web.conftest import TOKEN
 from finclaw.errors import ExtensionError, StoreFailed
 from finclaw.kernel.log import JsonLines, PlainLines
 from finclaw.testing import FakeClock, call, reply
+from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.guard.told import without_secrets
 
 pytestmark = pytest.mark.spec("DX-32")
@@ -55,7 +56,8 @@ async def _work(house: House, whose: str) -> None:
         (asked,) = await gateway.app.approvals()
         await gateway.ask(f"/approve {asked.id} always", conversation="three")
     failing = [leaking("exception"), acting(transactional=True)()]
-    async with house.open(*script, tools=failing, consent=None) as gateway:
+    patient = ApprovalSettings(order_expire_s=86_400)  # it has to wait for as long as this whole file takes
+    async with house.open(*script, tools=failing, consent=None, approvals=patient) as gateway:
         await gateway.ask(asks, conversation="two")
 
 
