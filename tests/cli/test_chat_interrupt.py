@@ -1,18 +1,23 @@
 """Ctrl-C at the worst moment: between an answer and the prompt, between the prompt and the answer, during a glance."""
 
+import importlib
+import importlib.util
 import io
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.console import Console
 from finclaw.cli.chat.desk import Desk
+from finclaw.cli.chat.editor import ReadlineEditor
 from finclaw.cli.chat.feed import Feed, Interrupted, Item, News, NotStopped, Taken
+from finclaw.cli.chat.history import History
 from finclaw.cli.chat.letterbox import Letterbox
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.terminal import glancing, interrupts_raise
@@ -127,3 +132,38 @@ def test_a_glance_is_never_torn_by_it() -> None:
         done.set()
         neighbour.join()
     assert seen == ["begun", "whole", "left"]
+
+
+class Pressed:
+    """A newsroom that was told of one before the line could be."""
+
+    def has_news(self) -> bool:
+        return True
+
+    def show_news(self) -> None:
+        raise AssertionError("whoever is interrupted is shown the news when they read on")
+
+    def was_interrupted(self) -> bool:
+        return True
+
+
+def test_one_that_comes_before_the_line_can_hear_it_is_heard_at_the_first_glance(tmp_path: Path) -> None:
+    editor = ReadlineEditor(History(tmp_path), Pressed())
+    with pytest.raises(KeyboardInterrupt):
+        editor._glance()  # pyright: ignore[reportPrivateUsage]  what the timer calls
+    assert editor.left == ""
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("prompt_toolkit"), reason="needs the extra `chat`")
+def test_so_it_is_with_the_toolkit(tmp_path: Path) -> None:
+    application, keys = (importlib.import_module(f"prompt_toolkit.{each}") for each in ("application", "input"))
+    output = importlib.import_module("prompt_toolkit.output").DummyOutput()
+    from finclaw.cli.chat.toolkit import ToolkitEditor
+
+    feed = Feed()
+    feed.put(Interrupted())
+    with keys.create_pipe_input() as typed, application.create_app_session(input=typed, output=output):
+        editor = ToolkitEditor(History(tmp_path), feed, Pressed())
+        typed.send_text("half a line")
+        with pytest.raises(KeyboardInterrupt):
+            editor.read()
