@@ -386,7 +386,7 @@ async def test_nobody_there() -> None:
 
 @pytest.mark.spec("DX-50")
 async def test_a_stream_that_is_left_closes_its_connection() -> None:
-    hold, left = asyncio.Event(), asyncio.Event()
+    hold, begun, left = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
@@ -395,13 +395,13 @@ async def test_a_stream_that_is_left_closes_its_connection() -> None:
             left.set()
 
     async with provider(answer) as client:
-        asked = asyncio.create_task(collect(client.stream(ASKED), lambda text: None))
-        await asyncio.sleep(0.05)
+        asked = asyncio.create_task(collect(client.stream(ASKED), lambda _: begun.set()))
+        await asyncio.wait_for(begun.wait(), 30)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
         hold.set()
-        await asyncio.wait_for(left.wait(), 2)
+        await asyncio.wait_for(left.wait(), 30)
 
 
 async def test_aiohttp_is_imported_with_the_first_question_only() -> None:

@@ -255,12 +255,12 @@ async def test_a_stream_that_is_left_closes_its_connection() -> None:
 
     async with provider(answer) as client:
         asked = asyncio.create_task(collect(client.stream(ASKED), lambda _: begun.set()))
-        await asyncio.wait_for(begun.wait(), 5)
+        await asyncio.wait_for(begun.wait(), 30)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
         hold.set()
-        await asyncio.wait_for(left.wait(), 5)
+        await asyncio.wait_for(left.wait(), 30)
 
 
 # ── what goes wrong ─────────────────────────────────────────────────────────────────────────────────────────
