@@ -123,11 +123,12 @@ def test_so_may_the_version(base_url: str) -> None:
 
 
 async def test_a_port_where_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.socket() as taken:  # and not listened to: nobody else gets the port meanwhile
+        taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    async with line_to(f"http://127.0.0.1:{port}/") as line:
-        with pytest.raises(Unreachable, match=rf"at 127.0.0.1:{port}: nobody listens there"):
-            await line.post(lambda: b"{}", first_byte=5, idle=5)
+        async with line_to(f"http://127.0.0.1:{port}/") as line:
+            with pytest.raises(Unreachable, match=rf"at 127.0.0.1:{port}: nobody listens there"):
+                await line.post(lambda: b"{}", first_byte=30, idle=30)
 
 
 def test_a_connection_that_nobody_takes() -> None:

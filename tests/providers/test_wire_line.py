@@ -212,7 +212,7 @@ async def test_a_caller_who_is_cancelled_leaves_no_connection_behind() -> None:
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not server_side.is_closing():  # noqa: ASYNC110, no event tells of it
                 await asyncio.sleep(0.001)
         await line.close()

@@ -264,7 +264,7 @@ async def test_cancelled_where_nothing_comes(scheme: str, said: bytes) -> None:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await server.gone.acquire()
 
 
@@ -272,8 +272,8 @@ async def test_cancelled_where_nothing_comes(scheme: str, said: bytes) -> None:
 async def test_cancelled_after_any_round_of_the_loop(host: str) -> None:
     answers = (OK + b"content-length: 50\r\n", b"\r\nhello", b"!" * 45, b"")
     async with raw(says(*answers)) as server:
-        finished = 0
-        for rounds in range(60):
+        rounds = finished = 0
+        while rounds < 60 or not finished:  # a name is looked up by a thread, and nobody knows in how many rounds
             async with line_to(f"http://{host}:{server.port}") as line:
                 asking = asyncio.create_task(whole(line))
                 for _ in range(rounds):
@@ -281,4 +281,5 @@ async def test_cancelled_after_any_round_of_the_loop(host: str) -> None:
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
                 finished += not asking.cancelled()
-        assert 0 < finished < 60
+            rounds += 1
+        assert finished < rounds
