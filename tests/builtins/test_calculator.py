@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -298,10 +298,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_nothing_takes_long(what: str) -> None:
-    began = perf_counter()
+    began = process_time()
     with suppress(CannotCalculate):
         calculated(HOSTILE[what], NOW)
-    assert perf_counter() - began < 3.0
+    assert process_time() - began < 3.0
 
 
 @pytest.mark.parametrize(

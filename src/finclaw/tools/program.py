@@ -17,7 +17,7 @@ from typing import Final, cast
 from finclaw.tools.family import KNOWS_FAMILIES, end_descendants, end_strays, end_strays_of_the_dead
 from finclaw.tools.warden import TELL, with_warden
 
-_LEAVE: Final = 0.4
+LEAVE: Final = 0.4
 """Seconds to leave by itself when its input is closed, and again when it is asked to."""
 
 
@@ -103,7 +103,7 @@ class Program:
     async def _has_left(self) -> bool:
         # Not `wait`, which also waits for everybody who holds the pipes.
         loop = asyncio.get_running_loop()
-        give_up = loop.time() + _LEAVE
+        give_up = loop.time() + LEAVE
         while self.process.returncode is None and loop.time() < give_up:  # noqa: ASYNC110  nobody tells
             await asyncio.sleep(0.01)
         return self.process.returncode is not None

@@ -74,7 +74,7 @@ class Bench:
         return (await command.run((), scope)).text
 
     async def says(self, words: str) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while words not in await self.said():  # noqa: ASYNC110  there is nobody who would tell
                 await asyncio.sleep(0.01)
 
@@ -94,7 +94,7 @@ class Bench:
             await database.close()
 
 
-async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110  there is nobody who would tell
             await asyncio.sleep(0.01)

@@ -45,10 +45,10 @@ INSIDE: dict[str, Any] = {"$id": "urn:x", "$ref": "#/q", "q": {}}
     ],
 )
 def test_it_is_refused_at_once(schema: dict[str, Any], complaint: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(ExtensionError, match=complaint):
         must_be_bounded(schema)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 ZONED: dict[str, Any] = {"type": "object", "properties": {"zone": {"$ref": "#/$defs/zone"}}}

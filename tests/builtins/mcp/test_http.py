@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import json
-import re
 import socket
 import ssl
 import time
@@ -15,7 +14,9 @@ import pytest
 from aiohttp import web
 from tests.builtins.mcp.bench import Bench, until
 
+from finclaw.builtins.mcp.http import GOODBYE
 from finclaw.errors import ToolError
+from finclaw.pipeline.registrar import CLOSE_GRACE
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 Act = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
@@ -58,7 +59,7 @@ async def site(
     app.router.add_route("*", "/mcp", answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    listening = socket.create_server(("127.0.0.1", port))
+    listening = socket.create_server(("127.0.0.1", port), reuse_port=bool(port))
     await web.SockSite(runner, listening, ssl_context=tls).start()
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
@@ -122,7 +123,10 @@ async def test_a_redirect_to_another_host_is_not_followed(bench: Bench, status: 
     assert elsewhere == []
 
 
-async def test_a_server_that_does_not_let_us_go_is_left(bench: Bench) -> None:
+async def test_a_server_that_does_not_let_us_go_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 2 * GOODBYE < CLOSE_GRACE, "the registrar would leave it behind"
+    monkeypatch.setattr("finclaw.pipeline.registrar.CLOSE_GRACE", 60)  # a busy machine is not a finding
+
     async def hangs(request: web.Request) -> None:
         if request.method == "DELETE":
             await asyncio.sleep(60)
@@ -131,7 +135,7 @@ async def test_a_server_that_does_not_let_us_go_is_left(bench: Bench) -> None:
         async with bench.open(servers={"far": {"url": url}}):
             await bench.has("far__act")
             began = time.monotonic()
-        assert time.monotonic() - began < 1.9, "the registrar would have left it behind"
+        assert time.monotonic() - began < 30
 
 
 async def _endless(request: web.Request, kind: str, chunk: bytes) -> web.StreamResponse:
@@ -190,19 +194,21 @@ async def until_it_works(bench: Bench) -> None:
         except ToolError:
             return False
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await works():  # noqa: ASYNC110  there is nobody who would tell
             await asyncio.sleep(0.05)
 
 
 async def test_a_server_that_goes_and_comes_back_is_found_again(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    async with site(fine) as url:
-        port = int(re.findall(r":(\d+)/", url)[0])
-    async with bench.open(servers={"far": {"url": url}}):
-        await until(lambda: "MCP server far is lost" in caplog.text)
-        async with site(fine, port=port):
-            await until_it_works(bench)
-        with pytest.raises(ToolError):
-            await bench.run("far__act")
-        async with site(fine, port=port):
-            await until_it_works(bench)
+    with socket.socket() as kept:  # nobody listens there, and nobody else gets the port while the server is away
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        async with bench.open(servers={"far": {"url": f"http://127.0.0.1:{port}/mcp"}}):
+            await until(lambda: "MCP server far is lost" in caplog.text)
+            async with site(fine, port=port):
+                await until_it_works(bench)
+            with pytest.raises(ToolError):
+                await bench.run("far__act")
+            async with site(fine, port=port):
+                await until_it_works(bench)

@@ -11,14 +11,16 @@ import pytest
 from tests.builtins.mcp.bench import Bench, honest, rogue, until
 
 from finclaw.errors import ToolError, ToolTimeout
+from finclaw.pipeline.registrar import CLOSE_GRACE
 from finclaw.tools.arguments import ArgumentCheck
+from finclaw.tools.program import LEAVE
 
 LOST = r"was lost|no answer"
 
 
 async def answers_again(bench: Bench, words: str = "acted") -> None:
-    """The honest neighbour, at once and without an error."""
-    async with asyncio.timeout(2):
+    """The honest neighbour, without waiting for anybody and without an error."""
+    async with asyncio.timeout(20):
         assert words in await bench.run("good__act")
 
 
@@ -37,7 +39,7 @@ async def test_one_that_is_lost_is_started_again(
 ) -> None:
     caplog.set_level(logging.WARNING)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    async with bench.open(servers={"bad": rogue(how), "good": rogue("fine")}, timeout=5):
+    async with bench.open(servers={"bad": rogue(how), "good": rogue("fine")}, timeout=30):
         await bench.has("bad__act", "good__act")
         for _ in range(2):
             with pytest.raises(ToolError, match=LOST):
@@ -54,14 +56,15 @@ async def test_one_that_is_lost_is_started_again(
 
 @pytest.mark.parametrize("how", ["hang", "silent call"])
 async def test_one_that_hangs_costs_its_caller_the_limit_and_nobody_else(bench: Bench, how: str) -> None:
-    async with bench.open(servers={"bad": rogue(how), "good": rogue("fine")}, timeout=0.5):
+    async with bench.open(servers={"bad": rogue(how), "good": rogue("fine")}, timeout=2):
         await bench.has("bad__act", "good__act")
         began = time.monotonic()
         hanging = asyncio.ensure_future(bench.run("bad__act"))
         await answers_again(bench)
-        with pytest.raises(ToolTimeout, match=r"within 0\.5 s; it is unknown whether it did anything"):
+        assert not hanging.done()
+        with pytest.raises(ToolTimeout, match=r"within 2 s; it is unknown whether it did anything"):
             await hanging
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
 
 
 async def test_one_that_hangs_for_good_is_ended_and_started_again(
@@ -117,15 +120,17 @@ async def test_a_refusal_is_one_short_line_of_visible_words(bench: Bench) -> Non
 
 
 @pytest.mark.parametrize("how", ["family", "stubborn family"])
-async def test_its_whole_family_ends_with_it(bench: Bench, how: str) -> None:
+async def test_its_whole_family_ends_with_it(bench: Bench, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 4 * LEAVE < CLOSE_GRACE, "the registrar would leave it behind"  # asked, told, made to, and seen to be gone
+    monkeypatch.setattr("finclaw.pipeline.registrar.CLOSE_GRACE", 60)  # a busy machine is not a finding
     async with bench.open(servers={"bad": rogue(how)}):
         await bench.has("bad__act")
         parent, child = map(int, (await bench.run("bad__act")).split("\n")[1].split())
         assert _lives(parent)
         assert _lives(child)
         began = time.monotonic()
-    assert time.monotonic() - began < 2, "the registrar would have left it behind"
-    await until(lambda: not _lives(parent) and not _lives(child), 5)
+    assert time.monotonic() - began < 30
+    await until(lambda: not _lives(parent) and not _lives(child))
 
 
 def _lives(pid: int) -> bool:

@@ -23,7 +23,7 @@ from finclaw.builtins.web.location import DEFAULT_PORTS
 _CONNECT: Final = 10.0
 _SILENCE: Final = 300.0
 """Seconds without a byte in an answer. A call has its own limit, and a stream of news may be quiet for long."""
-_GOODBYE: Final = 0.5
+GOODBYE: Final = 0.5
 _STREAM: Final = 16
 """A stream of events may be so many times as long as a message."""
 
@@ -106,7 +106,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "DELETE":
             return await self._inner.handle_async_request(request)
-        async with asyncio.timeout(_GOODBYE):  # a courtesy when we leave, and nobody waits for its answer
+        async with asyncio.timeout(GOODBYE):  # a courtesy when we leave, and nobody waits for its answer
             response = await self._inner.handle_async_request(request)
         await response.aclose()
         return httpx2.Response(response.status_code, request=request)
