@@ -60,7 +60,7 @@ def environment() -> dict[str, Any]:
     return {"names": sorted(os.environ), "open": len(os.listdir("/proc/self/fd"))}
 
 
-@tool("own__hang", "Hangs, and so do its children.", isolation="process", timeout=1.5)
+@tool("own__hang", "Hangs, and so do its children.", isolation="process", timeout=60)
 def hang(file: str) -> str:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])

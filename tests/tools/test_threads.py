@@ -31,12 +31,12 @@ class Gate:
 
     def __call__(self) -> str:
         self.begun += 1
-        self.open.wait(30)
+        self.open.wait(100)
         return "late"
 
 
 async def until(ready: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not ready():  # noqa: ASYNC110  a thread has no event that the loop could wait for
             await asyncio.sleep(0.005)
 
@@ -87,6 +87,14 @@ async def test_so_many_at_once_and_one_that_waits_can_be_cancelled() -> None:
     assert (gate.begun, threads.lost) == (2, 0)
 
 
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For threads that end as soon as the machine has time for them, however busy it is."""
+    monkeypatch.setattr("finclaw.tools.threads.STOP_PATIENCE", 60)
+    monkeypatch.setattr("finclaw.tools.limit.GRACE", 60)
+
+
+@pytest.mark.usefixtures("patience")
 async def test_work_that_can_be_stopped_is_not_lost() -> None:
     threads, gate = ToolThreads(), Gate()
     task = asyncio.create_task(threads.run("stoppable", gate, gate.open.set))
@@ -96,6 +104,7 @@ async def test_work_that_can_be_stopped_is_not_lost() -> None:
 
 
 @pytest.mark.spec("T-07", "T-18")
+@pytest.mark.usefixtures("patience")
 async def test_a_tool_that_looks_whether_it_is_still_wanted_ends_by_itself() -> None:
     seen: list[str] = []
 

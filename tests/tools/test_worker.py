@@ -5,6 +5,7 @@ import importlib.util
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def alive(pid: int) -> bool:
 
 
 async def dead(*pids: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while any(map(alive, pids)):  # noqa: ASYNC110  the system tells nobody
             await asyncio.sleep(0.01)
 
@@ -86,17 +87,22 @@ async def test_it_inherits_no_secret_and_no_open_file(monkeypatch: pytest.Monkey
 @pytest.mark.spec("DX-25")
 async def test_at_its_time_it_is_killed_with_its_children(tmp_path: Path) -> None:
     started = time.monotonic()
+    await run(dangerous.add, one=1, other="1")
+    hang = replace(dangerous.hang, timeout=1 + 5 * (time.monotonic() - started))  # by then it has certainly begun
+    started = time.monotonic()
     with pytest.raises(ToolTimeout):
-        await run(dangerous.hang, file=str(tmp_path / "pids"))
-    assert time.monotonic() - started < 1.5 + 2
+        await run(hang, file=str(tmp_path / "pids"))
+    assert time.monotonic() - started < hang.timeout + 20
     await dead(*map(int, (tmp_path / "pids").read_text().split()))
-    assert ToolThreads.here().lost == 0
+    async with asyncio.timeout(60):
+        while ToolThreads.here().lost:  # noqa: ASYNC110  its thread may end a moment later than it
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.spec("DX-25")
 async def test_a_stopped_turn_kills_it_too(tmp_path: Path) -> None:
     task = asyncio.create_task(run(dangerous.hang, file=str(tmp_path / "pids")))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (tmp_path / "pids").exists():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     task.cancel()
@@ -127,7 +133,7 @@ async def test_one_that_dies_is_noticed_though_its_child_holds_the_line() -> Non
     started = time.monotonic()
     with pytest.raises(WorkerDied):
         await run(dangerous.daemon)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 18, "its limit is twenty, and its child sleeps for sixty"
 
 
 _GATEWAY = """
@@ -144,7 +150,7 @@ async def test_it_does_not_outlive_a_gateway_that_was_killed(tmp_path: Path) -> 
     file = tmp_path / "pids"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     gateway = await asyncio.create_subprocess_exec(sys.executable, "-c", _GATEWAY, str(file), env=environment)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not file.exists():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     gateway.kill()
