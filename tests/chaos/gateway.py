@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-READY_WITHIN: Final = 20.0
-DIES_WITHIN: Final = 30.0
-STOPS_WITHIN: Final = 10.0
+READY_WITHIN: Final = 60.0
+DIES_WITHIN: Final = 60.0
+STOPS_WITHIN: Final = 30.0
 CHILD: Final = Path(__file__).with_name("child.py")
 
 

@@ -49,7 +49,7 @@ async def test_the_second_is_refused_and_the_first_goes_on(tmp_path: Path) -> No
         assert found.clean, str(found)
         assert found.doubts == 0
         assert code != 0
-        assert took < 2 + bare  # a machine that is busy with other things needs its time for Python alone
+        assert took < 2 + 5 * bare  # a machine that is busy with other things needs its time for Python alone
         assert second.said == (
             f"finclaw: another gateway (process {first.pid}) already uses {str(run.state)!r}; "
             "stop it, or choose another directory with --state\n"
@@ -69,7 +69,7 @@ async def test_after_a_kill_a_new_one_starts_at_once(tmp_path: Path) -> None:
     finally:
         await holder.kill()
     sys.stdout.write(f"ready after {ordinary:.2f} s, after a kill {after_kill:.2f} s\n")
-    assert after_kill < ordinary + 2
+    assert after_kill < 2 + 3 * ordinary
 
 
 async def test_stopped_under_load_it_drains(tmp_path: Path) -> None:
