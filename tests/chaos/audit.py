@@ -194,6 +194,16 @@ def unsettled(database: Path) -> int:
         db.close()
 
 
+def given_up(database: Path) -> set[str]:
+    """The messages whose answer nobody will hear to its end. Works beside a running gateway, too."""
+    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        dead = "SELECT body FROM inbound WHERE id IN (SELECT id / ? FROM unit WHERE state = 'dead')"
+        return {read_inbound(str(body)).message_id for (body,) in db.execute(dead, (UNITS,))}
+    finally:
+        db.close()
+
+
 def _entries(db: apsw.Connection, ids: Ids) -> Iterator[Entry]:
     rows = db.execute(
         "SELECT inbound.id, key, ticket, inbound.body, outcome.body, state, attempts FROM inbound "

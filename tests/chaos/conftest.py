@@ -1,0 +1,13 @@
+"""Chaos starts and kills dozens of processes in one test: how long that takes is the machine's to say, and no hang."""
+
+import pytest
+
+SECONDS = 600
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--timeout") is not None:  # whoever runs the long forms has chosen
+        return
+    for item in items:
+        if item.get_closest_marker("chaos") is not None:
+            item.add_marker(pytest.mark.timeout(SECONDS))
