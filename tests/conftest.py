@@ -8,10 +8,10 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A busy machine is not a finding: examples are not timed, and a failure prints how to see it again.
-settings.register_profile("house", deadline=None, print_blob=True)
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("house")
 
 

@@ -112,7 +112,9 @@ async def test_spend_takes_whatever_a_stranger_calls_himself_and_any_number_a_se
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b"]), st.decimals(0, 5, places=9)), max_size=12))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_spend_is_the_same_sum_however_it_is_looked_at(
     tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[int, str, Decimal]]
 ) -> None:

@@ -57,7 +57,7 @@ async def test_none_forgets(store: Store) -> None:
     assert await store.recall("a", "") is None
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(value=JSON)
 def test_what_json_can_hold_comes_back(tmp_path: Path, value: Any) -> None:
     async def main() -> Any:

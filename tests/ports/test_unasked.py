@@ -77,7 +77,9 @@ async def test_the_look_back_is_bounded(store: Store, monkeypatch: pytest.Monkey
     assert replies(await store.unasked("s", place)) == ["b", "c"]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(steps=st.lists(st.sampled_from(["card", "asked", "elsewhere", "end", "look"]), max_size=30), data=st.data())
 def test_a_reader_who_remembers_what_it_saw_sees_all_of_it_once(
     steps: list[str], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
