@@ -30,7 +30,7 @@ def live(state: Path, seen: Path, phase: str, crash: str = "") -> int:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("FINCLAW_")}
     environ |= {VARIABLE: crash} if crash else {}
     argv = [sys.executable, "-m", "tests.chaos.approver_child", str(state), str(seen), phase]
-    return subprocess.run(argv, cwd=ROOT, env=environ, timeout=60, check=False, capture_output=True).returncode
+    return subprocess.run(argv, cwd=ROOT, env=environ, timeout=180, check=False, capture_output=True).returncode
 
 
 @pytest.fixture(scope="module")

@@ -77,10 +77,10 @@ async def test_whoever_was_on_its_last_try_beside_a_new_one_is_not_blamed_for_it
     async with Run(tmp_path) as run:
         run.write("innocent", "slow")
         for tries in (1, 2):
-            gateway = await run.start(slow=30.0)
+            gateway = await run.start(slow=90.0)
             await asked(run, tries)
             await gateway.kill()
-        gateway = await run.start(slow=30.0)
+        gateway = await run.start(slow=90.0)
         await asked(run, 3)
         run.platform.write("c", "poison")
         await run.dies(gateway, "its neighbour's poison")
@@ -94,7 +94,7 @@ async def test_whoever_was_on_its_last_try_beside_a_new_one_is_not_blamed_for_it
 
 async def asked(run: Run, times: int) -> None:
     """Until the model has been asked so often, over all lives."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(run.worked()) < times:  # noqa: ASYNC110  another process writes it down
             await asyncio.sleep(0.02)
 
