@@ -97,7 +97,7 @@ async def receiving(channel: Channel, accept: Accept) -> AsyncGenerator[None]:
 
 
 async def soon(platform: FakePlatform, condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await platform.until(condition)
 
 
@@ -137,7 +137,7 @@ async def test_nothing_is_acknowledged_before_accept_returns(platform: FakePlatf
     inbox.gates["one"] = asyncio.Event()
     platform.write("c", "one")
     async with receiving(channel, inbox.accept):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await inbox.has_all.wait()
         assert platform.unacknowledged == 1
         inbox.gates["one"].set()
@@ -150,7 +150,7 @@ async def test_a_gateway_that_dies_gets_its_messages_again(platform: FakePlatfor
     dying.all = 2
     for text in ("one", "two"):
         platform.write("c", text)
-    async with receiving(channel, dying.accept), asyncio.timeout(10):
+    async with receiving(channel, dying.accept), asyncio.timeout(60):
         await dying.has_all.wait()
     async with receiving(channel, living.accept):
         await soon(platform, lambda: platform.unacknowledged == 0)
@@ -235,7 +235,7 @@ async def test_without_a_platform_it_is_not_connected(platform: FakePlatform):
     async with receiving(channel, inbox.accept):
         await soon(platform, lambda: platform.polls > 0)
         await platform.stop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await clock.paused.wait()
         assert not channel.connected
         with pytest.raises(SendFailed):
