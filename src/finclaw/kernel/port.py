@@ -201,9 +201,7 @@ class ConversationStore(Protocol):
         """Fold and end, all at once, with `then` as in `Inbox.end`. False if it had ended. Raises Superseded."""
         ...
 
-    async def set_out(self, inbound_id: str) -> None:
-        """It counts as a try from here on, as by a claim, though its turn has not come."""
-        ...
+    async def set_out(self, inbound_id: str) -> None: ...  # a try from here on, as by a claim, before its turn has come
 
     async def release(self, inbound_id: str) -> None:
         """Put a message back that was claimed or had set out, as if it had not been tried."""
