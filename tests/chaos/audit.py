@@ -17,7 +17,8 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import Message
 from finclaw.storage.jsonl.directories import SESSIONS
 from finclaw.storage.jsonl.store import open_jsonl_store
-from finclaw.storage.sqlite.codec import UNITS, Ids, read_inbound, read_message, read_outcome
+from finclaw.storage.sqlite import transcript
+from finclaw.storage.sqlite.codec import UNITS, Ids, read_inbound, read_outcome
 from finclaw.storage.sqlite.outbox import delivery
 from finclaw.testing import HistoryEvent, InboundRow, ReplySeen, Rows, TurnRow, UnitRow, Verdict, judge
 
@@ -237,11 +238,10 @@ def _units(db: apsw.Connection, ids: Ids) -> Iterator[UnitRow]:
 
 
 def _transcripts(db: apsw.Connection) -> dict[str, tuple[Message, ...]]:
-    bodies: defaultdict[str, list[str]] = defaultdict(list)
-    rows = db.execute("SELECT key, body FROM message JOIN session ON session.id = message.session ORDER BY message.id")
-    for key, body in rows:
-        bodies[str(key)].append(str(body))
-    return {key: tuple(map(read_message, texts)) for key, texts in bodies.items()}
+    """Of those that have any."""
+    sessions = db.execute("SELECT key, id FROM session").fetchall()
+    read = {str(key): transcript.messages(db, int(number)) for key, number in sessions}
+    return {key: messages for key, messages in read.items() if messages}
 
 
 @dataclass(frozen=True)
