@@ -124,3 +124,20 @@ def test_asking_loads_no_web_server() -> None:
     code = "import sys, finclaw.cli.ask, finclaw.cli.client; print({'aiohttp', 'yaml'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_interpreter_does_not_look_for_garbage_at_its_end() -> None:
+    # What was registered before main is asked after all that main has registered.
+    program = """if True:
+        import atexit, gc, sys
+        atexit.register(lambda: print(len(gc.get_objects()), gc.get_freeze_count() > 10_000))
+        from finclaw.cli.main import main
+        sys.argv[1:] = ["--version"]
+        main()
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=clean_environment()
+    )
+    left, is_frozen = ended.stdout.splitlines()[-1].split()
+    assert int(left) < 1_000
+    assert is_frozen == "True"

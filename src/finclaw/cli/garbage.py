@@ -4,6 +4,7 @@ What nobody has any more is gone at once, and a turn leaves no cycle behind; onl
 little to be found, and to look for it took a twentieth of all the time.
 """
 
+import atexit
 import gc
 from typing import Final
 
@@ -20,3 +21,8 @@ def pass_over_what_is_there() -> None:
     """What was made at the start stays to the end: it need not be walked through again and again."""
     gc.collect()
     gc.freeze()
+
+
+def leave_the_rest_to_the_system() -> None:
+    """At the end Python looks for garbage among all there is, several times, and the system takes it all anyway."""
+    atexit.register(gc.freeze)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from finclaw import __version__
-from finclaw.cli.garbage import look_seldom
+from finclaw.cli.garbage import leave_the_rest_to_the_system, look_seldom
 from finclaw.cli.last_words import guard_last_words
 from finclaw.cli.parser import build_parser
 from finclaw.errors import ConfigError, FinclawError, StateBusy
@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:  # this process is ours alone
         guard_last_words()
         look_seldom()
+        leave_the_rest_to_the_system()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore  an answer is worth more than a perfect character
