@@ -10,7 +10,8 @@ from finclaw.tools.guard.accounts import account_numbers
 from finclaw.tools.guard.fold import folded
 from finclaw.tools.guard.luhn import passes_luhn, which_pass_luhn
 from finclaw.tools.guard.markup import without_markup
-from finclaw.tools.guard.redact import FINANCE, SECRETS, redact
+from finclaw.tools.guard.redact import redact
+from finclaw.tools.guard.search import FINANCE, SECRETS
 from finclaw.tools.guard.value import as_text
 from finclaw.tools.guard.view import Known, View
 

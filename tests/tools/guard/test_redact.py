@@ -10,8 +10,9 @@ from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.glance import may_hold_secrets
 from finclaw.tools.guard.keys import FORMS, Form
 from finclaw.tools.guard.labels import LABELS as SECRET_LABELS
-from finclaw.tools.guard.redact import FINANCE, SECRETS, redact
+from finclaw.tools.guard.redact import redact
 from finclaw.tools.guard.residents import SOCIAL
+from finclaw.tools.guard.search import FINANCE, SECRETS
 from finclaw.tools.guard.span import MOST
 from finclaw.tools.guard.view import View
 

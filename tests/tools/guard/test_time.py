@@ -14,7 +14,8 @@ from finclaw.tools.guard import GuardOptions, guard, guard_off_loop
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.failure import without_traceback
 from finclaw.tools.guard.markup import without_markup
-from finclaw.tools.guard.redact import FINANCE, SECRETS, Search, redact
+from finclaw.tools.guard.redact import redact
+from finclaw.tools.guard.search import FINANCE, SECRETS, Search
 from finclaw.tools.guard.shapes import compile_shape
 from finclaw.tools.guard.value import as_text
 from finclaw.tools.guard.view import View

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from finclaw.agent.gauge import SUMMARY, CountText, is_summary
+from finclaw.kernel.lazy_pattern import LazyPattern
 from finclaw.kernel.message import Message, Role, Text, ToolResult
 
 Kind = Literal["question", "identifier", "amount", "date"]
@@ -67,19 +68,19 @@ _IDENTIFIER: Final = (
     r"|\b[A-Z]{1,5}[.:][A-Z0-9]{1,6}\b"
     r"|(?<![A-Z])[A-Z]{2,5}(?![A-Za-z])"  # tickers, and other words in capitals
 )
-_FACT: Final = re.compile(f"(?P<date>{_DATE})|(?P<amount>{_AMOUNT})|(?P<identifier>{_IDENTIFIER})", re.ASCII)
+_FACT: Final = LazyPattern(f"(?P<date>{_DATE})|(?P<amount>{_AMOUNT})|(?P<identifier>{_IDENTIFIER})", re.ASCII)
 """In ASCII, because a Korean particle follows without a space: `USD를` is a word of its own only there."""
-_BEGINNING: Final = re.compile(
+_BEGINNING: Final = LazyPattern(
     r"[0-9A-Z$€£¥₩￦](?:(?<=[0-9])[0-9]*|(?![a-z])[A-Z]*|(?=an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec))"
 )
 """Digits, capitals or a currency, and a month: no other word that only begins with a capital."""
-_BEGINNING_OF_NAME: Final = re.compile(
+_BEGINNING_OF_NAME: Final = LazyPattern(
     r"[0-9A-Z$](?:(?<=[0-9])(?:(?=[A-Za-z0-9_-]{4})|(?<=[A-Za-z_-].))[0-9]*|(?<=[A-Z$])(?=[A-Z.:])[A-Z]*)"
 )
 """The same for identifiers alone: figures are short, and results are full of them."""
-_CURRENCY: Final = re.compile(_CODES)
-_DIGIT: Final = re.compile(r"[0-9]")
-_SENTENCE: Final = re.compile(r"[^.!?。？！\n]{1,400}[.!?。？！\n]?")
+_CURRENCY: Final = LazyPattern(_CODES)
+_DIGIT: Final = LazyPattern(r"[0-9]")
+_SENTENCE: Final = LazyPattern(r"[^.!?。？！\n]{1,400}[.!?。？！\n]?")
 _MINUS: Final = ("-", "\u2212")
 _WORD_SIGNS: Final = frozenset(ascii_letters + "_-")
 _GOES_BEFORE: Final = _WORD_SIGNS.union(_SIGNS)

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, cast
 
-_PLAIN: Final = re.compile(
+from finclaw.kernel.lazy_pattern import LazyPattern
+
+_PLAIN: Final = LazyPattern(
     "["
     " -~"  # ASCII
     "¢-¥₩€°±"

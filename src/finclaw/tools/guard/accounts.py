@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from finclaw.tools.guard.context import UNIT, says_market
+from finclaw.tools.guard.sketch import IBAN
 from finclaw.tools.guard.span import Span, end_of, few
 from finclaw.tools.guard.view import View
 
@@ -32,7 +33,7 @@ _BY_HYPHENS: Final = re.compile(
     "(?<![0-9A-Za-z-])(?:" + re.sub("[2-7]", r"[0-9]{\g<0>}", "|".join(_FORMS)) + ")(?![0-9A-Za-z-])"
 )
 _DATE: Final = re.compile(r"(?:19|20)[0-9]{2}(?:-[01][0-9]-[0-3][0-9]|[01][0-9][0-3][0-9])")
-IBAN_SKETCH: Final = re.compile(rb"AA00(?<![0A]AA00)(?=" + rb"-?+[0A]" * 11 + rb")")
+_IBAN: Final = re.compile(IBAN)
 _IBAN_LENGTHS: Final = {
     country.encode(): length
     for length, countries in {
@@ -72,7 +73,7 @@ def _by_hyphens(view: View) -> Iterator[Span]:
 
 def _ibans(view: View) -> Iterator[Span]:
     """A thousand at a time, and what is written alike once: a hostile text has the same code over and over."""
-    places = view.sketched(IBAN_SKETCH)
+    places = view.sketched(_IBAN)
     while starts := [place.start() for place in islice(places, 1_000)]:
         written = [view.lower[start : start + _LONGEST_IBAN] for start in starts]
         codes = {each: code for each in set(written) if (code := _code_in(each))}

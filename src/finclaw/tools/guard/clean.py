@@ -7,14 +7,15 @@ import re
 import unicodedata
 from typing import Final
 
+from finclaw.kernel.lazy_pattern import LazyPattern
 from finclaw.kernel.text import whole_characters
 from finclaw.tools.guard.plane import Seldom
 
-_TERMINAL: Final = re.compile(
+_TERMINAL: Final = LazyPattern(
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # colours and cursor moves, whole: half a sequence would split a number
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*+(?:\x07|\x1b\\|\x9c)"  # window titles and hidden links
 )
-_TITLE: Final = re.compile(r"\x9d([^\x07\x1b\x9c]*+)")
+_TITLE: Final = LazyPattern(r"\x9d([^\x07\x1b\x9c]*+)")
 
 _CONTROL: Final = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
 _INVISIBLE: Final = (
@@ -22,7 +23,7 @@ _INVISIBLE: Final = (
     r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 HIDDEN: Final = _CONTROL + _INVISIBLE
-_HIDDEN: Final = re.compile(f"[{HIDDEN}]")
+_HIDDEN: Final = LazyPattern(f"[{HIDDEN}]")
 
 _PICTURE: Final = r"\u00a9\u00ae\u203c-\u3299\ufe0f\U0001f000-\U0001faff"
 _JOINING: Final = r"\u0600-\u06ef\u06fa-\u08ff\u0900-\u0965\u0970-\u0dff\u1000-\u103f\u1780-\u17df\ufb50-\ufdff"
@@ -43,13 +44,13 @@ _NEEDED: Final = (
     rf"[\u115f\u1160](?:(?<=[{_JAMO}].)|(?=[{_JAMO}]))",  # old Korean, written in parts
     *(f"{flag[at]}(?<=\U0001f3f4{flag[: at + 1]})(?={flag[at + 1 :]})" for flag in _FLAGS for at in range(len(flag))),
 )
-_UNNEEDED: Final = re.compile(f"[{HIDDEN}](?<!{'|'.join(_NEEDED)})[{HIDDEN}]*+")
+_UNNEEDED: Final = LazyPattern(f"[{HIDDEN}](?<!{'|'.join(_NEEDED)})[{HIDDEN}]*+")
 """A hidden run is taken whole, unless its first character is needed where it stands."""
 
-_PART: Final = re.compile(f"[{PARTS}]")
-_HANGUL_IN_PARTS: Final = re.compile(r"[\uac00-\ud7a3]?[\u1100-\u1112\u1161-\u1175\u11a8-\u11c2]++")
+_PART: Final = LazyPattern(f"[{PARTS}]")
+_HANGUL_IN_PARTS: Final = LazyPattern(r"[\uac00-\ud7a3]?[\u1100-\u1112\u1161-\u1175\u11a8-\u11c2]++")
 _ODD: Final = Seldom(HIDDEN + PARTS)
-_VISIBLE: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
+VISIBLE: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 
 
 def clean(text: str) -> str:
@@ -72,7 +73,7 @@ def _with_one_beginning(title: re.Match[str]) -> str:
 
 
 def _is_clean(text: str) -> bool:
-    return not text.encode().translate(None, _VISIBLE) if text.isascii() else _ODD.search(text) is None
+    return not text.encode().translate(None, VISIBLE) if text.isascii() else _ODD.search(text) is None
 
 
 def _only_needed(text: str) -> str:

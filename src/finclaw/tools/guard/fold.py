@@ -1,9 +1,9 @@
 """Every script's digits, spaces and hyphens read as the plain ones, character for character."""
 
-import re
 import unicodedata
 from typing import Final
 
+from finclaw.kernel.lazy_pattern import LazyPattern
 from finclaw.tools.guard.plane import Seldom
 
 _ALIKE: Final = {
@@ -12,10 +12,9 @@ _ALIKE: Final = {
     **dict.fromkeys([*range(0x2010, 0x2016), 0x2043, 0x2212, 0x2E3A, 0x2E3B, 0x30FC, 0xFE58, 0xFE63, 0xFF70], "-"),
 }
 _DIGITS: Final = {
-    code: str(value)
+    ord(digit): str(unicodedata.digit(digit))
     for first, last in [(0xB2, 0x3000), (0xA620, 0xABFF), (0x104A0, 0x11FFF), (0x16A60, 0x16BFF), (0x1D7CE, 0x1FBFF)]
-    for code in range(first, last)
-    if (value := unicodedata.digit(chr(code), -1)) >= 0
+    for digit in filter(str.isdigit, map(chr, range(first, last)))
 }
 _TABLE: Final = {**_ALIKE, **_DIGITS}
 FOLDED: Final = frozenset(map(chr, _TABLE))
@@ -24,7 +23,7 @@ FOLDABLE: Final = "".join(filter("\U00010000".__gt__, FOLDED)) + "\U000104a0-\U0
 _TO_FOLD: Final = Seldom(FOLDABLE)
 _MANY: Final = 64
 """Up to here each is replaced everywhere at once: in a table of prices there are two or three, a thousand times."""
-_FOLDABLE: Final = re.compile(f"[{FOLDABLE}]++")
+_FOLDABLE: Final = LazyPattern(f"[{FOLDABLE}]++")
 
 
 def folded(text: str) -> str:

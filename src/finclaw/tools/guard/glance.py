@@ -8,11 +8,10 @@ import re
 import string
 from typing import Final
 
-from finclaw.tools.guard.accounts import IBAN_SKETCH
-from finclaw.tools.guard.clean import HIDDEN, PARTS
+from finclaw.tools.guard.clean import HIDDEN, PARTS, VISIBLE
 from finclaw.tools.guard.fold import FOLDABLE, FOLDED, folded
 from finclaw.tools.guard.plane import Seldom
-from finclaw.tools.guard.view import NUMBER, ONES, SKETCH
+from finclaw.tools.guard.sketch import IBAN, NUMBER, ONES, SKETCH
 
 _TOKEN: Final = "[a-z0_-]"
 _WORD: Final = re.compile(
@@ -36,11 +35,7 @@ In small letters, and every digit a zero.
 """
 _IBAN_OR_NUMBER: Final = re.compile(
     # Both from their first two digits on, so that a text is read once for them.
-    b"00(?:(?<=AA00)"
-    + IBAN_SKETCH.pattern.removeprefix(b"AA00")
-    + b"|"
-    + NUMBER.pattern.strip().removeprefix(b"00")
-    + b")",
+    b"00(?:(?<=AA00)" + IBAN.removeprefix(b"AA00") + b"|" + NUMBER.strip().removeprefix(b"00") + b")",
     re.VERBOSE,
 )
 
@@ -55,13 +50,12 @@ _LABEL_OR_ODD: Final = Seldom(
     _ODD + _FIRST,
     f"(?:(?<![{_FIRST}])|{'|'.join(f'{rest}(?<={first}{rest})' for first, rest in _KOREAN.items())})",
 )
-_IS_ODD: Final = re.compile(f"[{_ODD}]")
 
 
 def _read_as(code: int) -> int:
     if chr(code) in string.digits:
         return ord("0")
-    return 0 if _IS_ODD.match(chr(code)) else ord(chr(code).lower())
+    return ord(chr(code).lower()) if code in VISIBLE else 0
 
 
 _READ_AS: Final = bytes([*map(_read_as, range(0x80)), *range(0x80, 0x100)])

@@ -7,9 +7,9 @@ read `x<y>z` as a tag, glue the cells of a table into one number and turn `&` in
 import re
 from collections.abc import Callable
 from functools import cache
-from html import unescape
 from typing import Final
 
+from finclaw.kernel.lazy_pattern import LazyPattern
 from finclaw.tools.guard.clean import clean
 
 LEFT_OUT: Final = "[… "
@@ -48,24 +48,24 @@ _TAG: Final = (
 )
 _UP_TO_END: Final = r"""[^<>=]*+(?:=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|(?!["'\s]))[^<>=]*+)*+>"""
 _HIDES: Final = "|".join(f"[{name[0]}{name[0].upper()}](?i:{name[1:]})" for name in sorted(_UNSEEN))
-_PARSED: Final = re.compile("<" + _TAG)
-_SIMPLE: Final = re.compile(rf"(</?{_NAME}{_UP_TO_END})")
+_PARSED: Final = LazyPattern("<" + _TAG)
+_SIMPLE: Final = LazyPattern(rf"(</?{_NAME}{_UP_TO_END})")
 """A tag that is one wherever it stands: it ends where it seems to."""
-_ANGLED: Final = re.compile("(<[^<>]*+>)")
-_NO_TAG: Final = re.compile(rf"<(?!/?[{_LETTER}]|[!?])")
-_HIDING: Final = re.compile(f"<(?=[iInNsStT])(?:{_HIDES})")
-_HARD: Final = re.compile(rf"<(?:(?=/?{_NAME}[^<>=]*+(?==)(?!{_UP_TO_END}))|(?=[iInNsStT!?])(?={_HIDES}|[!?])){_TAG}")
+_ANGLED: Final = LazyPattern("(<[^<>]*+>)")
+_NO_TAG: Final = LazyPattern(rf"<(?!/?[{_LETTER}]|[!?])")
+_HIDING: Final = LazyPattern(f"<(?=[iInNsStT])(?:{_HIDES})")
+_HARD: Final = LazyPattern(rf"<(?:(?=/?{_NAME}[^<>=]*+(?==)(?!{_UP_TO_END}))|(?=[iInNsStT!?])(?={_HIDES}|[!?])){_TAG}")
 """What may reach over others, and is looked at one by one. A tag without '=' that never ends is no tag."""
-_HARD_AND_CLOSED: Final = re.compile(_HARD.pattern.replace(r"(?P<end>>|(?=<)|\Z)", "(?P<end>>)"))
+_HARD_AND_CLOSED: Final = LazyPattern(_HARD.pattern.replace(r"(?P<end>>|(?=<)|\Z)", "(?P<end>>)"))
 """The same where nothing more is loaded or run: no open tag is one then."""
-_NOTHING: Final = re.compile("(?!)")
+_NOTHING: Final = LazyPattern("(?!)")
 _SPACE: Final = r"\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """What `\\s` means, which is looked up in a table if it is written out."""
-_LOADS_OR_RUNS: Final = re.compile(
+_LOADS_OR_RUNS: Final = LazyPattern(
     rf"""[{_SPACE}/"'](?=[oOhHsSaAfFxXſ])"""
     r"(?:[oO](?i:n[a-z]+)|[hH](?i:ref)|[sSſ](?i:rc|rcdoc|tyle)|[aA](?i:ction)|[fF](?i:ormaction)|[xX](?i:link:href))\s*="
 )
-_ENTITY: Final = re.compile(r"(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)")
+_ENTITY: Final = LazyPattern(r"(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)")
 
 
 def without_markup(text: str) -> str:
@@ -123,7 +123,7 @@ def _is_simple_or_none(angled: str) -> bool:
     return _SIMPLE.fullmatch(angled) is not None or _NO_TAG.match(angled) is not None
 
 
-def _with_each(pattern: re.Pattern[str], change: Callable[[str], str], text: str) -> str:
+def _with_each(pattern: LazyPattern, change: Callable[[str], str], text: str) -> str:
     """What the pattern finds, changed. On a page the same few tags come thousands of times: `change` remembers."""
     first, last = ("&", ";") if pattern is _ENTITY else ("<", ">")
     if first not in text or last not in text:
@@ -144,7 +144,7 @@ def _is_tag(tag: re.Match[str]) -> bool:
     return bool(rest) and _LOADS_OR_RUNS.search(rest) is not None  # even if it never ends: a page may end it
 
 
-_NO_WORD: Final = re.compile(r"""[="'/]""")
+_NO_WORD: Final = LazyPattern(r"""[="'/]""")
 
 
 def _is_bare_words(rest: str) -> bool:
@@ -169,7 +169,7 @@ class _Harms:
         return self.after(start) and self._next < end
 
 
-_CLOSING: Final = {name: re.compile(rf"</(?i:{name})(?![{_LETTER}0-9])[^<>]*+>?") for name in _UNSEEN}
+_CLOSING: Final = {name: LazyPattern(rf"</(?i:{name})(?![{_LETTER}0-9])[^<>]*+>?") for name in _UNSEEN}
 
 
 class _Ends:
@@ -207,6 +207,8 @@ class _Ends:
 
 def _character(entity: str) -> str:
     """The character an entity means, unless that is markup again or would break JSON."""
+    from html import unescape  # noqa: PLC0415  two thousand names, and most texts have none
+
     meant = unescape(entity)
     if meant == entity or any(mark in '<>&"\\;' or (mark.isspace() and mark != "\xa0") for mark in meant):
         return entity

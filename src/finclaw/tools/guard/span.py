@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple, get_args
 
+from msgspec import Struct
+
 Kind = Literal[
     "card",
     "resident number",
@@ -70,6 +72,11 @@ def replaced(text: str, spans: Iterable[Span]) -> Replaced:
         longer += len(placeholder) - (span.end - span.start)
         position = span.end
     return Replaced("".join([*parts, text[position:]]), frozenset(kinds), places)
+
+
+class Redacted(Struct, frozen=True):
+    text: str
+    kinds: frozenset[Kind] = frozenset()
 
 
 def end_of(text: str, start: int, length: int) -> int:

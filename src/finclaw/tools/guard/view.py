@@ -4,7 +4,6 @@ All forms have the same length, so that a place in one is the place in every oth
 """
 
 import re
-import string
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
@@ -13,49 +12,16 @@ from itertools import chain, islice, repeat
 from typing import AnyStr, Final, Literal, NamedTuple, get_args
 
 from finclaw.tools.guard.fold import folded
-
-SKETCH: Final = bytes(
-    ord("0") if chr(code) in string.digits
-    else ord("A") if chr(code) in string.ascii_letters
-    else ord("-") if chr(code) in " -"
-    else ord(".") if chr(code) == "."
-    else ord("x")
-    for code in range(256)
-)  # fmt: skip
+from finclaw.tools.guard.sketch import NUMBER, ONES, SKETCH
 
 Form = Literal["together", "fours", "dotted fours", "four, six, five", "ones", "resident", "social", "hyphenated"]
-NUMBER: Final = re.compile(
-    rb"""
-    000(?<!0000)(?:
-        -(?: (?= 00-0000(?!0) )()
-           | (?= (?:00-000000 | 000-000000 | 0000-0000-00 | 000000-00000 | 000000-00-000)(?!0) )())
-      | 0(?: -(?<!0000\.0000\.0000\.0000-)(?:
-                  (?<!0000-0000-)(?= (?:--)?0000(?:GAP0000){2}(?:GAP0{1,3})?(?!0)(?!-0000(?!0)) )()
-                      (?:0000-0000-(?=0000(?!0)))?+  # in the middle of four fours begins nothing else
-                | (?= (?:--)?000000GAP00000?(?!0) )()
-                | (?= 000-000000(?!0) | 00-0000000(?!0) )())
-           | \.(?= 0000\.0000\.0000(?!0) )()
-           | 00(?: -(?: (?= -{0,2}0000000(?!0) )() | (?= 00-000000(?!0) )())
-                 | 00(?: -(?= (?:--)?0000GAP0000(?:GAP0{1,3})?(?!0)(?!-0000(?!0)) )()
-                       | 0000(?: -(?= (?:--)?0000(?:GAP0{1,3})?(?!0)(?!-0000(?!0)) )()
-                               | 0(?!0)()
-                               | 0000(?!0)(?= (?:-|---)0{1,3}(?!0) )()
-                               | 00{1,6}(?!0)()
-                               | 0{8}0*+)))))
-    """.replace(b"GAP", b"(?:-|---)?"),
-    re.VERBOSE,
-)
-"""The first digits of what may be a card, an account or a person's number, in a sketch.
-
-Of each branch the first mark behind the digits decides, so that the numbers of a table are passed over fast.
-"""
+_NUMBER: Final = re.compile(NUMBER, re.VERBOSE)
 _FORMS: Final[tuple[tuple[Form, ...], ...]] = (
     (), ("social",), ("hyphenated",), ("fours",), ("four, six, five",), ("hyphenated",), ("dotted fours",),
     ("resident",), ("hyphenated",), ("fours",), ("fours",), ("together", "resident"), ("together", "fours"),
     ("together",),
 )  # fmt: skip
 """What each branch may be the beginning of; what has no number is too long for anything."""
-ONES: Final = b"-".join([b"0"] * 13)
 _ONES: Final = re.compile(rb"0(?<!00)(?<!0-0)(?=(?:-0){12})")
 
 _BEFORE: Final = 100
@@ -145,7 +111,7 @@ class View:
 
     @cached_property
     def _unread(self) -> Iterator[re.Match[bytes]]:
-        return self.sketched(NUMBER)
+        return self.sketched(_NUMBER)
 
     def _read_on(self) -> bool:
         """A thousand numbers at a time: of a text full of secrets only the beginning is needed."""
