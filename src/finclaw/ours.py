@@ -1,9 +1,11 @@
 """Our own extensions, in one visible table with a reason a row; and what is registered when all are loaded."""
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.agent.asides import Asides
 from finclaw.agent.prompt import moment_note
@@ -31,8 +33,7 @@ from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.approvals import Approvals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class House(Struct, frozen=True, kw_only=True):
     """What our own extensions need of the gateway that loads them; some of it is there only later."""
 
     reset: Callable[[str], Awaitable[None]]

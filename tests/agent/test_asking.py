@@ -1,11 +1,11 @@
 """A model that does not answer is asked again, then another one; nothing that may have been seen is said twice."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.agent.bench import Bench
 
 from finclaw.agent.asking import GO_ON, ModelRoute

@@ -7,10 +7,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.advice import advice, reason_with_advice
@@ -49,8 +49,7 @@ RequestFor = Callable[[Model], Awaitable[ModelRequest]]
 """The question as this model gets it; raises ContextTooLong where nothing that it could take can be made of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRoute:
+class ModelRoute(Struct, frozen=True):
     """A model and a way to it. `credential` is the key's name, never the key."""
 
     provider: Provider

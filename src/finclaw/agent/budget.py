@@ -5,7 +5,6 @@ take the same last dollar. Days and months are those of UTC.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date
 from decimal import Decimal
 from typing import Final, Literal
@@ -32,8 +31,7 @@ class Spent(Struct, frozen=True, kw_only=True):
     """Today."""
 
 
-@dataclass(slots=True)
-class Account:
+class Account(Struct):
     """What counts against one limit: of a turn, of a person's day, of the agent's, of a month."""
 
     name: LimitName
@@ -67,8 +65,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
         )
 
 
-@dataclass(slots=True, eq=False)
-class Reservation:
+class Reservation(Struct, eq=False):
     accounts: Sequence[Account]
     amount: Decimal
     settled: bool = False

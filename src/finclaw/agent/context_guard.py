@@ -1,8 +1,10 @@
 """Keeps the requests of one turn within the model's window: measures, tells, and compacts before it is too late."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.agent.compaction import Compactor, Options, Strategy
 from finclaw.agent.gauge import Gauge, is_summary
@@ -22,8 +24,7 @@ _LEAST_TARGET: Final = 256
 _SHARE: Final = 0.6
 
 
-@dataclass(slots=True, kw_only=True)
-class ContextPolicy:
+class ContextPolicy(Struct, kw_only=True):
     """What a turn's layers may set."""
 
     thresholds: Thresholds = Thresholds()

@@ -3,7 +3,6 @@
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace as replace_dataclass
 from functools import cache, lru_cache, partial
 from typing import Any, Final
 
@@ -107,12 +106,12 @@ class ModelCall:
 
     def _routes_of(self, turn: RunningTurn) -> Sequence[ModelRoute]:
         if turn.picked:
-            return tuple(replace_dataclass(route, model=turn.model) for route in turn.picked)
+            return tuple(replace(route, model=turn.model) for route in turn.picked)
         chosen = self._routes[0].model
         if turn.model is chosen:
             return self._routes
         # A layer has chosen another: by the same keys.
-        return [replace_dataclass(each, model=turn.model) if each.model is chosen else each for each in self._routes]
+        return [replace(each, model=turn.model) if each.model is chosen else each for each in self._routes]
 
     async def ask_quietly(self, turn: RunningTurn, request: ModelRequest) -> str:
         """For the turn itself: nobody sees the answer, and it is paid for beside the turn's own calls."""

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from finclaw.agent.approved import ApprovedActions
 from finclaw.agent.asides import Asides
@@ -58,8 +59,7 @@ from finclaw.tools.policy.policy import Policy
 from finclaw.tools.registry import ToolRegistry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentLayers:
+class AgentLayers(Struct, frozen=True, kw_only=True):
     """The three standard rings, outermost layer first."""
 
     turn: Sequence[Layer[TurnContext, TurnResult]] = ()
@@ -67,8 +67,7 @@ class AgentLayers:
     tool_call: Sequence[Layer[ToolCallContext, ToolResult]] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abilities:
+class Abilities(Struct, frozen=True, kw_only=True):
     """What an agent works with."""
 
     provider: Provider

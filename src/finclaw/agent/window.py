@@ -1,6 +1,5 @@
 """How full a model's window is, by one table of thresholds. Pure arithmetic: the gauge counts, the guard acts."""
 
-from dataclasses import dataclass
 from math import ceil
 from typing import Final, Literal
 
@@ -19,8 +18,7 @@ _MOST_FOR_ANSWER: Final = 0.25
 """Of the window, so that a small one still has room for a conversation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
+class Thresholds(Struct, frozen=True, kw_only=True):
     """The one table, as fractions of the window; `target` is what compaction leaves, `reserve` is for the answer."""
 
     target: float = 0.50
@@ -63,8 +61,7 @@ class WindowState(Struct, frozen=True, kw_only=True):
     breakdown: Breakdown
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """What a model has room for. `asked` is the longest answer that a request may ask for."""
 
     window: int

@@ -1,8 +1,9 @@
 """The commands every gateway has: help, whoami, reset."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from finclaw.kernel.approval import identity
 from finclaw.kernel.extension import ExtensionApi
@@ -11,8 +12,7 @@ from finclaw.kernel.port import Command, CommandReply, CommandScope
 Category = Literal["general", "finance", "admin", "debug"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BasicCommand:
+class BasicCommand(Struct, frozen=True, kw_only=True):
     """A command as plain data and one function."""
 
     name: str

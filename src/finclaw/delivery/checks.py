@@ -2,16 +2,16 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, cast
+
+from msgspec import Struct
 
 log = logging.getLogger(__name__)
 
 LONGEST_REASON: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     extension: str
     look: Callable[[str], str | None]
 

@@ -3,8 +3,7 @@
 Control tokens are taken out of what the model says, and secrets: a chat is read by more than one, and kept for long.
 """
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.delivery.control import ControlToken, extract_control
@@ -16,8 +15,7 @@ RESENT_MARK = "(re-sent) "
 """Before a part of which nobody knows whether it has arrived already. Room for it is kept in every part."""
 
 
-@dataclass(frozen=True, slots=True)
-class Visible:
+class Visible(Struct, frozen=True):
     """What a person will get, part by part, and what the model asked of the gateway besides."""
 
     parts: tuple[Outbound, ...]

@@ -1,11 +1,11 @@
 """Price alerts: set, listed, removed. They live in this process only, and every answer about them says so."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, structs
+from msgspec.structs import replace
 
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument
@@ -33,8 +33,7 @@ _REMOVE = "Removes the person's price alerts on one instrument, at one price if 
 Threshold = Annotated[str, Meta(description="Plain digits: 80000, 250.50", pattern=r"^\d{1,12}(\.\d{1,8})?$")]
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
+class Alert(Struct, frozen=True):
     instrument: Instrument
     side: Side
     price: Decimal

@@ -1,6 +1,5 @@
 """Money in another currency, and the tool that tells it. The rates used are told with the result."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -25,8 +24,7 @@ _DESCRIPTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
+class Leg(Struct, frozen=True):
     """One rate on the way, and whether it is multiplied with or divided by."""
 
     quote: Quote

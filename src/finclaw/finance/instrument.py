@@ -7,14 +7,14 @@ price of the wrong company is the worst answer there is.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+from msgspec import Struct
 
 from finclaw.finance.tick import Kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instrument:
+class Instrument(Struct, frozen=True, kw_only=True):
     symbol: str
     exchange: str
     name_en: str
@@ -28,15 +28,13 @@ class Instrument:
         return self.name_en if self.name_en == self.name_ko else f"{self.name_en} ({self.name_ko})"
 
 
-@dataclass(frozen=True, slots=True)
-class Ambiguous:
+class Ambiguous(Struct, frozen=True):
     """One word that several instruments go by; only the person knows which is meant."""
 
     candidates: tuple[Instrument, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """No such instrument. `near` ones look alike, best first."""
 
     near: tuple[Instrument, ...]

@@ -1,14 +1,14 @@
 """The instruments of the demo market: real names, made-up prices."""
 
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.tick import Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """`base` is the price it moves around; `swing` is how lively it is, in percent of a calm share."""
 
     instrument: Instrument

@@ -1,10 +1,11 @@
 """Where prices come from. The demo market makes them up, the same ones for the same seed and minute, and says so."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
+
+from msgspec import Struct
 
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument, Instruments
@@ -16,8 +17,7 @@ from finclaw.kernel.port import Clock
 DEMO_SOURCE = "demo market"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quote:
+class Quote(Struct, frozen=True, kw_only=True):
     """One price in the instrument's currency, with the close of the session before it.
 
     Outside trading hours the price stands still: it is the last close, and `as_of` is when that was.
@@ -40,8 +40,7 @@ class Quote:
         return percent(self.change, self.previous_close)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class Bar(Struct, frozen=True, kw_only=True):
     """What happened to a price in one piece of time. `ends` is the last minute that is in it."""
 
     day: date

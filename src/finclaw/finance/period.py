@@ -1,9 +1,10 @@
 """Spans of time that end now, and what a price did in one of them."""
 
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Literal
+
+from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market, percent
@@ -18,8 +19,7 @@ _LONGEST = 385
 """Days to look back: a year, and the longest break before it, whose last close is where the year starts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(Struct, frozen=True, kw_only=True):
     """From the last close before the period to the latest price in it. Highs and lows are of closes."""
 
     instrument: Instrument

@@ -1,6 +1,5 @@
 """The tool that shows a portfolio. There is no ledger yet, so it is a sample, the same for everybody, and says so."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
@@ -20,8 +19,7 @@ _DESCRIPTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(Struct, frozen=True):
     symbol: str
     quantity: Decimal
     average_cost: Decimal
@@ -37,8 +35,7 @@ SAMPLE = (
 """Small round numbers, chosen so that nobody takes them for their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     holding: Holding
     quote: Quote
 

@@ -1,10 +1,11 @@
 """Where instruments trade, and when: sessions, day by day, in the venue's own time."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 from typing import Literal
+
+from msgspec import Struct
 
 from finclaw.errors import ConfigError
 from finclaw.finance.holidays import HOLIDAYS, OTHER_HOURS
@@ -16,8 +17,7 @@ _LONGEST_BREAK = 15
 """Days without a session that are believed; Chuseok and a weekend make nine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """One trading day. A venue that never rests opens the next session the moment it closes one."""
 
     day: date
@@ -25,8 +25,7 @@ class Session:
     closes: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Venue:
+class Venue(Struct, frozen=True, kw_only=True):
     """`opens` may be on the eve (`eve`), as currencies do: their Monday begins on Sunday afternoon in New York."""
 
     code: str
@@ -84,8 +83,7 @@ class Venue:
             day -= _DAY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class Opening(Struct, frozen=True, kw_only=True):
     """Is it open, why not, and when does that change? `changes_at` is None where it never does."""
 
     venue: Venue

@@ -1,8 +1,8 @@
 """Stage 6: the message's turn in its session. Earlier tickets go first; then the turn is claimed, or taken up again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.log import TurnLog
@@ -25,8 +25,7 @@ from finclaw.sessions.pool import Pools
 from finclaw.tools.sources import SOURCES
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedTurn:
+class AdmittedTurn(Struct, frozen=True):
     context: Context
     log: TurnLog
 

@@ -9,11 +9,12 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import Struct, field
 
 from finclaw.agent.settings import ExtensionRef, LocatedRef
 from finclaw.errors import ConfigError
@@ -29,8 +30,7 @@ GROUP: Final = "finclaw.extensions"
 """The entry points that installed packages offer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """An extension with what the settings say to it. `origin` is its file, `why` the reason for its place."""
 
     name: str

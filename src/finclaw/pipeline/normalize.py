@@ -1,8 +1,9 @@
 """Stage 1: the standard form of a message. The text a person wrote is kept as it is; only a copy is tidied."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from finclaw.kernel.envelope import Inbound
 from finclaw.pipeline.journal import skip
@@ -13,8 +14,7 @@ _TRAILING: Final = ".,;:!?\"'、。」』】…"
 _BRACKETS: Final = {")": "(", "]": "[", "}": "{"}
 
 
-@dataclass(frozen=True, slots=True)
-class NormalMessage:
+class NormalMessage(Struct, frozen=True):
     """`inbound.text` is for the agent; `content` is one tidy line for matching, mentions taken out of its front."""
 
     inbound: Inbound

@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from finclaw.agent.advice import reason_with_advice
 from finclaw.agent.turn import Agent
@@ -50,8 +51,7 @@ LAYERS_GRACE: Final = 30.0
 """Seconds that message layers get beyond the road's own time; a layer that never comes back must not hold the lane."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stages:
+class Stages(Struct, frozen=True, kw_only=True):
     """The stages that have something to remember."""
 
     gate: Gate

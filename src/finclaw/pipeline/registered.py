@@ -4,8 +4,9 @@ import logging
 import math
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
@@ -24,23 +25,20 @@ from finclaw.pipeline.own_settings import nobody_follows
 from finclaw.tools.registry import ToolRegistry
 
 
-@dataclass(frozen=True, slots=True)
-class Recurring:
+class Recurring(Struct, frozen=True):
     seconds: float
     run: Callable[[], Awaitable[None]]
     logger: logging.Logger
 
 
-@dataclass(frozen=True, slots=True)
-class Provided:
+class Provided(Struct, frozen=True):
     field: str
     fetch: Callable[[Context], Awaitable[Any]]
     budget: float
     logger: logging.Logger
 
 
-@dataclass(frozen=True, slots=True)
-class CliCommand:
+class CliCommand(Struct, frozen=True):
     extension: str
     name: str
     about: str
@@ -48,8 +46,7 @@ class CliCommand:
     arguments: Callable[[ArgumentParser], None]
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorCheck:
+class DoctorCheck(Struct, frozen=True):
     extension: str
     name: str
     look: Callable[[], Finding]
@@ -59,8 +56,7 @@ class OwnDatabase(Database, Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(slots=True)
-class Registered:
+class Registered(Struct):
     """`origin` is its file, `why` the reason for its place. `stage`: only while loading may it register."""
 
     name: str
@@ -91,8 +87,7 @@ class Registered:
 # ── what an extension reaches the house with ────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
+class Services(Struct, frozen=True, kw_only=True):
     """`accept` takes an extension's words for a session; `database` gives an extension its file, unopened."""
 
     recall: Callable[[str, str], Awaitable[Any]]

@@ -6,8 +6,9 @@ It watches turns that run. A message that waits for its lane or its pool has not
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from finclaw.kernel.event import Emit, Event, ExecutionCompleted, ExecutionStarted, MessageStalled
 from finclaw.kernel.port import Clock
@@ -18,8 +19,7 @@ LOOKS: Final = 8
 """How often it looks within the time after which it warns."""
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(Struct):
     started: ExecutionStarted
     last_sign: float
     sign: bool = False

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
@@ -19,8 +20,7 @@ _LONGEST_COMPLAINT = 300
 _MOST_CHANGES_TOLD = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """Arguments that fit. `changes` says in words which of them were read as another type than they were written."""
 
     args: dict[str, Any]

@@ -3,15 +3,15 @@
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 _HEADING: Final = re.compile(r"(?:Args|Arguments|Parameters):\s*")
 _ARGUMENT: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?:\s*(?P<text>.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     description: str
     arguments: dict[str, str] = field(default_factory=dict[str, str])
 

@@ -8,9 +8,10 @@ hashed, never kept.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 WARN_AT: Final = 3
 REFUSE_AT: Final = 5
@@ -19,8 +20,7 @@ END_AT: Final = 8
 LoopAction = Literal["run", "warn", "refuse", "end"]
 
 
-@dataclass(frozen=True, slots=True)
-class LoopVerdict:
+class LoopVerdict(Struct, frozen=True):
     """`repeats` counts this call too. `words` are for the model: behind the result, or in its place."""
 
     action: LoopAction
@@ -36,8 +36,7 @@ class LoopVerdict:
         return f"{result_text}\n\n{self.words}" if self.action == "warn" else result_text
 
 
-@dataclass(slots=True)
-class _Repeats:
+class _Repeats(Struct):
     in_flight: int = 0
     same: int = 0
     """How many have ended since the result last changed, refused ones included."""

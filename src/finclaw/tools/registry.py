@@ -1,9 +1,10 @@
 """All tools of the house by name, with where they come from; and the breakers in front of what they depend on."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
@@ -26,8 +27,7 @@ _FIELDS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """`source` is the extension that brought it, or `builtin`, `mcp`, `skill`."""
 
     tool: Tool

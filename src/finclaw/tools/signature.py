@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
@@ -17,8 +16,7 @@ from finclaw.tools.schema import input_schema
 Function = Callable[..., object]
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """How to call a function with what a model wrote."""
 
     tool: str

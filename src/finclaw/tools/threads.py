@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from finclaw.errors import ToolUnavailable
 from finclaw.tools.contain import broken, in_this_process
@@ -115,8 +116,7 @@ class _ThreadPerCall(Executor):
         return future
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
+class _Failed(Struct, frozen=True):
     error: Exception
 
 

@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -47,8 +46,7 @@ class WorkerDied(RuntimeError):
     """It ended without a word: nobody knows how far it came."""
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """Where to find a function. `raw`: it takes a dict and the scope, and not its arguments by name."""
 
     module: str

@@ -1,8 +1,9 @@
 """What a compaction is asked for, and what it gives."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from finclaw.kernel.message import Message, MessageEvent
 
@@ -16,8 +17,7 @@ def is_pinned(message: Message) -> bool:
     return bool(message.metadata.get(PINNED))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     target_tokens: int
     """Of the messages alone: system prompt and tools are no part of a conversation, and nothing touches them."""
     strategy: Strategy = "hybrid"
@@ -29,8 +29,7 @@ class Options:
     """How many may be asked for. 0: only what needs no model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compaction:
+class Compaction(Struct, frozen=True, kw_only=True):
     """`messages` is what `events` make of the conversation; the very same object when nothing had to be done."""
 
     messages: Sequence[Message]

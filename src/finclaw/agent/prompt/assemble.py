@@ -1,13 +1,13 @@
 """Sections in their order, within a budget: what is optional goes, lowest priority first; what is required stays."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from finclaw.agent.prompt.section import CUSTOM, PromptMode, Section
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class Prompt(Struct, frozen=True, kw_only=True):
     """`tokens` is above the budget only where the required sections alone are."""
 
     text: str

@@ -6,10 +6,11 @@ note behind the input (`moment`), and leaves these bytes and a model's cache of 
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from typing import Final
+
+from msgspec import Struct
 
 from finclaw.agent.prompt import about, rules
 from finclaw.agent.prompt.assemble import Prompt, assemble
@@ -24,8 +25,7 @@ _SHARE: Final = 4
 _LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptParts:
+class PromptParts(Struct, frozen=True, kw_only=True):
     """What a prompt is made from."""
 
     models: Sequence[Model]

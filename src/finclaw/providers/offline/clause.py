@@ -1,8 +1,10 @@
 """One clause of a message, read: what is wanted, of what, over which time, in which currency."""
 
 import re
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.providers.offline.intent import POLITE, Intent, intent_of, without_politeness
 from finclaw.providers.offline.money_words import Amount, currency_of, take_amounts, take_target
@@ -34,8 +36,7 @@ _PLACES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clause:
+class Clause(Struct, frozen=True, kw_only=True):
     text: str
     intent: Intent | None = None
     names: tuple[str, ...] = ()

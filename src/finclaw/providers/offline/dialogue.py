@@ -1,7 +1,8 @@
 """The conversation as the assistant needs it: the last thing said, and what it had looked up before that."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from finclaw.kernel.message import Message, ToolCall, ToolResult
 
@@ -9,15 +10,13 @@ _LOOK_BACK = 8
 """Messages of a person. What was spoken of before that is no longer what "it" means."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     symbol: str
     name_en: str
     name_ko: str
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """One thing a person said, and what the tools have found about it since."""
 
     text: str = ""
@@ -46,8 +45,7 @@ class Exchange:
         return tuple(dict.fromkeys(subjects))
 
 
-@dataclass(frozen=True, slots=True)
-class Dialogue:
+class Dialogue(Struct, frozen=True):
     now: Exchange
     before: Exchange
     """The latest exchange that used a tool; an empty one when there was none."""

@@ -1,9 +1,10 @@
 """What a message leaves out because it was said before: "and MSFT?", "그럼 원화로는?", "last month?", "the first"."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
+
+from msgspec.structs import replace
 
 from finclaw.kernel.message import ToolCall
 from finclaw.providers.offline.clause import Clause

@@ -4,8 +4,9 @@ The order is part of the meaning: "tell me when Apple hits 250" must be seen as 
 """
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Intent = Literal[
     "alert_remove",
@@ -35,8 +36,7 @@ POLITE: frozenset[Intent] = frozenset(("greeting", "thanks", "bye"))
 """Answered only when nothing else was said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     intent: Intent
     english: str
     korean: str

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 _WORDS = {
     "KRW": (r"korean won|won|krw|₩", "원화|원"),
@@ -50,8 +51,7 @@ _CODE = re.compile(r"\d{6}|\d[MB]")
 _PARTICLE = re.compile("(?:은|는|이|가|을|를|도|요|로|으로|로는|으로는)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """The person's own figure. `currency` is None when they gave none."""
 
     value: Decimal

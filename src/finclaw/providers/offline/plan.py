@@ -1,11 +1,11 @@
 """From what was understood to what is done: tool calls and plain sentences, in the order in which they were wanted."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolCall
@@ -30,8 +30,7 @@ Wish = tuple[str, dict[str, Any]]
 """A tool's name and its arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One thing to do for one clause: a call, or a sentence where there is nothing to look up."""
 
     clause: Clause

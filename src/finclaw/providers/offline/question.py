@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from finclaw.kernel.language import Language, language_of
 from finclaw.providers.offline.clause import Clause, read_clause
@@ -23,8 +24,7 @@ _COUNTS_AS_ASKING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     language: Language
     clauses: tuple[Clause, ...]
     too_long: bool = False

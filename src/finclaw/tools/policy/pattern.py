@@ -1,9 +1,10 @@
 """Patterns over tool names: `*` any characters, `?` one, `[ab]` one of these, `[!ab]` one of the others."""
 
 import re
-from dataclasses import dataclass
 from fnmatch import translate
 from typing import Final
+
+from msgspec import Struct
 
 from finclaw.errors import ConfigError
 
@@ -11,8 +12,7 @@ _WILD: Final = re.compile(r"[*?\[]")
 _ALLOWED: Final = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,128}")
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     text: str
     prefix: str
     """What every name that fits begins with; looking at this first spares most of the matching."""

@@ -16,8 +16,9 @@ higher priority counts, and at the same priority the stricter one.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from finclaw.tools.groups import COMMUNICATION, CUSTOM, WEB
 from finclaw.tools.policy.book import RuleBook, Whom
@@ -28,8 +29,7 @@ _EVERYBODY: Final[tuple[Whom, ...]] = (("global", ""),)
 _TOOL: Final[tuple[Whom, ...]] = (("tool", ""),)
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """One of one's own may stand among them. What it raises ends the call: nothing runs unjudged."""
 
     name: str
