@@ -1,6 +1,5 @@
 """The clock tool: one moment, told for a place in two languages, and never read from anywhere but the clock."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -8,6 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from finclaw.builtins.now import NAME, Now, UnknownZone, find_zone, now_tool
 from finclaw.errors import ExtensionError, ToolError

@@ -7,11 +7,12 @@ itself, with a valid result of its ring: a short circuit, which observers see.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass
 from inspect import CORO_CREATED, getcoroutinestate
 from types import CoroutineType
 from typing import Any, Final, Generic, TypeVar
 
-from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import ValidationError, convert, to_builtins
 
 from finclaw.errors import ExtensionError
 from finclaw.kernel.event import ShortCircuited
@@ -26,7 +27,8 @@ LEFT_BEHIND_GRACE: Final = 0.75
 """Seconds for an inside to stop that its layer did not wait for; a person who stopped the turn waits for this too."""
 
 
-class Layer(Struct, Generic[Seen_contra, Given_co], frozen=True):
+@dataclass(frozen=True, slots=True)
+class Layer(Generic[Seen_contra, Given_co]):
     """A named function around a noun. `why` is the reason for its place, printed beside it."""
 
     name: str

@@ -3,12 +3,12 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, Final, TypedDict, Unpack, assert_never, cast, overload
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.errors import ExtensionError
@@ -41,7 +41,8 @@ class ToolOptions(TypedDict, total=False):
     quote: Quote
 
 
-class DefinedTool(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinedTool:
     """A function with everything the house must know before it runs it."""
 
     spec: ToolSpec
