@@ -24,6 +24,15 @@ def test_what_can_be_typed() -> None:
     assert parse(["status", "--json"]).json
 
 
+@pytest.mark.parametrize("command", build_parser().commands)
+def test_a_command_alone_is_told_as_among_the_others(command: str) -> None:
+    alone, among = build_parser(only=command).commands, build_parser().commands
+    assert list(alone) == [command]
+    assert alone[command].format_help() == among[command].format_help()
+    for action, parser in among[command].commands.items():
+        assert alone[command].commands[action].format_help() == parser.format_help()
+
+
 @pytest.mark.parametrize(
     "argv",
     [

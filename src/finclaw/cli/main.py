@@ -14,6 +14,7 @@ from finclaw import __version__
 from finclaw.cli.garbage import leave_the_rest_to_the_system, look_seldom
 from finclaw.cli.last_words import guard_last_words
 from finclaw.cli.parser import build_parser
+from finclaw.cli.usage import Parser
 from finclaw.errors import ConfigError, FinclawError, StateBusy
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -48,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    parser = build_parser()
     words = sys.argv[1:] if argv is None else argv
+    parser = _parser_for(words)
     if words and not words[0].startswith("-") and words[0] not in parser.commands:
         from finclaw.cli import extension_command  # noqa: PLC0415  it loads the house, which our own need not
 
@@ -63,6 +64,12 @@ def _run(argv: Sequence[str] | None) -> int:
         return MISUSED
     command = importlib.import_module(f"finclaw.cli.{args.command}")
     return cast("Callable[[Namespace], int]", command.run)(args)
+
+
+def _parser_for(words: Sequence[str]) -> Parser:
+    """Of the command that is typed alone, if there is such a one."""
+    parser = build_parser(only=words[0] if words else None)
+    return parser if parser.commands else build_parser()
 
 
 def _flush() -> None:

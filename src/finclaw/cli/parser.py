@@ -13,7 +13,8 @@ from finclaw.cli.upkeep import UPKEEP
 from finclaw.cli.usage import Parser
 
 
-def build_parser() -> Parser:
+def build_parser(only: str | None = None) -> Parser:
+    """All that can be typed, or one command of it: to tell all forty takes 8 ms, which every run would pay."""
     parser = Parser(
         prog="finclaw",
         description="Talk to a finance agent from the chats you already use.",
@@ -21,7 +22,7 @@ def build_parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog=parser.prog)
     _add(
         commands,
         (
@@ -30,11 +31,15 @@ def build_parser() -> Parser:
             ("ask", "ask one question and print the answer", _ask),
             ("status", "say whether a gateway runs, and what it holds", _status),
         ),
+        only,
     )
     about = "look at conversations, copy, export, import, repair and reset them"
     for name, what, actions in (("sessions", about, SESSIONS), *BELONGINGS, MCP):
+        if only not in (None, name):
+            continue
         group = commands.add_parser(name, help=what, description=what.capitalize() + ".", allow_abbrev=False)
-        _add(group.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True), actions)
+        choice = group.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True, prog=group.prog)
+        _add(choice, actions)
     _add(
         commands,
         (
@@ -44,12 +49,15 @@ def build_parser() -> Parser:
             ("explain", "say why a tool may run, must be approved, or is denied", _explain),
             *UPKEEP,
         ),
+        only,
     )
     return parser
 
 
-def _add(commands: "argparse._SubParsersAction[Parser]", words: Iterable[Words]) -> None:  # pyright: ignore[reportPrivateUsage]
+def _add(commands: "argparse._SubParsersAction[Parser]", words: Iterable[Words], only: str | None = None) -> None:  # pyright: ignore[reportPrivateUsage]
     for name, about, add_arguments in words:
+        if only not in (None, name):
+            continue
         command = commands.add_parser(name, help=about, description=about.capitalize() + ".", allow_abbrev=False)
         _everywhere(command)
         add_arguments(command)
