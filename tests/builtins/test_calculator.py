@@ -2,7 +2,6 @@
 
 import statistics
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -11,11 +10,13 @@ from time import process_time
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.builtins.test_calculator_programs import exact, last
 from tests.machine import slowness
 
 from finclaw.builtins.calculator import Calculator
-from finclaw.builtins.calculator.extension import NAME, calculated, calculator_tool
+from finclaw.builtins.calculator.answer import calculated
+from finclaw.builtins.calculator.extension import NAME, calculator_tool
 from finclaw.builtins.calculator.number import Number
 from finclaw.builtins.calculator.parser import DEEPEST, parse
 from finclaw.builtins.calculator.problem import CannotCalculate

@@ -7,8 +7,8 @@ from fractions import Fraction as F
 
 import pytest
 
+from finclaw.builtins.calculator.answer import calculated
 from finclaw.builtins.calculator.evaluate import Value, evaluate
-from finclaw.builtins.calculator.extension import calculated
 from finclaw.builtins.calculator.number import Number
 from finclaw.builtins.calculator.parser import parse
 from finclaw.builtins.calculator.reading import reading

@@ -1,8 +1,8 @@
 """How many tokens messages take: estimated from what is in them, and corrected by what the model itself measured."""
 
 from collections import deque
+from collections.abc import Collection
 from math import ceil
-from statistics import median
 from typing import Final
 
 from msgspec import Struct
@@ -124,4 +124,11 @@ class Estimator:
         """
         if counted >= _TELLING and measured > 0:
             self._ratios.append(measured / counted)
-            self.factor = min(_MOST, max(_LEAST, median(self._ratios)))
+            self.factor = min(_MOST, max(_LEAST, _median(self._ratios)))
+
+
+def _median(ratios: Collection[float]) -> float:
+    """Of these; the library's takes 3 ms to load."""
+    ordered = sorted(ratios)
+    middle = len(ordered) // 2
+    return (ordered[middle] + ordered[~middle]) / 2

@@ -1,6 +1,5 @@
 """Types and values in the words of somebody who writes a settings file, and guesses at what they meant."""
 
-import difflib
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
@@ -54,6 +53,8 @@ def got(value: object) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A suggestion to append to a complaint, or nothing."""
+    import difflib  # noqa: PLC0415  only who errs needs it
+
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else ""
 

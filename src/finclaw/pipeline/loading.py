@@ -1,6 +1,5 @@
 """From a line in the settings to an extension: by entry point, by module, or by path. Nothing else is imported."""
 
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -123,6 +122,8 @@ def _unknown(use: str, offered: Iterable[str]) -> str:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
+    import difflib  # noqa: PLC0415  only who errs needs it
+
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else ""
 

@@ -1,6 +1,5 @@
 """From a model to whoever answers for it: the right protocol at the right address, with each of the keys in turn."""
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -109,6 +108,8 @@ def _kind(model: Model, providers: Mapping[str, ProviderSettings]) -> Kind:
         return kind
     if model.provider in providers:
         raise ConfigError(f"providers.{model.provider} does not say what it speaks; add `kind: openai` or another")
+    import difflib  # noqa: PLC0415  only who errs needs it
+
     known = {*providers, *WELL_KNOWN}
     close = difflib.get_close_matches(model.provider, known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"

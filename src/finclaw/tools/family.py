@@ -6,7 +6,6 @@ the system's administrator can raise. Who has both and no warden is a stray. Wha
 `systemd-run` does, is not found. Elsewhere a process group is all there is: who leaves it escapes.
 """
 
-import ctypes
 import os
 import signal
 import sys
@@ -192,4 +191,6 @@ def _read(path: str) -> bytes:
 
 def _control(option: int, value: int) -> None:
     if KNOWS_FAMILIES:
+        import ctypes  # noqa: PLC0415  needed only by whoever has a family
+
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

@@ -15,6 +15,7 @@ def or_beyond(characters: str) -> str:
     return "[^" + "".join(f"\\u{ord(run[0][0]):04x}-\\u{ord(run[0][-1]):04x}" for run in others) + "]"
 
 
+@cache
 def _plane() -> str:
     """Row by row, for all its characters in one list would take 5 MB."""
     rows = (map(chr, range(first, first + 0x100)) for first in range(0, 0x10000, 0x100))
