@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Literal, NamedTuple
 
+from finclaw.providers.wire.beat import Beat
 from finclaw.providers.wire.connection import Connection
 from finclaw.providers.wire.line import Line
 from finclaw.testing import FakeClock
@@ -111,7 +112,7 @@ async def line_to(
 
 
 def fresh_connection() -> Connection:
-    return Connection(memoryview(bytearray(65_536)), asyncio.get_running_loop())
+    return Connection(memoryview(bytearray(65_536)), Beat(asyncio.get_running_loop()))
 
 
 class Loose(asyncio.Transport):

@@ -12,14 +12,12 @@ from typing import Any, Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from finclaw.providers.wire.beat import Beat, Pace
 from finclaw.providers.wire.trunk import Part
 
 MOST_UNREAD: Final = 1_000_000
 """Bytes that may wait for whoever reads; then the server has to."""
 LONGEST_HEAD: Final = 65_536
-TOLD_EVERY: Final = 0.02
-"""Seconds. What comes sooner behind the last words is told together with what follows: nobody reads faster, and each
-telling wakes a whole turn. First words and the end are told at once."""
 MOST_INFLATED: Final = 16_000_000
 """Bytes out of one read of compressed ones. More is no answer."""
 
@@ -35,17 +33,15 @@ class Connection(asyncio.BufferedProtocol):
     Without it every read would cost as much room as the largest, and getting that costs more than the reading.
     """
 
-    def __init__(self, buffer: memoryview, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, buffer: memoryview, beat: Beat) -> None:
         self._buffer = buffer
-        self._loop = loop
+        self._loop = beat.loop
         self._transport: asyncio.Transport | None = None
         self._parser: HttpResponseParser | None = None
         self._pieces: list[bytes] = []
         self._unread = 0
         self._waiter: asyncio.Future[None] | None = None
-        self._tell_at = 0.0
-        """The event loop's time from which on whoever waits may be told of more."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._pace = Pace(beat)
         self._broken: Exception | None = None
         self._unpack: _Inflater | None = None
         self._head_size = 0
@@ -93,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
             raise self._broken or Broken("the connection is closed")
         self._parser = self._unpack = None
         self._head_size = self._unread = 0
-        self._tell_at = 0.0
+        self._pace.begin()
         self._headed = self._until_close = self._keep_alive = self.ended = False
         self._fields = {}
         for part in request:
@@ -114,8 +110,12 @@ class Connection(asyncio.BufferedProtocol):
             self._unread = 0
             data = data if self._unpack is None else self._unpack.more(data)
             if data:
-                self._tell_at = self._loop.time() + TOLD_EVERY
+                self._pace.told()
                 return data
+
+    def expect_end(self) -> None:
+        """Nothing else is to come that would be worth waiting for."""
+        self._pace.let_through()
 
     def close(self) -> None:
         """At once, whatever is still under way."""
@@ -136,6 +136,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._pace.over(transport.get_extra_info("socket"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
@@ -158,7 +159,11 @@ class Connection(asyncio.BufferedProtocol):
             self._hold()
         if self.ended:
             self._parser = None  # it knows us, and would keep both of us alive
-        self._wake_in_time()
+        if self.ended or self._broken is not None:
+            self._pace.let_through()
+            self._wake()
+        else:
+            self._pace.more(self._wake)
 
     def eof_received(self) -> None:
         """The server's own end. A line that is reset, or that we close, never ends an answer."""
@@ -167,15 +172,10 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._parser = None
+        self._pace.over(None)
         if not self.ended:
             self._broken = self._broken or Broken(str(exc or "the server hung up"))
         self._wake()
-
-    def _wake_in_time(self) -> None:
-        if self.ended or self._broken is not None or self._loop.time() >= self._tell_at:
-            self._wake()
-        elif self._timer is None:
-            self._timer = self._loop.call_at(self._tell_at, self._wake)
 
     def _hold(self) -> None:
         """Whoever reads will let it go on; but nobody can read what is all wrapping."""
@@ -190,9 +190,6 @@ class Connection(asyncio.BufferedProtocol):
         return error
 
     def _wake(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

@@ -93,6 +93,7 @@ class Reply:
         """Nothing follows the last event but the end; once that is read, the connection can be used again."""
         if self._connection.read_out:
             return
+        self._connection.expect_end()
         try:
             async with asyncio.timeout(LAST_BYTES_SECONDS):
                 while await self._connection.read():

@@ -1,0 +1,121 @@
+"""When whoever waits for an answer is told of more of it. Words that come fast are told together, and all the answers
+of a line at one beat: each telling wakes a whole turn, and one that is alone costs the event loop a round of its own.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from socket import SO_RCVLOWAT, SOL_SOCKET, socket
+from typing import Final
+
+TOLD_EVERY: Final = 0.02
+"""Seconds. What comes sooner behind the last words is told together with what follows: nobody reads faster."""
+FAST: Final = 2
+"""So many beats in a row must have had something to tell, before the system gathers what comes between them."""
+GATHERED: Final = 16_384
+"""Bytes of which the system tells us all the same at once."""
+TOLD_AT_ONCE: Final = 64
+"""Answers; then it is somebody else's turn."""
+
+
+class Beat:
+    """Of one line. There is a next one as long as somebody waits for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._waiting: list[Pace] = []
+
+    def join(self, pace: "Pace", due: float) -> None:
+        """For the next beat. It comes by `due`, a time of the event loop's, or `TOLD_EVERY` after the first joined."""
+        if not self._waiting:
+            self.loop.call_at(due, self._strike)
+        self._waiting.append(pace)
+
+    def _strike(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._tell(waiting)
+
+    def _tell(self, waiting: "Sequence[Pace]") -> None:
+        for pace in waiting[:TOLD_AT_ONCE]:
+            pace.beat()
+        if len(waiting) > TOLD_AT_ONCE:
+            self.loop.call_soon(self._tell, waiting[TOLD_AT_ONCE:])
+
+
+class Pace:
+    """Of one answer after the other, as they come over a connection.
+
+    Of one that keeps coming fast the system gathers what comes until the next beat: so that is one read, and nothing
+    wakes us in between. Its end, too, may then wait for the beat.
+    """
+
+    __slots__ = ("_beat", "_gathering", "_held", "_joined", "_loop", "_socket", "_tell_at", "_times_held")
+
+    def __init__(self, beat: Beat) -> None:
+        self._beat = beat
+        self._loop = beat.loop
+        self._socket: socket | None = None
+        self._tell_at = 0.0
+        self._held: Callable[[], None] | None = None
+        """Tells of what came too soon. Kept no longer: whom it tells knows us."""
+        self._times_held = 0
+        self._joined = self._gathering = False
+
+    def over(self, connected: socket | None) -> None:
+        """What the answers come over. Only Linux surely tells us of what has come when it need not gather any more."""
+        self._socket = connected if sys.platform == "linux" else None
+
+    def begin(self) -> None:
+        """Another answer is asked for; its first words are told at once."""
+        self._tell_at = 0.0
+        self._held = None
+        self._times_held = 0
+
+    def told(self) -> None:
+        self._tell_at = self._loop.time() + TOLD_EVERY
+
+    def more(self, tell: Callable[[], None]) -> None:
+        """Something came, and it is not the end."""
+        now = self._loop.time()
+        if now < self._tell_at:
+            self._held = tell
+            self._join(self._tell_at)
+            return
+        if now > self._tell_at + TOLD_EVERY:
+            self._times_held = 0
+        self._tell(tell, now)
+
+    def let_through(self) -> None:
+        """Whatever comes, as soon as it does."""
+        if self._gathering:
+            self._gathering = False
+            self._hear_of(1)
+
+    def beat(self) -> None:
+        self._joined = False
+        now = self._loop.time()
+        if self._gathering:
+            self.let_through()
+            self._tell_at = now
+        held, self._held = self._held, None
+        if held is not None:
+            self._times_held += 1
+            self._tell(held, now)
+
+    def _tell(self, tell: Callable[[], None], now: float) -> None:
+        tell()
+        if self._times_held >= FAST and self._socket is not None and not self._gathering:
+            self._gathering = True
+            self._hear_of(GATHERED)
+            self._join(now + TOLD_EVERY)
+
+    def _join(self, due: float) -> None:
+        if not self._joined:
+            self._joined = True
+            self._beat.join(self, due)
+
+    def _hear_of(self, least: int) -> None:
+        if self._socket is not None:
+            with suppress(OSError, ValueError):  # it was closed just now; the second is how uvloop says so
+                self._socket.setsockopt(SOL_SOCKET, SO_RCVLOWAT, least)
