@@ -102,6 +102,23 @@ async def _one_beat() -> None:
     assert max(gaps) < 2 * TOLD_EVERY
 
 
+def test_nobody_is_told_much_sooner_or_later_because_others_are() -> None:
+    FakeClock().run(_each_in_time())
+
+
+async def _each_in_time() -> None:
+    beat = Beat(asyncio.get_running_loop())
+    first, second = Following(beat, Loose()), Following(beat, Loose())
+    start = _now()
+    for after, follower in ((0.001, first), (0.002, first), (0.018, second), (0.019, second)):
+        await _until(start + after)
+        hear(follower.connection, WORD)
+    await _until(start + 0.1)
+    told = [[(round(time - start, 6), count) for time, count in each.told] for each in (first, second)]
+    assert told == [[(0.001, 1), (0.021, 1)], [(0.018, 1), (0.038, 1)]]
+    await asyncio.gather(first.end(), second.end())
+
+
 @only_linux
 def test_the_system_gathers_what_comes_fast_until_the_next_beat() -> None:
     FakeClock().run(_gathered())

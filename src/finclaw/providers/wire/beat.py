@@ -25,14 +25,19 @@ class Beat:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._waiting: list[Pace] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def join(self, pace: "Pace", due: float) -> None:
-        """For the next beat. It comes by `due`, a time of the event loop's, or `TOLD_EVERY` after the first joined."""
-        if not self._waiting:
-            self.loop.call_at(due, self._strike)
+        """For the next beat, which comes by `due`, a time of the event loop's."""
         self._waiting.append(pace)
+        if self._timer is None:
+            self._timer = self.loop.call_at(due, self._strike)
+        elif due < self._timer.when():
+            self._timer.cancel()
+            self._timer = self.loop.call_at(due, self._strike)
 
     def _strike(self) -> None:
+        self._timer = None
         waiting, self._waiting = self._waiting, []
         self._tell(waiting)
 
@@ -95,6 +100,9 @@ class Pace:
     def beat(self) -> None:
         self._joined = False
         now = self._loop.time()
+        if now < self._tell_at - TOLD_EVERY / 2:  # it would be told too often; the next beat comes in time for it
+            self._join(self._tell_at)
+            return
         if self._gathering:
             self.let_through()
             self._tell_at = now
