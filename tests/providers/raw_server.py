@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Literal, NamedTuple
 
-from finclaw.providers.wire.beat import Beat
 from finclaw.providers.wire.connection import Connection
 from finclaw.providers.wire.line import Line
+from finclaw.providers.wire.pulse import Pulse
 from finclaw.testing import FakeClock
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -112,7 +112,7 @@ async def line_to(
 
 
 def fresh_connection() -> Connection:
-    return Connection(memoryview(bytearray(65_536)), Beat(asyncio.get_running_loop()))
+    return Connection(memoryview(bytearray(65_536)), Pulse(asyncio.get_running_loop()))
 
 
 class Loose(asyncio.Transport):

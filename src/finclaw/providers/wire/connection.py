@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from finclaw.providers.wire.beat import Beat, Pace
+from finclaw.providers.wire.pulse import Pace, Pulse
 from finclaw.providers.wire.trunk import Part
 
 MOST_UNREAD: Final = 1_000_000
@@ -33,15 +33,15 @@ class Connection(asyncio.BufferedProtocol):
     Without it every read would cost as much room as the largest, and getting that costs more than the reading.
     """
 
-    def __init__(self, buffer: memoryview, beat: Beat) -> None:
+    def __init__(self, buffer: memoryview, pulse: Pulse) -> None:
         self._buffer = buffer
-        self._loop = beat.loop
+        self._loop = pulse.loop
         self._transport: asyncio.Transport | None = None
         self._parser: HttpResponseParser | None = None
         self._pieces: list[bytes] = []
         self._unread = 0
         self._waiter: asyncio.Future[None] | None = None
-        self._pace = Pace(beat)
+        self._pace = Pace(pulse)
         self._broken: Exception | None = None
         self._unpack: _Inflater | None = None
         self._head_size = 0

@@ -12,9 +12,9 @@ from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVa
 from finclaw.errors import AuthFailed
 from finclaw.kernel.port import Clock
 from finclaw.providers.wire.address import address_of
-from finclaw.providers.wire.beat import Beat
 from finclaw.providers.wire.connection import Connection
 from finclaw.providers.wire.failure import Kinds, lost, not_reached, refused, seconds_to_wait
+from finclaw.providers.wire.pulse import Pulse
 from finclaw.providers.wire.reply import Reply
 from finclaw.providers.wire.silence import SilenceWatch
 from finclaw.providers.wire.trunk import Part
@@ -56,7 +56,7 @@ class Line:
         self._closed = False
         self._loop = asyncio.get_running_loop()
         self._silence = SilenceWatch(self._loop)
-        self._beat = Beat(self._loop)
+        self._pulse = Pulse(self._loop)
 
     async def post(self, write: Callable[[], Body], *, first_byte: float, idle: float) -> Reply:
         """The reply to read from; the caller releases it. Raises ProviderError.
@@ -120,7 +120,7 @@ class Line:
                 sock = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, loop=loop)
                 name = address.host if secure else None
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._buffer, self._beat), sock=sock, ssl=secure, server_hostname=name
+                    lambda: Connection(self._buffer, self._pulse), sock=sock, ssl=secure, server_hostname=name
                 )
         except TimeoutError as error:
             raise ConnectionError(f"no connection within {CONNECT_SECONDS:g} s") from error

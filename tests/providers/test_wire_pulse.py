@@ -1,4 +1,4 @@
-"""Words that come fast are told together, at one beat for all answers; none waits long, and none is lost for it."""
+"""Words that come fast are told together, at one pulse for all answers; none waits long, and none is lost for it."""
 
 import asyncio
 import socket
@@ -12,8 +12,9 @@ import pytest
 from tests.providers.raw_server import REQUEST, Heard, Loose, Script, asked, hear, raw, request_of, reset, rest_of
 from tests.providers.test_wire_tls import OURS, certified
 
-from finclaw.providers.wire.beat import GATHERED, TOLD_AT_ONCE, TOLD_EVERY, Beat
 from finclaw.providers.wire.connection import Broken, Connection
+from finclaw.providers.wire.gathering import ENOUGH, can_gather
+from finclaw.providers.wire.pulse import TOLD_AT_ONCE, TOLD_EVERY, Pulse
 from finclaw.testing import FakeClock
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -44,8 +45,8 @@ class Marked(Loose):
 class Following:
     """Somebody who reads an answer as it comes, and when each piece was told."""
 
-    def __init__(self, beat: Beat, transport: Loose) -> None:
-        self.connection = Connection(memoryview(bytearray(65_536)), beat)
+    def __init__(self, pulse: Pulse, transport: Loose) -> None:
+        self.connection = Connection(memoryview(bytearray(65_536)), pulse)
         self.connection.connection_made(transport)
         self.told: list[tuple[float, int]] = []
         self._reading = asyncio.ensure_future(self._read(self.connection.ask(REQUEST)))
@@ -77,13 +78,13 @@ async def _words(follower: Following, every: float, count: int) -> None:
         hear(follower.connection, WORD)
 
 
-def test_answers_that_come_fast_are_told_at_one_beat() -> None:
-    FakeClock().run(_one_beat())
+def test_answers_that_come_fast_are_told_at_one_pulse() -> None:
+    FakeClock().run(_one_pulse())
 
 
-async def _one_beat() -> None:
-    beat = Beat(asyncio.get_running_loop())
-    followers = [Following(beat, Loose()) for _ in range(3)]
+async def _one_pulse() -> None:
+    pulse = Pulse(asyncio.get_running_loop())
+    followers = [Following(pulse, Loose()) for _ in range(3)]
     await asyncio.sleep(0.001)
     start = _now()
 
@@ -96,8 +97,8 @@ async def _one_beat() -> None:
     assert [sum(count for _, count in each) for each in told] == [20] * 3
     # The first word at once, the last with the end; in between all hear at the same times.
     assert [each[0] for each in told] == [(pytest.approx(start + place * 0.003), 1) for place in range(3)]
-    beats = {round(time - start, 6) for each in told for time, _ in each[1:-1]}
-    assert len(beats) <= 12
+    pulses = {round(time - start, 6) for each in told for time, _ in each[1:-1]}
+    assert len(pulses) <= 12
     gaps = [later - sooner for each in told for (sooner, _), (later, _) in pairwise(each)]
     assert max(gaps) < 2 * TOLD_EVERY
 
@@ -107,8 +108,8 @@ def test_nobody_is_told_much_sooner_or_later_because_others_are() -> None:
 
 
 async def _each_in_time() -> None:
-    beat = Beat(asyncio.get_running_loop())
-    first, second = Following(beat, Loose()), Following(beat, Loose())
+    pulse = Pulse(asyncio.get_running_loop())
+    first, second = Following(pulse, Loose()), Following(pulse, Loose())
     start = _now()
     for after, follower in ((0.001, first), (0.002, first), (0.018, second), (0.019, second)):
         await _until(start + after)
@@ -120,26 +121,26 @@ async def _each_in_time() -> None:
 
 
 @only_linux
-def test_the_system_gathers_what_comes_fast_until_the_next_beat() -> None:
+def test_the_system_gathers_what_comes_fast_until_the_next_pulse() -> None:
     FakeClock().run(_gathered())
 
 
 async def _gathered() -> None:
     transport = Marked()
-    follower = Following(Beat(asyncio.get_running_loop()), transport)
+    follower = Following(Pulse(asyncio.get_running_loop()), transport)
     await asyncio.sleep(0.001)
     hear(follower.connection, WORD)
     for _ in range(2):
-        assert transport.marks == []  # two beats must have had something to tell
+        assert transport.marks == []  # two pulses must have had something to tell
         await asyncio.sleep(0.01)
         hear(follower.connection, WORD)
         await asyncio.sleep(TOLD_EVERY - 0.0099)
-    assert transport.marks == [GATHERED]
+    assert transport.marks == [ENOUGH]
     for _ in range(3):
         await asyncio.sleep(TOLD_EVERY)
         assert transport.marks[-1] == 1  # now it tells of all that has come
         hear(follower.connection, WORD * 2)
-        assert transport.marks[-1] == GATHERED
+        assert transport.marks[-1] == ENOUGH
     await asyncio.sleep(0)
     assert [count for _, count in await follower.end()] == [1, 1, 1, 2, 2, 2]
     assert transport.marks[-1] == 1  # for the next answer, which may be short
@@ -152,7 +153,7 @@ def test_nothing_is_gathered_of_what_comes_slowly() -> None:
 
 async def _slowly() -> None:
     transport = Marked()
-    follower = Following(Beat(asyncio.get_running_loop()), transport)
+    follower = Following(Pulse(asyncio.get_running_loop()), transport)
     await asyncio.sleep(0.001)
     await _words(follower, TOLD_EVERY * 1.2, 10)
     assert transport.marks == []
@@ -171,9 +172,9 @@ def test_who_is_closed_meanwhile_keeps_nobody_else_waiting() -> None:
 
 
 async def _closed_meanwhile() -> None:
-    beat = Beat(asyncio.get_running_loop())
+    pulse = Pulse(asyncio.get_running_loop())
     dead, living = Marked(dead=True), Marked()
-    followers = [Following(beat, dead), Following(beat, living)]
+    followers = [Following(pulse, dead), Following(pulse, living)]
     await asyncio.sleep(0.001)
     await asyncio.gather(*(_words(each, TOLD_EVERY / 2, 20) for each in followers))
     assert dead.marks
@@ -186,8 +187,8 @@ def test_a_beat_for_a_crowd_leaves_room_for_others() -> None:
 
 
 async def _crowd() -> None:
-    beat = Beat(asyncio.get_running_loop())
-    followers = [Following(beat, Loose()) for _ in range(TOLD_AT_ONCE * 3)]
+    pulse = Pulse(asyncio.get_running_loop())
+    followers = [Following(pulse, Loose()) for _ in range(TOLD_AT_ONCE * 3)]
     for each in followers:
         hear(each.connection, WORD)
     await asyncio.sleep(0.001)
@@ -236,9 +237,9 @@ class Fast:
 
 async def _connect(script: Fast, port: int, secure: ssl.SSLContext | None = None) -> Connection:
     loop = asyncio.get_running_loop()
-    beat = Beat(loop)
+    pulse = Pulse(loop)
     transport, connection = await loop.create_connection(
-        lambda: Connection(memoryview(bytearray(65_536)), beat), "127.0.0.1", port, ssl=secure
+        lambda: Connection(memoryview(bytearray(65_536)), pulse), "127.0.0.1", port, ssl=secure
     )
     script.listener = transport.get_extra_info("socket")
     return connection
@@ -282,7 +283,7 @@ async def test_a_line_that_is_cut_while_the_system_gathers(tmp_path: Path, secur
 @only_linux
 @pytest.mark.parametrize("secure", [False, True])
 async def test_a_reader_who_goes_while_the_system_gathers(tmp_path: Path, secure: bool) -> None:
-    """The line is closed at once, and whatever still waits for the beat disturbs nobody."""
+    """The line is closed at once, and whatever still waits for the pulse disturbs nobody."""
     script = Fast(WORD)
     theirs, ours = _secured(script, tmp_path, secure=secure)
     async with raw(script, secure=theirs) as server:
@@ -295,3 +296,8 @@ async def test_a_reader_who_goes_while_the_system_gathers(tmp_path: Path, secure
         await asyncio.wait_for(server.gone.acquire(), 5)
         await asyncio.sleep(TOLD_EVERY)
         assert not connection.usable
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gathers")
+def test_this_system_gathers_and_tells_at_once_when_less_will_do() -> None:
+    assert can_gather()
