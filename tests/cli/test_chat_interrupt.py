@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.chat_terminal import ENTER, chatting
 
 from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.console import Console
@@ -167,3 +168,17 @@ def test_so_it_is_with_the_toolkit(tmp_path: Path) -> None:
         typed.send_text("half a line")
         with pytest.raises(KeyboardInterrupt):
             editor.read()
+
+
+async def test_a_ctrl_c_at_the_very_moment_of_a_glance(tmp_path: Path) -> None:
+    """Both signals at once: Python looks for more of them on its way out of `input`, with the interrupt in its hand."""
+    with chatting(tmp_path) as terminal:
+        await terminal.prompt()
+        for shows in ("Ctrl-C again", "/whoami") * 3:
+            if shows == "/whoami":
+                terminal.type("/help" + ENTER)
+            else:
+                for each in (signal.SIGSTOP, signal.SIGALRM, signal.SIGINT, signal.SIGCONT):
+                    terminal.process.send_signal(each)
+            await terminal.expect(shows)
+            await terminal.prompt()

@@ -34,6 +34,7 @@ def interrupts_raise(look: Callable[[], None]) -> Generator[None]:
 
     def pressed(_: int, __: FrameType | None) -> None:
         look()
+        _glance_no_more()
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, pressed)
@@ -41,6 +42,13 @@ def interrupts_raise(look: Callable[[], None]) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _glance_no_more() -> None:
+    """Not even if it is due already: `input` looks for signals on its way out, and breaks when it finds one there."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, lambda _, __: None)
+    signal.raise_signal(signal.SIGALRM)  # one that waits is taken along
 
 
 @contextmanager

@@ -187,28 +187,35 @@ def _last_of(db: apsw.Connection, session: int) -> int:
     )
 
 
-def _number(db: apsw.Connection, session: int, name: str) -> int | None:
-    """Of the message with that name, which has a row of its own from now on; None: there is no such message."""
-    found = db.execute(_FIND, (session, name)).get
-    if found is None and pages.unbind_for(db, session, name):
-        found = db.execute(_FIND, (session, name)).get
-    return None if found is None else int(found)
+def _has_row(db: apsw.Connection, session: int, name: str) -> bool:
+    """Whether a message has that name. It has a row of its own from now on."""
+    return db.execute(_FIND, (session, name)).fetchone() is not None or pages.unbind_for(db, session, name)
 
 
-_FIND: Final = "SELECT id FROM message WHERE session = ? AND name = ?"
+_FIND: Final = "SELECT 1 FROM message WHERE session = ? AND name = ?"
 
 
 def _update(db: apsw.Connection, session: int, target: str, message: Message) -> None:
-    number = _number(db, session, target)
-    db.execute("UPDATE message SET name = ?, body = ?, words = ? WHERE id = ?", (*_row(message), number))
+    if _has_row(db, session, target):
+        db.execute(
+            "UPDATE message SET name = ?, body = ?, words = ? WHERE session = ? AND name = ?",
+            (*_row(message), session, target),
+        )
 
 
 def _remove(db: apsw.Connection, session: int, target: str) -> None:
-    db.execute("DELETE FROM message WHERE id = ?", (_number(db, session, target),))
+    if _has_row(db, session, target):
+        db.execute("DELETE FROM message WHERE session = ? AND name = ?", (session, target))
 
 
 def _truncate(db: apsw.Connection, session: int, keep_last: int) -> None:
-    held = int(db.execute("SELECT messages FROM session WHERE id = ?", (session,)).get)
+    held = int(
+        db.execute(
+            "SELECT (SELECT count(*) FROM message WHERE session = ?1) + "
+            "(SELECT coalesce(sum(length), 0) FROM page WHERE session = ?1)",
+            (session,),
+        ).get
+    )
     db.execute(
         "DELETE FROM message WHERE id IN (SELECT id FROM message WHERE session = ? ORDER BY id LIMIT ?)",
         (session, pages.drop(db, session, max(0, held - keep_last))),
@@ -216,8 +223,9 @@ def _truncate(db: apsw.Connection, session: int, keep_last: int) -> None:
 
 
 def _patch(db: apsw.Connection, session: int, target: str, metadata: dict[str, object]) -> None:
-    number = _number(db, session, target)
-    if number is not None:
-        (old,) = messages(db, session, number, number)
+    if _has_row(db, session, target):
+        named = "(SELECT body, words FROM message WHERE session = ? AND name = ?)"
+        (written,) = db.execute(f"SELECT {pages.WRITTEN} FROM {named}", (session, target)).fetchall()
+        old = Page(*written).messages[0]
         fresh = Message(old.id, old.role, old.blocks, old.source, old.created_at, {**old.metadata, **metadata})
         _update(db, session, target, fresh)
