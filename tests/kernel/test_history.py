@@ -10,7 +10,7 @@ from tests.ports.paged import page, paged
 from finclaw.errors import SessionError
 from finclaw.kernel.history import Messages, as_messages, said_in, with_more
 from finclaw.kernel.message import Message, Text, ToolCall
-from finclaw.kernel.page import Page, words_of
+from finclaw.kernel.page import Page, packed, words_of
 
 PLACES = st.integers(-20, 20)
 BOUNDS = st.none() | PLACES
@@ -107,6 +107,7 @@ def test_words_that_stand_apart_are_only_words() -> None:
     [
         Page(1, b'{"id":"a","role":"nobody","blocks":[]}', b"\n"),
         Page(1, b'{"id":"a"}', b'user\n"words"'),
+        Page(1, b"neither", b'user\n"words"'),
         Page(1, b'{"id":"a","source":{"kind":"user"},"created_at":"2026-01-01T00:00:00Z"}', b'nobody\n"words"'),
     ],
 )
@@ -123,3 +124,14 @@ def test_a_page_knows_how_much_was_written() -> None:
     assert not closed.is_open
     assert closed.messages[0].id == "a"
     assert closed.is_open
+
+
+def test_a_packed_page_is_the_same_page() -> None:
+    messages = [said(f"m{number}", "words") for number in range(50)]
+    beside = b"\n".join(map(msgspec.json.encode, messages))
+    page = Page(50, packed(beside), b"\n".join([b"\n"] * 50))
+    size = page.size
+    assert size < len(beside) / 4
+    assert page.said().whole(7) == messages[7]
+    assert page.messages == tuple(messages)
+    assert page.size > 4 * size, "what it weighs is what it has become"

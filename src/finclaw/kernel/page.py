@@ -4,6 +4,7 @@ Most messages are nothing but words, and a model's API is told the words and who
 what only we keep of a message, and in the form in which every API takes them: nobody reads them to pass them on.
 """
 
+import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -66,19 +67,33 @@ def _written(words: str) -> bytes:
         return _encode(whole_characters(words))
 
 
+def packed(beside: bytes) -> bytes:
+    """For what is seldom looked at, and much the same in every line."""
+    return zlib.compress(beside, 3)
+
+
+def unpacked(beside: bytes) -> bytes:
+    if beside.startswith(b"{"):
+        return beside
+    try:
+        return zlib.decompress(beside)
+    except zlib.error as error:
+        raise _no_message(error) from error
+
+
 class Page:
     """So many messages of the base, none of them passing: JSON, until somebody looks at one of them.
 
     `words` has two lines for each: the role, and the words as a string. Where both are empty the line of `beside` is
-    the message, else what is `Beside` them.
+    the message, else what is `Beside` them. It may be packed.
     """
 
     __slots__ = ("_messages", "_written", "length", "size")
 
     def __init__(self, length: int, beside: bytes, words: bytes) -> None:
         self.length: Final = length
-        self.size: Final = len(beside) + len(words)
-        """In bytes, as it was written."""
+        self.size = len(beside) + len(words)
+        """In bytes, as it was written; without packing once it is open."""
         self._written: tuple[bytes, bytes] | None = beside, words
         self._messages: tuple[Message, ...] = ()
 
@@ -90,7 +105,9 @@ class Page:
     @property
     def messages(self) -> tuple[Message, ...]:
         if self._written is not None:
-            self._messages, self._written = _read(*self._written), None
+            beside, words = unpacked(self._written[0]), self._written[1]
+            self._messages, self._written = _read(beside, words), None
+            self.size = len(beside) + len(words)
         return self._messages
 
     def said(self) -> Said:
@@ -113,7 +130,7 @@ class _Closer:
         self._lines: Sequence[bytes] = ()
 
     def __call__(self, place: int) -> Message:
-        self._lines = self._lines or self._beside.split(b"\n")
+        self._lines = self._lines or unpacked(self._beside).split(b"\n")
         with _complaining():
             return _message.decode(_whole(self._lines[place], *self._words[2 * place : 2 * place + 2]))
 
@@ -135,6 +152,8 @@ def _complaining() -> Generator[None]:
     try:
         yield
     except msgspec.DecodeError as error:
-        raise SessionError(
-            f"the conversation holds what is no message ({error}); restore a copy, or reset it"
-        ) from error
+        raise _no_message(error) from error
+
+
+def _no_message(error: Exception) -> SessionError:
+    return SessionError(f"the conversation holds what is no message ({error}); restore a copy, or reset it")

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.kernel.message import Message
-from finclaw.kernel.page import Page
+from finclaw.kernel.page import Page, packed, unpacked
 from finclaw.storage.sqlite.codec import write
 
 LATEST: Final = 128
@@ -29,11 +29,11 @@ WRITTEN: Final = (
     "CAST(group_concat(coalesce(words, char(10)), char(10)) AS BLOB)"
 )
 """What makes a page, of rows with `body` and `words`."""
-_BIND: Final = (
-    "INSERT INTO page (id, session, numbers, length, beside, words) "
-    f"SELECT max(id), ?1, group_concat(id), {WRITTEN} FROM "
-    "(SELECT id, body, words FROM message WHERE session = ?1 ORDER BY id LIMIT ?2) RETURNING id"
+_OLDEST: Final = (
+    f"SELECT max(id), group_concat(id), {WRITTEN} FROM "
+    "(SELECT id, body, words FROM message WHERE session = ? ORDER BY id LIMIT ?)"
 )
+_BIND: Final = "INSERT INTO page (id, session, numbers, length, beside, words) VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class _Named(Struct, frozen=True):
@@ -51,7 +51,8 @@ def bind(db: apsw.Connection, session: int, added: int) -> None:
     loose = int(db.execute("SELECT count(*) FROM message WHERE session = ?", (session,)).get)
     while loose >= LATEST + LENGTH:
         length = LENGTH if _are_bound(db, session) else FIRST
-        last = db.execute(_BIND, (session, length)).get
+        last, numbers, count, beside, words = db.execute(_OLDEST, (session, length)).fetchall()[0]
+        db.execute(_BIND, (last, session, numbers, count, packed(beside), words))
         db.execute("DELETE FROM message WHERE session = ? AND id <= ?", (session, last))
         loose -= length
 
@@ -60,7 +61,7 @@ def unbind(db: apsw.Connection, session: int) -> None:
     """Every message has a row of its own again, under its number."""
     pages = db.execute("SELECT numbers, beside, words FROM page WHERE session = ?", (session,)).fetchall()
     for numbers, beside, words in pages:
-        bodies, lines = bytes(beside).decode().split("\n"), bytes(words).decode().split("\n")
+        bodies, lines = unpacked(beside).decode().split("\n"), bytes(words).decode().split("\n")
         for number, body, role, said in zip(_numbers(numbers), bodies, lines[::2], lines[1::2], strict=True):
             apart = f"{role}\n{said}" if said else None
             db.execute(
@@ -73,10 +74,13 @@ def unbind(db: apsw.Connection, session: int) -> None:
 def unbind_for(db: apsw.Connection, session: int, name: str) -> bool:
     """So that the message of that name has a row of its own; False: it is not bound."""
     named = f'{{"id":{write(name)},'.encode()
-    if not db.execute("SELECT 1 FROM page WHERE session = ? AND instr(beside, ?)", (session, named)).fetchone():
-        return False
-    unbind(db, session)
-    return True
+    is_bound = any(named in unpacked(beside) for (beside,) in db.execute(_BESIDE, (session,)).fetchall())
+    if is_bound:
+        unbind(db, session)
+    return is_bound
+
+
+_BESIDE: Final = "SELECT beside FROM page WHERE session = ?"
 
 
 def drop(db: apsw.Connection, session: int, count: int) -> int:

@@ -202,7 +202,7 @@ MIGRATIONS: Final = (
         session INTEGER NOT NULL,
         length INTEGER NOT NULL,
         numbers TEXT NOT NULL,                  -- those that they had in `message`
-        beside BLOB NOT NULL,                   -- their bodies, a line each
+        beside BLOB NOT NULL,                   -- their bodies, a line each, packed
         words BLOB NOT NULL                     -- their words, two lines each; empty ones for NULL
     ) STRICT;
     CREATE INDEX page_of ON page (session);
