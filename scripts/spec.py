@@ -22,7 +22,7 @@ H 7, LD 3, R 19, S 8, A 8, X 11, N 6, B 4, PC 4, CO 3, LN 5, RT 7, MW 31, CS 14,
 DB 3, CC 1, ML 4, DI 3, TC 4, V 9, DX 77"""
 LETTERED = "DX-16b DX-21b DX-21c DX-21d DX-21e DX-21f DX-23b DX-27b DX-51b DX-51c DX-61b"
 
-ROW = re.compile(r"\| ([A-Z]+-\d\d[a-z]?) \| ([^|]+) \| (10|[1-9]) \| (test|decision \d{4}|not taken: [^|]+|–) \|")
+ROW = re.compile(r"\| ([A-Z]+-\d\d[a-z]?) \| ([^|]+) \| (1\d|[1-9]) \| (test|decision \d{4}|not taken: [^|]+|–) \|")
 FINISHED = re.compile(r"^Finished parts: (none|\d+(?:, \d+)*)$", re.MULTILINE)
 HEAD = ("| id |", "| --- |")
 
@@ -50,7 +50,7 @@ def read_page(text: str) -> tuple[list[Row], set[int], list[str]]:
             rows.append(Row(match[1], match[2], int(match[3]), match[4]))
         elif line.lstrip().startswith("|") and not line.startswith(HEAD):
             problems.append(
-                f"{PAGE}:{number}: malformed row: write `| P-01 | promise | part 1-10 | how |`, where how is "
+                f"{PAGE}:{number}: malformed row: write `| P-01 | promise | part 1-19 | how |`, where how is "
                 "`test`, `decision NNNN`, `not taken: reason` or `–`"
             )
     lines = FINISHED.findall(text)

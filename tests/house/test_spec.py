@@ -93,6 +93,12 @@ def test_a_row_may_be_open_while_its_part_is(house: House, capsys: pytest.Captur
     assert run(house, capsys)[:2] == (0, [])
 
 
+def test_parts_go_up_to_nineteen(house: House, capsys: pytest.CaptureFixture[str]) -> None:
+    house.row("P-01", "–", part=19)
+    house.row("P-02", "test", part=10)
+    assert run(house, capsys)[:2] == (0, [])
+
+
 def test_each_fault_is_one_line_that_names_the_id(house: House, capsys: pytest.CaptureFixture[str]) -> None:
     house.finished = "1, 2"
     house.rows = {id: row.replace("–", "not taken: here") for id, row in house.rows.items()}
@@ -120,7 +126,7 @@ def test_each_fault_is_one_line_that_names_the_id(house: House, capsys: pytest.C
     "row",
     [
         "| P-01 | it works | 1 |",
-        "| P-01 | it works | 11 | test |",
+        "| P-01 | it works | 20 | test |",
         "| P-01 | it works | 1 | soon |",
         "| P-01 | it works | 1 | not taken |",
         "| P-01 | it works | 1 | decision 7 |",
