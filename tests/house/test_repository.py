@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +58,54 @@ def test_no_file_names_a_machine(pattern: re.Pattern[str], advice: str) -> None:
         if (match := pattern.search(line))
     ]
     assert not found, advice + ":\n" + "\n".join(found)
+
+
+# ── no package of a stranger ─────────────────────────────────────────────────────────────────────
+
+PIP_INSTALL = re.compile(r"""pip3? install((?:[ ]+(?:-\S+|['"]?[\w.\[\]<>=~!,-]+['"]?))+)""")
+OUR_EXTRAS = re.compile(r"\bfinclaw\[")
+
+
+def read_declared_packages() -> set[str]:
+    """Every package that pyproject.toml names as a dependency; our own distribution is on no index."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    return {normalize_name(line) for group in groups for line in group}
+
+
+def normalize_name(requirement: str) -> str:
+    name = re.match(r"[\w.-]+", requirement.strip("'\""))
+    return name.group().lower().replace("_", "-") if name else requirement
+
+
+def find_foreign_packages(text: str, declared: set[str]) -> list[str]:
+    """What a reader is told to install that neither this checkout holds nor pyproject.toml names."""
+    asked = (word for match in PIP_INSTALL.finditer(text) for word in match[1].split() if not word.startswith("-"))
+    foreign = [word for word in asked if not word.strip("'\"").startswith(".") and normalize_name(word) not in declared]
+    return foreign + OUR_EXTRAS.findall(text)
+
+
+def test_no_text_tells_anybody_to_install_a_package_that_is_not_ours() -> None:
+    """User trial H1: `finclaw` on the public index is somebody else's, and would overwrite this program."""
+    declared = read_declared_packages()
+    told = [path for path in text_files() if path[0].suffix != ".lock" and path[0] != Path(__file__).relative_to(ROOT)]
+    found = [f"{path}: {name}" for path, text in told for name in find_foreign_packages(text, declared)]
+    assert not found, "name a dependency from pyproject.toml, or `.` for this checkout:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'installed (`pip install "finclaw[chat]"`)',
+        "run: pip install finclaw",
+        "pip install -U finclaw-gateway",
+        "python -m pip install 'finclaw-gateway[mcp]'",
+        "pip3 install --no-deps finclow",
+        "the extra `finclaw[mcp]`",
+    ],
+)
+def test_a_strangers_package_is_noticed(text: str) -> None:
+    assert find_foreign_packages(text, read_declared_packages())
 
 
 # ── locks ────────────────────────────────────────────────────────────────────────────────────────

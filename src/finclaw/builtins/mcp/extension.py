@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -52,7 +53,7 @@ class Mcp:
 
     def register(self, api: ExtensionApi) -> None:
         if importlib.util.find_spec("mcp") is None:
-            raise ExtensionError("it needs the package `mcp`; run: pip install 'finclaw-gateway[mcp]'")
+            raise ExtensionError(f"it needs the package `mcp`; run: {sys.executable} -m pip install 'mcp>=2.3'")
         self._api = api
         self._pins = Pins(api.database(MIGRATIONS))
         self._offers = {
