@@ -61,8 +61,6 @@ def run(args: Namespace) -> int:
     if importlib.util.find_spec("mcp") is None:
         install = f"{sys.executable} -m pip install 'mcp>=2.3'"
         raise ConfigError(f"`finclaw mcp serve` needs the package `mcp`; run: {install}")
-            f"`finclaw mcp serve` needs the package `mcp`; run: {sys.executable} -m pip install 'mcp>=2.3'"
-        )
     # To standard error: the other one is the wire.
     start_logging(settings.log.level, "plain", without_secrets)
     with redirect_stdout(sys.stderr):  # an extension that greets the world when it is loaded
