@@ -38,6 +38,7 @@
         ├── TurnTimeout
         ├── TurnStopped      by the person, the operator or the watchdog
         ├── ModelUnknown     the model that somebody picked cannot be asked here
+        ├── NotOwner         only the owner may do this
         ├── BudgetExceeded   what may be spent has been, or nobody knows what the model costs
         └── ToolLoop         the model asks for the same thing again and again
 
@@ -230,6 +231,10 @@ class ModelUnknown(TurnError):
     def __init__(self, message: str, *, model: str) -> None:
         super().__init__(message)
         self.model = model
+
+
+class NotOwner(TurnError):
+    pass
 
 
 class BudgetExceeded(TurnError):

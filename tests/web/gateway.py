@@ -55,6 +55,7 @@ def answer(text: str = "AAPL is at 190.50 USD.") -> Outcome:
         usage=Usage(input=10, output=5),
         cost=Decimal("0.0012"),
         duration_ms=12.5,
+        model="scripted/one",
     )
 
 

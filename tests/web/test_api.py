@@ -11,8 +11,11 @@ from tests.web.conftest import AUTH, Client
 from tests.web.gateway import answer
 
 from finclaw.errors import SessionError, StoreFailed
+from finclaw.kernel.accepted_event import MessageAccepted
 from finclaw.kernel.chunk import Usage
+from finclaw.kernel.event import ExecutionStarted
 from finclaw.kernel.record import TurnStory
+from finclaw.kernel.scope import Ids
 from finclaw.web.view import CostsView
 
 
@@ -50,6 +53,7 @@ async def test_a_message_is_taken_and_answered(client: Client) -> None:
         "usage": {"input": 10, "output": 5, "cache_read": 0, "cache_write": 0},
         "cost": "0.0012",
         "duration_ms": 12.5,
+        "model": "scripted/one",
     }
 
 
@@ -167,6 +171,20 @@ async def test_waiting_ends_with_the_seconds(client: Client) -> None:
 @pytest.mark.parametrize("wait", ["soon", "-1", "nan", "inf", "1e999", ""])
 async def test_a_bad_wait_is_refused(client: Client, wait: str) -> None:
     assert "wait" in await client.refused("GET", f"/api/v1/messages/x?wait={wait}", 400)
+
+
+async def test_a_message_that_runs_tells_its_turn(client: Client) -> None:
+    _, taken = await client.post(message_id="1", text="hi")
+    inbound_id = str(taken["inbound_id"])
+    path = f"/api/v1/messages/{inbound_id}"
+    ids = Ids(agent="main", session="main:web:owner:direct:main", inbound_id=inbound_id, turn_id="")
+    client.gateway.events.emit(MessageAccepted(ticket=1, channel="web", account="owner", conversation="main", **ids))
+    assert (await client.call("GET", path))[1]["turn_id"] is None
+    ids["turn_id"] = "turn-9"
+    client.gateway.events.emit(ExecutionStarted(resumed=False, **ids))
+    assert (await client.call("GET", path))[1]["turn_id"] == "turn-9"
+    await client.gateway.end(inbound_id, answer())
+    assert (await client.call("GET", path))[1]["turn_id"] == "turn-1"
 
 
 async def test_unknown_and_foreign_messages_look_the_same(client: Client) -> None:

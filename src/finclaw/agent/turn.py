@@ -162,6 +162,10 @@ class Agent:
         """What a turn that did not get through has done and spent."""
         return self._told("failed", "", log)
 
+    def check_model(self, reference: str) -> None:
+        """Raises ModelUnknown for a model that nobody could be answered by."""
+        self._picked(reference)
+
     def _begin(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> RunningTurn:
         limits, wishes, settings = context.inbound.limits or Limits(), context.wishes, self._settings
         picked = () if wishes.model is None else self._picked(wishes.model)
@@ -272,6 +276,7 @@ class Agent:
             cost=cost_so_far(log),
             messages=tuple(log.messages),
             duration_ms=ms,
+            model=str(log.answers[-1].metadata.get("model", "")) if log.answers else "",
             metadata=metadata or {},
         )
 

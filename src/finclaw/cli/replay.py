@@ -68,7 +68,7 @@ def replay(settings: Settings, story: TurnStory, extensions: Sequence[Extension]
 
 def _answered_by_one(settings: Settings, story: TurnStory) -> AgentSettings:
     """The record answers for whomever was asked then, and there is nobody else to ask when it fails as it did."""
-    wishes = story.inbound.limits.wishes if story.inbound.limits else None
+    wishes = (story.inbound.limits and story.inbound.limits.wishes) or story.inbound.wishes
     picked = wishes.model if wishes else None
     return replace(settings.agent, model=picked or settings.agent.model, fallbacks=())
 

@@ -15,6 +15,9 @@ from finclaw.providers.settings import ProviderSettings
 LONGEST_NAME: Final = 200
 """Characters. Anybody may write one, and looking for what they meant takes longer the more there are."""
 
+MOST_NAMES: Final = 30
+"""Names of models in one error message."""
+
 
 def chosen_model(settings: Settings) -> str:
     """`agent.model` in full, as people read it."""
@@ -33,6 +36,8 @@ class Routes:
         self._models = settings.models
         self._clock = clock
         self._catalog = Catalog(settings.models, settings.aliases, settings.providers)
+        named = (settings.agent.model, *settings.agent.fallbacks, *settings.models, *settings.aliases)
+        self._known = tuple(dict.fromkeys(named))[:MOST_NAMES]
         self._opened: dict[Door, Provider] = {}
         self._brought = None if provider is None else ModelRoute(provider, self._at_will(settings.agent.model))
         self.default = (
@@ -42,6 +47,12 @@ class Routes:
 
     def picked(self, reference: str) -> tuple[ModelRoute, ...]:
         """A model that somebody asked for by name: its own keys, and nobody instead. Raises ConfigError."""
+        try:
+            return self._find(reference)
+        except ConfigError as error:
+            raise ConfigError(f"{error}; the settings name {', '.join(self._known)}") from error
+
+    def _find(self, reference: str) -> tuple[ModelRoute, ...]:
         if len(reference) > LONGEST_NAME:
             raise ConfigError(f"a text of {len(reference):,} characters names no model; write `provider/model`")
         if self._brought is not None and self._at_will(reference) == self._brought.model:
@@ -61,7 +72,7 @@ class Routes:
 
     def _named(self, key: str, reference: str) -> tuple[ModelRoute, ...]:
         try:
-            return self.picked(reference)
+            return self._find(reference)
         except ConfigError as error:
             raise ConfigError(f"{key}: {error}") from error
 

@@ -88,6 +88,8 @@ class Inbound(Struct, frozen=True, kw_only=True):
     said_by: str | None = None
     """The extension whose own words these are: they walk no road, they go to the person."""
     limits: Limits | None = None
+    wishes: Wishes | None = None
+    """What the sender wants of this one answer. A door sets it only for somebody who may choose."""
 
     @property
     def unasked(self) -> bool:

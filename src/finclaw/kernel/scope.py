@@ -60,6 +60,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: Decimal = Decimal(0)
     duration_ms: float = 0.0
+    model: str = ""
+    """Which model answered, as `provider/name`: a fallback's where it stepped in. Empty where none did."""
 
     @property
     def success(self) -> bool:
@@ -127,6 +129,8 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     """What the turn has added to the conversation."""
     duration_ms: float = 0.0
     """Of the turn alone; waiting for it is not counted."""
+    model: str = ""
+    """Which model gave the last answer, as `provider/name`."""
     metadata: dict[str, Any] = {}
 
 

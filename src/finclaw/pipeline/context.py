@@ -34,7 +34,7 @@ class Contexts:
             mentions=message.mentions,
             urls=message.urls,
             accepted_at=accepted.accepted_at,
-            wishes=(limits and limits.wishes) or Wishes(),
+            wishes=(limits and limits.wishes) or message.inbound.wishes or Wishes(),
         )
 
 

@@ -15,6 +15,10 @@ class Gate:
         inbound = message.inbound
         if inbound.chat_type != "direct" and self._require_mention and not inbound.mentions_us:
             raise skip("not mentioned in a shared conversation")
+        return self.identify_sender(inbound)
+
+    def identify_sender(self, inbound: Inbound) -> Sender:
+        """The sender with the roles that the settings give them."""
         if self._people is None or _came_through_here(inbound):
             return inbound.sender
         return self._people.sender(inbound)

@@ -13,6 +13,7 @@ from finclaw.agent.turn import Agent
 from finclaw.errors import (
     BudgetExceeded,
     ModelUnknown,
+    NotOwner,
     ProviderError,
     Superseded,
     ToolLoop,
@@ -87,6 +88,14 @@ class Pipeline:
         self._one_by_one = asyncio.Lock()
         self._walks: dict[str, Walk] = {}
         self._ring = compose("message", layers, self._road_to_outcome, Outcome)
+
+    def check(self, inbound: Inbound) -> None:
+        """Refuse what could not be answered anyway, before it is accepted. Raises NotOwner or ModelUnknown."""
+        if inbound.wishes is None or inbound.wishes.model is None:
+            return
+        if "owner" not in self._stages.gate.identify_sender(inbound).roles:
+            raise NotOwner("only the owner may choose the model of a message, because models differ in price")
+        self._stages.agent.check_model(inbound.wishes.model)
 
     def head_start(self, inbound: Inbound, session: str) -> HeadStart | None:
         """For a message that will come to its turn at once if its session is idle: its claim needs no commit then.

@@ -71,6 +71,7 @@ class Walk(MessageContext):
             usage=done.usage,
             cost=done.cost,
             duration_ms=self.journal.duration_ms,
+            model=done.model,
         )
 
     def halted(self, halt: Halt) -> Outcome:

@@ -12,11 +12,12 @@ from aiohttp import web
 from finclaw.kernel.port import Gateway
 from finclaw.kernel.record import CostsBy, InboundRecord
 from finclaw.web.errors import ApiError, too_large
+from finclaw.web.live import LiveStream
 from finclaw.web.principal import MessageBody, Principal, Scope, inbound, owns
 from finclaw.web.respond import json_response
 from finclaw.web.settings import WebSettings
 from finclaw.web.stop import Stops, may_stop
-from finclaw.web.view import AcceptedView, StatusView, TurnsView, UnaskedView, costs_view, message_view
+from finclaw.web.view import AcceptedView, MessageView, StatusView, TurnsView, UnaskedView, costs_view, message_view
 
 Handler = Callable[[web.Request, Principal], Awaitable[web.StreamResponse]]
 
@@ -34,8 +35,9 @@ class Route(NamedTuple):
 class Api:
     """What a client may ask of the gateway. `stopping` lets waiting clients go when the server ends."""
 
-    def __init__(self, gateway: Gateway, settings: WebSettings, stopping: asyncio.Event) -> None:
+    def __init__(self, gateway: Gateway, settings: WebSettings, stopping: asyncio.Event, live: LiveStream) -> None:
         self._gateway = gateway
+        self._live = live
         self._settings = settings
         self._stopping = stopping
         self._stops = Stops(gateway)
@@ -47,7 +49,7 @@ class Api:
     async def get_message(self, request: web.Request, principal: Principal) -> web.Response:
         seconds = min(_wait(request), self._settings.wait_limit)
         record = await self._message(request, principal, owns)
-        return json_response(message_view(await self._until_ended(record, seconds)))
+        return json_response(self._view(await self._until_ended(record, seconds)))
 
     async def post_stop(self, request: web.Request, principal: Principal) -> web.Response:
         """202 while the stopped turn comes to its end, 200 when it has."""
@@ -55,7 +57,10 @@ class Api:
         record = await self._message(request, principal, may_stop)
         by = "the person" if owns(principal, record) else "whoever runs the gateway"
         record = await self._until_ended(await self._stops.stop(record, f"stopped by {by}"), seconds)
-        return json_response(message_view(record), status=200 if record.state == "ended" else 202)
+        return json_response(self._view(record), status=200 if record.state == "ended" else 202)
+
+    def _view(self, record: InboundRecord) -> MessageView:
+        return message_view(record, None if record.outcome else self._live.running_turn(record.inbound_id))
 
     async def get_unasked(self, request: web.Request, principal: Principal) -> web.Response:
         """What the gateway told a conversation of its own accord: cards, reminders, what came of a yes."""

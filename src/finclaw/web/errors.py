@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from finclaw.errors import FinclawError, InboundConflict, StoreFailed
+from finclaw.errors import FinclawError, InboundConflict, ModelUnknown, NotOwner, StoreFailed
 from finclaw.web.respond import json_response
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,10 @@ def from_finclaw(error: FinclawError, *, accepting: bool) -> ApiError:
     if isinstance(error, InboundConflict):
         message = "this message_id was used for another message; a new message needs a new message_id"
         return ApiError(409, "message_id_used", message)
+    if isinstance(error, NotOwner):
+        return ApiError(403, "not_owner", str(error))
+    if isinstance(error, ModelUnknown):
+        return ApiError(400, "unknown_model", f"this model cannot answer here: {error}")
     if isinstance(error, StoreFailed) and accepting:
         log.error("not accepted: %s", error)
         return ApiError(503, "not_accepted", "not accepted, send it again: the gateway could not write it to disk")

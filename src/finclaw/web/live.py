@@ -113,6 +113,11 @@ class LiveStream:
         data = {"approval_id": event.approval_id, "tool": event.tool, "change": event.change, "by": event.by}
         self._append(event.account, event.conversation, "approval", {**about, **data})
 
+    def running_turn(self, inbound_id: str) -> str | None:
+        """The turn that answers a message; None before it has begun and after it has ended."""
+        message = self._open.get(inbound_id)
+        return None if message is None else message.turn_id or None
+
     async def follow(self, account: str, conversation: str | None, after: str | None) -> AsyncGenerator[LiveEvent]:
         """Events of an account, or of one of its conversations, for ever. `after` None: from now on."""
         position = self._seq if after is None else self._position(after)

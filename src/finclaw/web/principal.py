@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.record import InboundRecord
+from finclaw.kernel.wishes import Wishes
 
 CHANNEL = "web"
 
@@ -35,6 +36,8 @@ class MessageBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     text: str
     conversation: Id = "main"
     sender: Id | None = None
+    model: Id | None = None
+    """By which model this one message is to be answered; only the owner may choose."""
 
 
 def inbound(principal: Principal, body: MessageBody) -> Inbound:
@@ -45,6 +48,7 @@ def inbound(principal: Principal, body: MessageBody) -> Inbound:
         message_id=body.message_id,
         sender=_sender(principal, body.sender),
         text=body.text,
+        wishes=None if body.model is None else Wishes(model=body.model),
     )
 
 

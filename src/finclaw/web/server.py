@@ -104,7 +104,7 @@ class Doors:
         self.stopping = asyncio.Event()
         self.keeper = Doorkeeper(token, _owner(settings), Throttle(SystemClock().monotonic))
         self.live = live
-        self.api = Api(gateway, settings, self.stopping)
+        self.api = Api(gateway, settings, self.stopping, live)
         self.sessions = SessionsApi(gateway)
         self.approvals = ApprovalsApi(gateway)
         self.streams = EventStreams(self.live, self.stopping)

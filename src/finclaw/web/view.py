@@ -24,6 +24,7 @@ class OutcomeView(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: Decimal = Decimal(0)
     duration_ms: float = 0.0
+    model: str = ""
 
 
 class MessageView(OutcomeView, frozen=True, kw_only=True):
@@ -88,11 +89,13 @@ def outcome_view(outcome: Outcome) -> OutcomeView:
         usage=outcome.usage,
         cost=outcome.cost,
         duration_ms=outcome.duration_ms,
+        model=outcome.model,
     )
 
 
-def message_view(record: InboundRecord) -> MessageView:
-    ended = outcome_view(record.outcome) if record.outcome else OutcomeView()
+def message_view(record: InboundRecord, running_turn: str | None = None) -> MessageView:
+    """`running_turn` is the turn of a message that has not ended yet."""
+    ended = outcome_view(record.outcome) if record.outcome else OutcomeView(turn_id=running_turn)
     return MessageView(
         inbound_id=record.inbound_id,
         session=record.session,

@@ -126,7 +126,8 @@ def inbound_name(inbound: Inbound) -> bytes:
 
 def body_digest(inbound: Inbound) -> bytes:
     parts = (inbound.text, inbound.sender.id, inbound.thread, inbound.reply_to, inbound.attachments)
-    return _digest(write(parts))
+    # Only where somebody chose, so that the digests of messages from before there was a choice still hold.
+    return _digest(write(parts if inbound.wishes is None else (*parts, inbound.wishes)))
 
 
 def _digest(text: str) -> bytes:
