@@ -2,7 +2,8 @@
 
 What a message wants is in its text. `n=17` is answered with words that name 17; every third number asks a tool
 first, every sixth also moves money, every fifth gets an answer of several units. `poison` ends the process, and
-`early poison` before its turn has begun; `slow` is answered after `--slow` seconds.
+`early poison` before its turn has begun; `late poison` ends it in the delivery ring, whatever the text that is to be
+delivered, and with `--layer-kills` every text does; `slow` is answered after `--slow` seconds.
 """
 
 import asyncio
@@ -43,9 +44,10 @@ class Chaos:
 
     name = "chaos"
 
-    def __init__(self, work: Path, slow: float) -> None:
+    def __init__(self, work: Path, slow: float, *, layer_kills: bool = False) -> None:
         self._work = work
         self._slow = slow
+        self._layer_kills = layer_kills
 
     def register(self, api: ExtensionApi) -> None:
         @tool("chaos__look", "Look up a number.", group="finance")
@@ -65,14 +67,22 @@ class Chaos:
                 die("early poison")
             return await ctx.next()
 
+        async def die_late(ctx: Any) -> Any:
+            if self._layer_kills or "late poison" in ctx.inbound.text:
+                die("late poison")
+            return await ctx.next()
+
         api.pipeline.register("message", die_early)
+        api.pipeline.register("delivery", die_late)
+        if self._layer_kills:
+            api.visible.check(lambda _: die("a check"))
         api.tools.register(look)
         api.tools.register(order)
 
     def answer(self, request: ModelRequest) -> Reply:
         """What the model says to the last message, judged by nothing but the conversation it is given."""
         asked = next(message.text for message in reversed(request.messages) if message.role == "user")
-        if "poison" in asked:
+        if "poison" in asked.replace("late poison", ""):
             die("poison")
         n = int(found.group(1)) if (found := re.search(r"\bn=(\d+)", asked)) else 0
         self._note("model", n)
@@ -103,7 +113,7 @@ async def serve(args: Namespace) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGUSR1, arm_from_environment)
-    clock, chaos = SystemClock(), Chaos(args.work, args.slow)
+    clock, chaos = SystemClock(), Chaos(args.work, args.slow, layer_kills=args.layer_kills)
     capabilities = Capabilities(max_length=UNIT, idempotent=args.idempotent)
     gateway = finclaw.build(
         Settings(
@@ -131,6 +141,7 @@ def main() -> None:
     parser.add_argument("--max-attempts", type=int, default=3)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--slow", type=float, default=0.0)
+    parser.add_argument("--layer-kills", action="store_true", help="a delivery layer dies of every text")
     parser.add_argument("--arm-later", action="store_true", help="arm the crash point at SIGUSR1, not at the start")
     args = parser.parse_args()
     start_logging("warning")

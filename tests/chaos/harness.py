@@ -71,6 +71,7 @@ class Run:
         conversations: int = 12,
         idempotent: bool = False,
         max_attempts: int = 3,
+        layer_kills: bool = False,
     ) -> None:
         self.seed = int(os.environ.get("CHAOS_SEED") or secrets.randbits(32))
         self.dice = random.Random(self.seed)
@@ -87,6 +88,7 @@ class Run:
         self._storage = storage
         self._idempotent = idempotent
         self._max_attempts = max_attempts
+        self._layer_kills = layer_kills
         self.written = 0
         self._began = time.monotonic()
 
@@ -165,6 +167,8 @@ class Run:
         command += ["--storage", self._storage]
         if self._idempotent:
             command.append("--idempotent")
+        if self._layer_kills:
+            command.append("--layer-kills")
         if later:
             command.append("--arm-later")
         self.gateway = await Gateway.spawn(command, self._errors, crash=crash)

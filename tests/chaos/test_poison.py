@@ -138,3 +138,31 @@ async def test_a_message_that_kills_before_its_turn(tmp_path: Path, storage: Sto
         assert outcomes.pop(bad) == "failed"
         assert set(outcomes.values()) == {"answered"}
         assert len(outcomes) == crowd + 1
+
+
+# ── in the delivery ring ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("storage", ["sqlite", "jsonl"])
+async def test_a_message_whose_delivery_layer_kills_on_any_text(tmp_path: Path, storage: StoreKind) -> None:
+    """The notice that ends it goes past the delivery ring: a layer that dies of it too must not loop for ever."""
+    async with Run(tmp_path, storage=storage) as run:
+        bad = run.platform.write("c", "late poison n=0")
+        run.write("c")
+        run.write("another")
+        deaths = await deaths_until_all_are_told(run)
+        assert 3 <= deaths <= 6
+        entries = {entry.row.message_id: entry for entry in read_books(run.database).entries}
+        assert (entries[bad].row.outcome, entries[bad].delivery) == ("failed", "delivered")
+        assert {entry.row.outcome for id, entry in entries.items() if id != bad} == {"answered"}
+        assert run.platform.shown("c")[0].text == notice("poison", Inbound(text="poison")).text
+
+
+async def test_a_delivery_layer_that_kills_on_every_text_of_everybody(tmp_path: Path) -> None:
+    """Nothing can be answered then, but each message ends, each sender is told, and the gateway stays up."""
+    async with Run(tmp_path, layer_kills=True) as run:
+        for conversation in ("a", "b"):
+            run.write(conversation)
+        await deaths_until_all_are_told(run)
+        assert [entry.row.outcome for entry in read_books(run.database).entries] == ["failed", "failed"]
+        assert [len(run.platform.shown(conversation)) for conversation in ("a", "b")] == [1, 1]

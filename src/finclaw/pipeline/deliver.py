@@ -12,7 +12,7 @@ from finclaw.agent.books import spend_of, user_of
 from finclaw.agent.log import TurnLog
 from finclaw.delivery.checks import Check
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.delivery.visible import Visible
+from finclaw.delivery.visible import Visible, make_visible
 from finclaw.errors import SessionError, Superseded
 from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.envelope import Capabilities, Outbound
@@ -63,13 +63,11 @@ class Deliver:
         inbound, why = walk.inbound, ""
         outbound = Outbound(text=result.text, reply_to=inbound.message_id, thread=inbound.thread)
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
-            outbound = replace(outbound, kind="notice")
-            visible = make_seen(outbound, self._capabilities(walk), self._checks, inbound)
+            visible = self._past_layers(walk, replace(outbound, kind="notice"))
         else:
             visible = await self._prepare(walk, outbound, result)
             if not visible.parts and _is_wordless(result):
-                told, why = notice("wordless", inbound), "the model said nothing"
-                visible = make_seen(told, self._capabilities(walk), self._checks, inbound)
+                visible, why = self._past_layers(walk, notice("wordless", inbound)), "the model said nothing"
         if visible.parts:
             say(turn, visible.text, self._clock.now())
             outcome = walk.ended("answered", why, reply=visible.text, result=result)
@@ -80,9 +78,17 @@ class Deliver:
         await self._finish(walk, turn, outcome, visible, result.status)
         return outcome
 
-    async def close(self, walk: Walk, outcome: Outcome) -> Outcome:
-        """Record an end without an answer, with what the sender is told; a claimed turn is folded with it."""
-        visible = await self._prepare_notice(walk) if walk.reply is not None else Visible((), "", frozenset())
+    async def close(self, walk: Walk, outcome: Outcome, *, skip_layers: bool = False) -> Outcome:
+        """Record an end without an answer, with what the sender is told; a claimed turn is folded with it.
+
+        `skip_layers`: past the delivery ring and every check, one of which may be what killed the process.
+        """
+        if walk.reply is None:
+            visible = Visible((), "", frozenset())
+        elif skip_layers:
+            visible = make_visible(walk.reply, self._capabilities(walk))
+        else:
+            visible = await self._prepare_notice(walk)
         outcome = replace(outcome, reply=visible.text or None)  # as it is seen, not as it was meant
         if walk.log is None:
             await self._end(walk, outcome, visible)
@@ -113,7 +119,7 @@ class Deliver:
     async def _prepare_notice(self, walk: Walk) -> Visible:
         reply = walk.reply or Outbound(text="")
         if walk.inbound.said_by == CARDS:  # as in `answer`: past every layer
-            return make_seen(reply, self._capabilities(walk), self._checks, walk.inbound)
+            return self._past_layers(walk, reply)
         try:
             async with asyncio.timeout(NOTICE_PATIENCE):  # the road's own deadline may be over by now
                 return await self._prepare(walk, reply, None)
@@ -124,6 +130,9 @@ class Deliver:
                 raise
             log.exception("a delivery layer let its own cancellation out on a notice; it goes out as it is")
         return make_seen(reply, Capabilities(), self._checks, walk.inbound)
+
+    def _past_layers(self, walk: Walk, outbound: Outbound) -> Visible:
+        return make_seen(outbound, self._capabilities(walk), self._checks, walk.inbound)
 
     def _capabilities(self, walk: Walk) -> Capabilities:
         channel = self._channels.get(walk.inbound.channel)

@@ -168,7 +168,10 @@ class Pipeline:
     async def give_up(
         self, accepted: Accepted, which: Literal["poison", "expired"], reason: str, *, fold: bool
     ) -> Outcome:
-        """End a message that is not tried (again): its sender is told. `fold`: what its turn has done is kept."""
+        """End a message that is not tried (again): its sender is told. `fold`: what its turn has done is kept.
+
+        No delivery layer sees the notice: one that dies of it would kill every start from now on.
+        """
         walk = self._walk(accepted)
         if accepted.inbound.said_by is None:
             walk.reply = notice(which, accepted.inbound)
@@ -176,7 +179,7 @@ class Pipeline:
             if fold:
                 await self._stages.dispatch.claim(walk)
             outcome = walk.ended("expired" if which == "expired" else "failed", reason)
-            outcome = await self._stages.deliver.close(walk, outcome)
+            outcome = await self._stages.deliver.close(walk, outcome, skip_layers=True)
         self._emit(MessageEnded(outcome=outcome.kind, reason=reason, reply=outcome.reply, **walk.ids))
         return outcome
 
