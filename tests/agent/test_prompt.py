@@ -127,8 +127,10 @@ def test_a_thousand_tools_do_not_make_a_long_prompt() -> None:
 @pytest.mark.spec("SP-02")
 def test_it_is_built_from_tools_models_level_and_words() -> None:
     seeing = Model("house", "two", features=Features(images=True))
-    assert "You can read pictures" in build_prompt(parts(models=[seeing])).text
-    assert "You cannot see pictures" in build_prompt(parts(models=[seeing, MODEL])).text, "a fallback cannot"
+    assert "You can read pictures" in build_prompt(parts(models=[seeing], gets_pictures=True)).text
+    assert "You cannot see pictures" in build_prompt(parts(models=[seeing])).text, "nobody hands it any"
+    both = build_prompt(parts(models=[seeing, MODEL], gets_pictures=True)).text
+    assert "You cannot see pictures" in both, "a fallback cannot"
     assert "You may be without tools" in build_prompt(parts(tools=[])).text
     assert "You may be without tools" not in build_prompt(parts()).text
     assert "acts for an institution" in build_prompt(parts(compliance="institutional")).text

@@ -1,6 +1,8 @@
 """Stage 6: the message's turn in its session. Earlier tickets go first; then the turn is claimed, or taken up again."""
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,7 +12,7 @@ from finclaw.errors import SessionError
 from finclaw.kernel.context import Context
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.current_turn import current_turn
-from finclaw.kernel.envelope import Inbound, Limits, new_id
+from finclaw.kernel.envelope import Attachment, Inbound, Limits, new_id
 from finclaw.kernel.log import bind_log_ids
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.patience import patiently
@@ -23,6 +25,10 @@ from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
 from finclaw.tools.sources import SOURCES
+
+_MOST_NAMED: Final = 10
+_LONGEST_NAME: Final = 80
+_UNSAFE_IN_NAME: Final = re.compile(r"[^\w.() -]")
 
 
 class AdmittedTurn(Struct, frozen=True):
@@ -107,8 +113,26 @@ class Dispatch:
         return Message(
             id=new_id(),
             role="user",
-            blocks=(Text(inbound.text),),
+            blocks=(Text(inbound.text), *_describe_attachments(inbound.attachments)),
             source=Source("user", inbound.sender.id, inbound.sender.name),
             created_at=self._clock.now(),
             metadata={SOURCES: [f"a message that {inbound.sender.id} passed on"]} if inbound.forwarded else {},
         )
+
+
+def _describe_attachments(attachments: Sequence[Attachment]) -> tuple[Text, ...]:
+    """A note behind the person's words: nothing reads attachments yet, and a picture alone must not be a blank message.
+
+    Their names are somebody's text, so that nothing but letters, digits and a few marks is kept of one.
+    """
+    if not attachments:
+        return ()
+    listed = ", ".join(_describe_attachment(each) for each in attachments[:_MOST_NAMED])
+    more = f" and {len(attachments) - _MOST_NAMED} more" if len(attachments) > _MOST_NAMED else ""
+    return (Text(f"\n[From the gateway: sent with this message: {listed}{more}. You cannot see what is in it.]"),)
+
+
+def _describe_attachment(attachment: Attachment) -> str:
+    kind = {"image": "a picture", "audio": "a recording", "video": "a video", "file": "a file"}[attachment.kind]
+    name = _UNSAFE_IN_NAME.sub("_", attachment.name)[:_LONGEST_NAME]
+    return f"{kind} ({name})" if name.strip("_. ") else kind

@@ -45,12 +45,12 @@ _FINANCE: Final = """\
 - Convert currencies with a tool, and name the rate and its time."""
 
 
-def capabilities(models: Sequence[Model], *, has_tools: bool) -> Section:
+def capabilities(models: Sequence[Model], *, has_tools: bool, gets_pictures: bool) -> Section:
     """What every model that may be asked can do, so that a fallback is promised nothing it lacks."""
     can = ["You can explain, compare and look up; you keep what was said in this conversation in mind."]
     if not has_tools or not all(model.features.tools for model in models):
         can.append("You may be without tools: then you have no current figures, and say so.")
-    if all(model.features.images for model in models):
+    if gets_pictures and all(model.features.images for model in models):
         can.append("You can read pictures that the person sends; say which figure you took from one.")
     else:
         can.append("You cannot see pictures: when one is sent, ask for its content in words.")

@@ -33,6 +33,8 @@ class PromptParts(Struct, frozen=True, kw_only=True):
     tools: Sequence[str] = ()
     compliance: ComplianceLevel = "retail"
     instructions: str = ""
+    gets_pictures: bool = False
+    """Whether a picture that a person sends is handed to the model. No channel does that yet."""
     extensions: Sequence[Section] = ()
 
 
@@ -45,7 +47,7 @@ def sections_of(parts: PromptParts) -> tuple[Section, ...]:
         about.tools(parts.tools),
         about.finance_context(),
         about.language(),
-        about.capabilities(parts.models, has_tools=bool(parts.tools)),
+        about.capabilities(parts.models, has_tools=bool(parts.tools), gets_pictures=parts.gets_pictures),
         about.formatting(),
         *parts.extensions,
         about.examples(),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from finclaw.kernel.message import Message, ToolCall, ToolResult
+from finclaw.kernel.message import Message, Text, ToolCall, ToolResult
 
 _LOOK_BACK = 8
 """Messages of a person. What was spoken of before that is no longer what "it" means."""
@@ -81,7 +81,7 @@ def _backwards(messages: Sequence[Message]) -> Iterator[Exchange]:
     left = _LOOK_BACK
     for message in reversed(messages):
         if message.role == "user":  # one without words too: a picture must not be answered with an old price
-            yield Exchange(message.text, message.id, tuple(calls), tuple(results))
+            yield Exchange(_words_of(message), message.id, tuple(calls), tuple(results))
             calls, results = [], []
             left -= 1
             if not left:
@@ -90,3 +90,8 @@ def _backwards(messages: Sequence[Message]) -> Iterator[Exchange]:
         results[:0] = message.tool_results
     if calls or results:
         yield Exchange("", "", tuple(calls), tuple(results))
+
+
+def _words_of(message: Message) -> str:
+    """What the person wrote: the first text. Behind it may stand a note by the gateway about an attachment."""
+    return next((block.text for block in message.blocks if isinstance(block, Text)), "")
