@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from finclaw.errors import InvalidArguments, ToolError
 from finclaw.finance.extension import finance_tools
 from finclaw.finance.market import DemoMarket
+from finclaw.finance.period import Period
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
@@ -37,12 +38,13 @@ def desk(clock: Clock) -> Desk:
     return Desk(clock)
 
 
-@pytest.mark.parametrize("period", ["day", "yesterday", "week", "month", "quarter", "year", "year_to_date"])
+@pytest.mark.parametrize("period", get_args(Period))
 @pytest.mark.parametrize("symbol", ["005930", "AAPL", "BTC", "환율", "KOSPI"])
 async def test_a_change_is_the_difference_of_its_ends(desk: Desk, symbol: str, period: str):
     facts = await desk.facts("market__history", symbol=symbol, period=period)
     start, end = facts["start"], facts["end"]
-    assert start.as_of < end.as_of
+    no_session_yet = (symbol, period) == ("AAPL", "this_week")  # it is Monday, before New York opens
+    assert start.as_of == end.as_of if no_session_yet else start.as_of < end.as_of
     assert facts["period_change"].value == end.value - start.value
     assert abs(facts["period_change_percent"].value - (end.value / start.value - 1) * 100) <= Decimal("0.005")
     assert facts["lowest_close"].value <= end.value <= facts["highest_close"].value
@@ -80,7 +82,8 @@ async def test_hours_are_facts(desk: Desk):
 
 async def test_the_calendar_tells_what_comes(desk: Desk):
     output = await desk.use("market__calendar", {"market": "NYSE", "limit": 2})
-    assert [fact.field for fact in output.facts] == ["closed 2026-11-26", "closed 2026-12-25"]
+    closed = [fact.field for fact in output.facts if fact.field.startswith("closed")]
+    assert closed == ["closed 2026-11-26", "closed 2026-12-25"]
     assert "holiday_ko: 추수감사절" in output.content
     assert not (await desk.use("market__calendar", {"market": "crypto"})).facts
 

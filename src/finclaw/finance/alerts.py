@@ -19,6 +19,8 @@ from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 MOST = 20
+_PLAUSIBLE = 5
+"""So many times the price, or its part, may be named without a currency."""
 
 Side = Literal["above", "below"]
 
@@ -49,6 +51,10 @@ class WrongCurrency(ToolError):
 
 class ImpossiblePrice(ToolError):
     """Between two steps of its exchange, or nothing at all: it would never be reached."""
+
+
+class ImplausiblePrice(ToolError):
+    """Far from the price, and no currency was named: perhaps another is meant. Suggestion: the instrument's own."""
 
 
 class TooManyAlerts(ToolError):
@@ -88,7 +94,7 @@ class Alerts:
     async def _add(self, args: AddArguments, scope: ToolScope) -> ToolOutput:
         instrument = resolve(self._market, args.symbol)
         quote = await self._market.quote(instrument.symbol)
-        price = _threshold(instrument, args)
+        price = _threshold(instrument, args, quote.price)
         side = args.side or ("above" if price > quote.price else "below")
         alert = Alert(instrument, side, price, self._market.now())
         mine = self._mine(scope)
@@ -120,11 +126,16 @@ class Alerts:
         return self._kept.get(_whose(scope), ())
 
 
-def _threshold(instrument: Instrument, args: AddArguments) -> Decimal:
+def _threshold(instrument: Instrument, args: AddArguments, now: Decimal) -> Decimal:
     price, currency = Decimal(args.price), instrument.currency
     if args.currency not in (None, currency):
         raise WrongCurrency(
             f"{instrument.symbol} trades in {currency}. Ask for a price in {currency}.", suggestion=currency
+        )
+    if price > 0 and args.currency is None and not now / _PLAUSIBLE <= price <= now * _PLAUSIBLE:
+        raise ImplausiblePrice(
+            f"{price} is far from the price of {instrument.symbol}, {now} {currency}. Ask which currency is meant.",
+            suggestion=currency,
         )
     if price <= 0 or price % tick_size(instrument.exchange, price, instrument.kind):
         raise ImpossiblePrice(f"{price} is no price that {instrument.symbol} can have. Ask the user for another.")

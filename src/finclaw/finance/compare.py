@@ -16,7 +16,7 @@ from finclaw.tools.define import tool
 MOST = 6
 
 _DESCRIPTION = (
-    "Compares two to six instruments over a period that ends now, best first, each in its own currency: start, end and "
+    "Compares two to six instruments over a period, best first, each in its own currency: start, end and "
     "change of each. Changes in different currencies are not adjusted for exchange rates; say so."
 )
 

@@ -53,7 +53,7 @@ def convert_tool(market: Market) -> Tool:
         if args.from_ == args.to:
             raise SameCurrency(f"Both sides are {args.to}: nothing to convert. Ask the user for the other currency.")
         value, legs = await convert(market, amount, args.from_, args.to)
-        result = coins(value) if args.to in _COINS else money(value, args.to)
+        result = _rounded(value, args.to)
         as_of = max(leg.quote.as_of for leg in legs)
         text = record(
             {
@@ -92,6 +92,14 @@ def rate_facts(legs: tuple[Leg, ...]) -> tuple[Fact, ...]:
         )
         for leg in legs
     )
+
+
+def _rounded(value: Decimal, currency: str) -> Decimal:
+    """To the smallest coin, but never to nothing: one won is not zero dollars."""
+    if currency in _COINS:
+        return coins(value)
+    rounded = money(value, currency)
+    return rounded if abs(value) >= 1 or rounded == value else value.quantize(Decimal("0.000001"))
 
 
 def coins(value: Decimal) -> Decimal:

@@ -1,26 +1,42 @@
 """The tool that tells how a price got where it is: its bars, and the change over a period."""
 
+from datetime import date
 from decimal import Decimal
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from finclaw.errors import ToolError
+from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, Market
-from finclaw.finance.period import Move, Period, move, move_facts
+from finclaw.finance.period import Move, Period, move, move_facts, session_day
 from finclaw.finance.quote import SymbolName
 from finclaw.finance.resolve import resolve
 from finclaw.finance.telling import identity, minute, plain_fact, price_fact, record
+from finclaw.finance.venue import VENUES
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 _DESCRIPTION = (
-    "How one instrument's price moved over a period that ends now: start, end, change, extremes, and bars (half-hour "
-    "bars for a day, daily bars for a week, closes for anything longer). The change runs from the last close before "
-    "the period."
+    "How one instrument's price moved over a period: start, end, change, extremes, and bars (half-hour bars for a day, "
+    "daily bars for a week, closes for anything longer). The change runs from the last close before the period. "
+    "`week`, `month`, `quarter` and `year` end now; `this_…` and `last_…` are those of the calendar. With `on`: the "
+    "close of that one day instead."
 )
+_FIRST_DAY = date(2025, 1, 1)
+"""Holidays before it are not known."""
 _MOST_CLOSES = 24
 """A year has 250; the model needs the shape and not every day."""
+
+
+OneDay = Annotated[
+    str,
+    Meta(
+        description="One day, 2026-03-03; or 03-03, the latest such day that is not ahead.",
+        pattern=r"^(\d{4}-)?\d{2}-\d{2}$",
+    ),
+]
 
 
 class HistoryArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,12 +44,19 @@ class HistoryArguments(Struct, frozen=True, forbid_unknown_fields=True):
     period: Annotated[
         Period, Meta(description="`day` is the running or last session, `yesterday` the one before today.")
     ] = "month"
+    on: OneDay | None = None
+
+
+class NoSuchSession(ToolError):
+    """There is no close of that day: a weekend, a holiday, a day ahead, or one too long ago. Suggestion: the day."""
 
 
 def history_tool(market: Market) -> Tool:
     @tool("market__history", _DESCRIPTION, group="finance")
     async def history(args: HistoryArguments, scope: ToolScope) -> ToolOutput:
         instrument = resolve(market, args.symbol)
+        if args.on is not None:
+            return await _close_on(market, instrument, args.on)
         moved = await move(market, instrument, args.period)
         bars = await _bars(market, moved)
         text = record(
@@ -52,6 +75,31 @@ def history_tool(market: Market) -> Tool:
         return ToolOutput(f"{text}\n\n{_table(moved, bars)}", (*move_facts(moved), *_bar_facts(moved, bars)))
 
     return history
+
+
+async def _close_on(market: Market, instrument: Instrument, wanted: str) -> ToolOutput:
+    today = market.now().astimezone(VENUES[instrument.exchange].tz).date()
+    day = _date(wanted, today)
+    found = await market.closes(instrument.symbol, day) if day and _FIRST_DAY <= day <= today else ()
+    if not found or session_day(instrument, found[0][0]) != day:
+        raise NoSuchSession(
+            f"There is no close of {instrument.symbol} on {day or wanted}. Say so and give no figure.",
+            suggestion=str(day or wanted),
+        )
+    at, close = found[0]
+    text = record({**identity(instrument), "date": day, "close": close, "as_of": minute(at), "source": market.source})
+    return ToolOutput(text, (price_fact(instrument, "close", close, at, market.source),))
+
+
+def _date(wanted: str, today: date) -> date | None:
+    """None when there is no such day, as on the thirtieth of February."""
+    try:
+        if len(wanted) > len("03-03"):
+            return date.fromisoformat(wanted)
+        this_year = date.fromisoformat(f"{today.year}-{wanted}")
+        return this_year if this_year <= today else this_year.replace(year=today.year - 1)
+    except ValueError:
+        return None
 
 
 async def _bars(market: Market, moved: Move) -> tuple[Bar, ...]:
@@ -76,6 +124,7 @@ def _bar_facts(moved: Move, bars: tuple[Bar, ...]) -> tuple[Fact, ...]:
     instrument, at, source = moved.instrument, moved.ends, moved.source
     volume = Decimal(sum(bar.volume for bar in bars))
     return (
+        price_fact(instrument, "open", bars[0].open, bars[0].starts, source),
         price_fact(instrument, "high", max(bar.high for bar in bars), at, source),
         price_fact(instrument, "low", min(bar.low for bar in bars), at, source),
         *([plain_fact(instrument.symbol, "volume", volume, "pieces", at, source)] if volume else []),

@@ -19,6 +19,7 @@ _NAMES_KO = {
     "Buddha's Birthday": "부처님 오신 날",
     "Election day": "선거일",
     "Memorial Day (Korea)": "현충일",
+    "Constitution Day": "제헌절",
     "Liberation Day": "광복절",
     "Chuseok": "추석 연휴",
     "National Foundation Day": "개천절",
@@ -66,6 +67,7 @@ _KRX = """
 2026-05-05 Children's Day
 2026-05-25 Buddha's Birthday
 2026-06-03 Election day
+2026-07-17 Constitution Day
 2026-08-17 Liberation Day
 2026-09-24 Chuseok
 2026-09-25 Chuseok
@@ -77,8 +79,10 @@ _KRX = """
 2027-02-08 Seollal
 2027-02-09 Seollal
 2027-03-01 Independence Movement Day
+2027-05-03 Labour Day
 2027-05-05 Children's Day
 2027-05-13 Buddha's Birthday
+2027-07-19 Constitution Day
 2027-08-16 Liberation Day
 2027-09-14 Chuseok
 2027-09-15 Chuseok

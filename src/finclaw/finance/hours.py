@@ -1,27 +1,32 @@
 """The tools that tell when markets are open: now and next, and the days on which they rest."""
 
 from collections.abc import Iterator
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from finclaw.finance.holidays import HOLIDAYS, LAST_DAY, korean_name
+from finclaw.errors import ToolError
+from finclaw.finance.holidays import HOLIDAYS, LAST_DAY, OTHER_HOURS, korean_name
 from finclaw.finance.instrument import key_of, stems_of
 from finclaw.finance.market import Market
 from finclaw.finance.resolve import resolve
 from finclaw.finance.telling import minute, moment_fact, record, state
-from finclaw.finance.venue import KRX, NYSE, VENUES, Opening, Venue, opening
+from finclaw.finance.venue import KRX, NYSE, VENUES, Opening, Session, Venue, opening
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 _HOURS = (
     "Is a market open now, why not, and when does it open or close next? Times are UTC; `zone` is the market's own. "
-    "Without a market: Korea and the US."
+    "Late openings and early closes are known. With `on`: is there a session on that day? Without a market: Korea and "
+    "the US."
 )
-_CALENDAR = "The next days on which a stock market is closed for a holiday. Without a market: Korea and the US."
+_CALENDAR = (
+    "The next days on which a stock market is closed for a holiday, and those on which it opens late or closes early. "
+    "With `holiday`: that one only. Without a market: Korea and the US."
+)
 
 MarketName = Annotated[
     str | None,
@@ -29,19 +34,34 @@ MarketName = Annotated[
 ]
 
 
+OneDay = Annotated[
+    str, Meta(description="`tomorrow`, or a day: 2026-11-26.", pattern=r"^(tomorrow|\d{4}-\d{2}-\d{2})$")
+]
+HolidayName = Annotated[str, Meta(description="Its name, English or Korean.", min_length=1, max_length=40)]
+
+
 class HoursArguments(Struct, frozen=True, forbid_unknown_fields=True):
     market: MarketName = None
+    on: OneDay | None = None
+
+
+class UnknownDay(ToolError):
+    """A holiday that the market does not keep, or a day for which the calendar is not known."""
 
 
 class CalendarArguments(Struct, frozen=True, forbid_unknown_fields=True):
     market: MarketName = None
     limit: Annotated[int, Meta(ge=1, le=12)] = 3
+    holiday: HolidayName | None = None
 
 
 def hours_tool(market: Market) -> Tool:
     @tool("market__hours", _HOURS, group="finance")
     async def hours(args: HoursArguments, scope: ToolScope) -> ToolOutput:
         now = market.now()
+        if args.on is not None:
+            days = [_session_on(venue, args.on, now, market.source) for venue in _venues(market, args.market)]
+            return ToolOutput("\n\n".join(text for text, _ in days), tuple(fact for _, facts in days for fact in facts))
         states = [opening(venue, now) for venue in _venues(market, args.market)]
         text = "\n\n".join(_opening_record(each, now, market.source) for each in states)
         return ToolOutput(text, tuple(fact for each in states for fact in _opening_facts(each, now, market.source)))
@@ -53,7 +73,10 @@ def calendar_tool(market: Market) -> Tool:
     @tool("market__calendar", _CALENDAR, group="finance")
     async def calendar(args: CalendarArguments, scope: ToolScope) -> ToolOutput:
         now = market.now()
-        found = [_closures(venue, now, args.limit, market.source) for venue in _venues(market, args.market)]
+        venues = _venues(market, args.market)
+        found = [_closures(venue, now, args, market.source) for venue in venues]
+        if args.holiday and not any(facts for _, facts in found):
+            raise UnknownDay("The calendar has no such holiday ahead. Say so.", suggestion=args.holiday)
         return ToolOutput("\n\n".join(text for text, _ in found), tuple(fact for _, facts in found for fact in facts))
 
     return calendar
@@ -103,12 +126,39 @@ def _opening_facts(now_is: Opening, now: datetime, source: str) -> Iterator[Fact
             yield moment_fact(code, "then_closes_at", now_is.session.closes, now, source)
 
 
+def _session_on(venue: Venue, wanted: str, now: datetime, source: str) -> tuple[str, tuple[Fact, ...]]:
+    """Whether a venue has a session on one day, and when it opens and closes on it."""
+    tomorrow = now.astimezone(venue.tz).date() + timedelta(days=1)
+    try:
+        day = tomorrow if wanted == "tomorrow" else date.fromisoformat(wanted)
+    except ValueError:
+        day = date.min
+    if not date(2025, 1, 1) <= day <= LAST_DAY:
+        raise UnknownDay(f"The calendar of {venue.code} does not know {wanted}. Say so.", suggestion=wanted)
+    session, why = venue.session(day), venue.rests(day)
+    lines = {
+        **_place(venue),
+        "on": day,
+        "state": "open" if session else "closed",
+        "reason": why,
+        "reason_ko": "주말" if why == "weekend" else korean_name(why) if why else None,
+        "other_hours": "yes" if (venue.holidays, day) in OTHER_HOURS else None,
+        "source": source,
+    }
+    facts = [moment_fact(venue.code, "day", _noon(venue, day), now, source)]
+    if session:
+        facts.append(moment_fact(venue.code, "opens_at", session.opens, now, source))
+        facts.append(moment_fact(venue.code, "closes_at", session.closes, now, source))
+    return record(lines), tuple(facts)
+
+
 # ── days of rest ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _closures(venue: Venue, now: datetime, limit: int, source: str) -> tuple[str, tuple[Fact, ...]]:
+def _closures(venue: Venue, now: datetime, args: CalendarArguments, source: str) -> tuple[str, tuple[Fact, ...]]:
     today = now.astimezone(venue.tz).date()
-    days = sorted(day for day in HOLIDAYS.get(venue.holidays, {}) if day > today)[:limit]
+    kept = HOLIDAYS.get(venue.holidays, {})
+    days = sorted(day for day, name in kept.items() if day > today and _is_called(name, args.holiday))[: args.limit]
     records = [record({**_place(venue), "known_until": LAST_DAY if venue.holidays else None, "source": source})]
     facts: list[Fact] = []
     for day in days:
@@ -116,7 +166,24 @@ def _closures(venue: Venue, now: datetime, limit: int, source: str) -> tuple[str
         field = f"closed {day.isoformat()}"
         records.append(record({"closed": day, "market": venue.code, "holiday": name, "holiday_ko": korean_name(name)}))
         facts.append(moment_fact(venue.code, field, _noon(venue, day), now, source))
+    if args.holiday is None and days:
+        for session in _other_hours(venue, today, days[-1]):
+            records.append(record({"other_hours": session.day, "market": venue.code}))
+            facts.append(moment_fact(venue.code, f"opens {session.day}", session.opens, now, source))
+            facts.append(moment_fact(venue.code, f"closes {session.day}", session.closes, now, source))
     return "\n\n".join(records), tuple(facts)
+
+
+def _other_hours(venue: Venue, today: date, last: date) -> Iterator[Session]:
+    """Sessions until then that open late or close early."""
+    for table, day in sorted(OTHER_HOURS):
+        if table == venue.holidays and today <= day <= last and (session := venue.session(day)):
+            yield session
+
+
+def _is_called(name: str, wanted: str | None) -> bool:
+    """Whether a holiday goes by that name: `Thanksgiving` for Thanksgiving Day, 추석 for 추석 연휴."""
+    return wanted is None or any(key_of(each).startswith(key_of(wanted)) for each in (name, korean_name(name)))
 
 
 def _noon(venue: Venue, day: date) -> datetime:

@@ -1,4 +1,4 @@
-"""Spans of time that end now, and what a price did in one of them."""
+"""Spans of time, trailing ones that end now and those of the calendar, and what a price did in one of them."""
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -12,11 +12,26 @@ from finclaw.finance.telling import plain_fact, price_fact
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.fact import Fact
 
-Period = Literal["day", "yesterday", "week", "month", "quarter", "year", "year_to_date"]
+Period = Literal[
+    "day",
+    "yesterday",
+    "week",
+    "month",
+    "quarter",
+    "year",
+    "this_week",
+    "last_week",
+    "this_month",
+    "last_month",
+    "this_quarter",
+    "last_quarter",
+    "year_to_date",
+    "last_year",
+]
 
 _DAYS = {"week": 7, "month": 30, "quarter": 91, "year": 365}
-_LONGEST = 385
-"""Days to look back: a year, and the longest break before it, whose last close is where the year starts."""
+_LONGEST_BREAK = 20
+"""Days to look back further than the period: its change starts from the last close before it."""
 
 
 class Move(Struct, frozen=True, kw_only=True):
@@ -44,8 +59,9 @@ class Move(Struct, frozen=True, kw_only=True):
 
 async def move(market: Market, instrument: Instrument, period: Period) -> Move:
     today = market.now().astimezone(VENUES[instrument.exchange].tz).date()
-    closes = await market.closes(instrument.symbol, today - timedelta(days=_LONGEST))
-    inside = _inside(closes, instrument, period, today)
+    first, last = days_of(period, today)
+    closes = await market.closes(instrument.symbol, first - timedelta(days=_LONGEST_BREAK))
+    inside = _inside(closes, instrument, period, first, last)
     before = closes.index(inside[0]) - 1 if inside else -1
     starts, start = closes[before]
     inside = inside or closes[-1:]  # on New Year's Day the year has had no session yet, and nothing has moved
@@ -65,17 +81,47 @@ async def move(market: Market, instrument: Instrument, period: Period) -> Move:
 
 
 def _inside(
-    closes: tuple[tuple[datetime, Decimal], ...], instrument: Instrument, period: Period, today: date
+    closes: tuple[tuple[datetime, Decimal], ...], instrument: Instrument, period: Period, first: date, last: date
 ) -> tuple[tuple[datetime, Decimal], ...]:
     """The closes of the period; for a day the latest session, for yesterday the one before today's."""
     if period == "day":
         return closes[-1:]
     if period == "yesterday":
-        zone = VENUES[instrument.exchange].tz
-        ended = [each for each in closes if (each[0] - timedelta(minutes=1)).astimezone(zone).date() < today]
-        return (ended[-1],)
-    first = date(today.year, 1, 1) if period == "year_to_date" else today - timedelta(days=_DAYS[period])
-    return tuple(each for each in closes if each[0].date() > first)
+        return tuple(each for each in closes if session_day(instrument, each[0]) <= last)[-1:]
+    return tuple(each for each in closes if first <= session_day(instrument, each[0]) <= last)
+
+
+def session_day(instrument: Instrument, ended: datetime) -> date:
+    """The day of the venue's calendar on which a session ended; one that ends at midnight belongs to the day before."""
+    return (ended - timedelta(minutes=1)).astimezone(VENUES[instrument.exchange].tz).date()
+
+
+def days_of(period: Period, today: date) -> tuple[date, date]:
+    """The first and the last day of a period, both included."""
+    if period in _DAYS:
+        return today - timedelta(days=_DAYS[period] - 1), today
+    if period in ("day", "yesterday"):
+        day = today - timedelta(days=period == "yesterday")
+        return day, day
+    which, _, unit = period.partition("_")
+    first = _first_day("year" if period == "year_to_date" else unit, today)
+    if which != "last":
+        return first, today
+    last = first - timedelta(days=1)
+    return _first_day(unit, last), last
+
+
+def _first_day(unit: str, day: date) -> date:
+    """The first day of the week, month, quarter or year in which a day lies."""
+    match unit:
+        case "week":
+            return day - timedelta(days=day.weekday())
+        case "month":
+            return day.replace(day=1)
+        case "quarter":
+            return date(day.year, day.month - (day.month - 1) % 3, 1)
+        case _:
+            return date(day.year, 1, 1)
 
 
 def move_facts(move: Move) -> tuple[Fact, ...]:
