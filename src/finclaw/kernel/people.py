@@ -76,7 +76,21 @@ class People:
         return self._names.get(who, who)
 
     def known_as(self, who: str) -> tuple[str, ...]:
-        """All the identities of the person behind one of them."""
+        """All the identities of the person behind one of them.
+
+        Whoever writes under a label (`X/label`) holds the token or account `X`, so those of `X` are among them.
+        """
+        own, holder = self._own_identities(who), _label_holder(who)
+        return own if holder is None else tuple(dict.fromkeys((*own, *self._own_identities(holder))))
+
+    def same_person(self, one: str, other: str) -> bool:
+        """Whether one human being may be behind both identities: for four eyes, labels of one holder are one pair."""
+        if other in self.known_as(one) or one in self.known_as(other):
+            return True
+        holders = _label_holder(one), _label_holder(other)
+        return holders[0] is not None and holders[0] == holders[1] and holders[0] in self._roles
+
+    def _own_identities(self, who: str) -> tuple[str, ...]:
         return self._known_as.get(who, (who,))
 
     def who(self, approver: str) -> frozenset[str]:
@@ -89,7 +103,14 @@ class People:
     def behind(self, approvers: Iterable[str]) -> Sequence[tuple[str, ...]]:
         """Everybody in a list of approvers, once each, with all the identities by which they are known."""
         meant = (each for approver in approvers for each in sorted(self.who(approver)))
-        return list(dict.fromkeys(map(self.known_as, meant)))
+        return list(dict.fromkeys(map(self._own_identities, meant)))
+
+
+def _label_holder(who: str) -> str | None:
+    """`channel:account:X` of `channel:account:X/label`; None for an identity without a label."""
+    channel, account, sender = who.split(":", 2) if who.count(":") > 1 else ("", "", "")
+    holder, _, label = sender.partition("/")
+    return f"{channel}:{account}:{holder}" if holder and label else None
 
 
 def identity_of(inbound: Inbound) -> str:

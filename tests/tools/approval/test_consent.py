@@ -10,7 +10,7 @@ from tests.ports.approval_nouns import wish
 from finclaw.errors import ConfigError, ToolDenied
 from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.kernel.people import People, Person
-from finclaw.tools.approval.consent import approvers_for, may_decide, may_revoke
+from finclaw.tools.approval.consent import approvers_for, may_decide, may_revoke, may_still_give
 from finclaw.tools.approval.settings import ApprovalSettings
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -152,3 +152,74 @@ def test_a_role_that_was_taken_away_meanwhile_does_not_count() -> None:
 def test_an_approver_that_is_none_is_refused_at_the_start(approver: str) -> None:
     with pytest.raises(ConfigError, match="approvers"):
         ApprovalSettings(approvers=(approver,))
+
+
+# ── labels under four eyes ──────────────────────────────────────────────────────────────────────────────────
+
+OWNER = "web:owner:owner"
+LABELLED = People(
+    [
+        Person(name="Kim", known_as=("web:owner:owner/kim",), roles=("approver",)),
+        Person(name="Mina", known_as=("memory:local:mina", "web:owner:owner/mina"), roles=("approver",)),
+    ]
+)
+
+
+def at_web(sender: str) -> Inbound:
+    return Inbound(text="/approve", channel="web", account="owner", sender=Sender(sender))
+
+
+def decides(asker: str, decider: str, people: People = LABELLED) -> str | None:
+    asked = replace(
+        wish(AT, approvers=LISTED_IN_ORDER), channel="web", account="owner", requester=Sender(asker), conversation="x"
+    )
+    return may_decide(asked, at_web(decider), people, ApprovalSettings(own="never"))
+
+
+LISTED_IN_ORDER = ("role:approver", "role:owner")
+
+
+@pytest.mark.parametrize(
+    ("asker", "decider"),
+    [
+        ("owner/intern", "owner"),
+        ("owner/intern/deep", "owner"),
+        ("owner", "owner/kim"),
+        ("owner/intern", "owner/kim"),
+        ("owner/kim", "owner/mina"),
+        ("owner/kim", "owner/kim"),
+    ],
+)
+def test_labels_of_one_token_are_one_pair_of_eyes(asker: str, decider: str) -> None:
+    """Security trial H7: whoever holds a token writes under any label of it, so a label decides about no other."""
+    assert decides(asker, decider) == "own_request"
+
+
+def test_another_person_still_decides_about_a_labelled_request() -> None:
+    """Security trial H7, the other way: two people stay two, also when one has a label at the other's token."""
+    settings = ApprovalSettings(own="never")
+    asked = replace(wish(AT, approvers=LISTED_IN_ORDER), channel="web", account="owner", requester=Sender("owner/kim"))
+    assert may_decide(asked, wrote("mina"), LABELLED, settings) is None
+    by_mina = wish(AT, approvers=LISTED_IN_ORDER)
+    assert may_decide(replace(by_mina, requester=Sender("mina")), at_web("owner"), LABELLED, settings) is None
+
+
+def test_a_labelled_request_that_only_its_holder_could_decide_is_refused_at_once() -> None:
+    """Security trial H7: nobody is asked who may not answer."""
+    with pytest.raises(ToolDenied):
+        approvers(at_web("owner/intern"), People(), own="never")
+
+
+def test_a_label_is_known_as_its_holder_too() -> None:
+    """Security trial H7."""
+    assert People().known_as("web:owner:owner/intern") == ("web:owner:owner/intern", OWNER, "api:local:local")
+    assert People().known_as("irc:net/free:bob") == ("irc:net/free:bob",)
+
+
+def test_a_standing_yes_by_the_holder_of_the_label_does_not_count_under_four_eyes() -> None:
+    """Security trial H7: nor does one that was given before `own` became `never`."""
+    given = replace(
+        wish(AT), channel="web", account="owner", requester=Sender("owner/intern"), decided_by=OWNER, state="granted"
+    )
+    assert may_still_give(given, People(), ApprovalSettings(own="direct"), authenticated=True)
+    assert not may_still_give(given, People(), ApprovalSettings(own="never"), authenticated=True)

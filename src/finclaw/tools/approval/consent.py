@@ -20,7 +20,7 @@ def approvers_for(
     approvers = (me, *settings.approvers) if own else settings.approvers
     reached = frozenset[str]().union(*map(people.who, approvers))
     if settings.own == "never":
-        reached -= frozenset(people.known_as(me))
+        reached = frozenset(each for each in reached if not people.same_person(me, each))
     if not reached:
         raise ToolDenied("this needs a person's approval, and nobody here may give it; it was not run")
     return approvers
@@ -33,7 +33,7 @@ def may_decide(
     if (why := _nobodys_word(evidence)) is not None:
         return why
     who = identity_of(evidence)
-    if settings.own == "never" and who in people.known_as(approval.asked_by):
+    if settings.own == "never" and people.same_person(approval.asked_by, who):
         return "own_request"
     still_listed = (each for each in approval.approvers if each in settings.approvers)
     if any(who in people.who(each) for each in still_listed):
@@ -46,7 +46,7 @@ def may_decide(
 def may_still_give(approval: Approval, people: People, settings: ApprovalSettings, *, authenticated: bool) -> bool:
     """Whether whoever said yes to it might do so now. `authenticated`: so is the door that it was asked at."""
     giver, requester = approval.decided_by or "", approval.asked_by
-    if settings.own == "never" and giver in people.known_as(requester):
+    if settings.own == "never" and people.same_person(requester, giver):
         return False
     if any(giver in people.who(each) for each in settings.approvers):
         return True

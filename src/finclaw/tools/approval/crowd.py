@@ -25,7 +25,12 @@ class Crowd:
         """Who is to decide about it: whoever asks, where they may, for it is no business of others then."""
         if decides_here(asked, self._people, self._settings):
             return [self._people.known_as(asked.asked_by)]
-        return [each for each in self._people.behind(asked.approvers) if asked.asked_by not in each]
+        return [each for each in self._people.behind(asked.approvers) if not self._is_requester(asked, each)]
+
+    def _is_requester(self, asked: Approval, person: KnownAs) -> bool:
+        if self._settings.own == "never":
+            return any(self._people.same_person(asked.asked_by, each) for each in person)
+        return asked.asked_by in person
 
     def for_one_more(self, asked: Approval, waiting: Collection[Approval]) -> Sequence[KnownAs]:
         """Those it is put to who have room for it. Raises Crowded when nobody has, or whoever asks has too many."""
