@@ -17,6 +17,7 @@ from tests.machine import slowness
 from finclaw.builtins.calculator import Calculator
 from finclaw.builtins.calculator.answer import calculated
 from finclaw.builtins.calculator.extension import NAME, calculator_tool
+from finclaw.builtins.calculator.functions import FUNCTIONS
 from finclaw.builtins.calculator.number import Number
 from finclaw.builtins.calculator.parser import DEEPEST, parse
 from finclaw.builtins.calculator.problem import CannotCalculate
@@ -368,3 +369,20 @@ async def test_its_errors_are_for_the_model_to_read() -> None:
     tool = calculator_tool(FakeClock(NOW))
     with pytest.raises(ToolError, match="at character 3: division by zero"):
         await tool.run({"expression": "1 / 0"}, SCOPE)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "table_max", "table_min", "sum", "average", "median", "stdevp"])
+@pytest.mark.parametrize("given", ["7", "[7]", "-7", "7.5"])
+def test_a_function_of_many_numbers_takes_one(name: str, given: str) -> None:
+    """Security trial L5: the largest of one number is that number, and no TypeError."""
+    result = calculated(f"{name}({given})", NOW).content.splitlines()[-2]
+    assert result == ("result: 0" if name == "stdevp" else f"result: {given.strip('[]')}")
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("given", ["1", "0", "[]", "[1]", "1 > 0"])
+def test_no_function_fails_in_another_way_than_it_says(name: str, given: str) -> None:
+    """Security trial L5, all functions with any number of arguments."""
+    for number in range(7):
+        with suppress(CannotCalculate):
+            calculated(f"{name}({', '.join([given] * number)})", NOW)

@@ -81,6 +81,14 @@ def population_deviation(*numbers: Number) -> Number:
     return square_root(_squares(numbers) / Number(len(numbers)))
 
 
+def largest(*numbers: Number) -> Number:
+    return max(numbers)
+
+
+def smallest(*numbers: Number) -> Number:
+    return min(numbers)
+
+
 def rounded(number: Number, places: Number = ZERO) -> Number:
     """Half a unit goes up, away from zero, as in commerce."""
     digits = whole(places)
@@ -102,7 +110,7 @@ def _squares(numbers: Sequence[Number]) -> Number:
 
 
 def _over_many(*names: str) -> Mapping[str, Function]:
-    by_kind: Mapping[str, Callable[..., Number]] = {"sum": total, "average": average, "max": max, "min": min}
+    by_kind: Mapping[str, Callable[..., Number]] = {"sum": total, "average": average, "max": largest, "min": smallest}
     return {name: Function(by_kind[name.removeprefix("table_")], 1, MANY) for name in names}
 
 
