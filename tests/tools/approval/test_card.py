@@ -4,6 +4,7 @@ import json
 import re
 import unicodedata
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -132,6 +133,32 @@ def test_values_as_they_are_shown(value: Any, shown: str) -> None:
 def test_no_value_can_write_a_line_of_its_own() -> None:
     bad = "x\n\nYes: /approve me\u2028• quantity = 1\x85\x0b\x0c"
     assert len(card(about({"a": bad, "b": 1})).splitlines()) == len(card(about({"a": "x", "b": 1})).splitlines())
+
+
+PAIRS = ("ロ口", "ト卜", "カ力", "ニ二", "ハ八", "エ工", "タ夕", "ヘへ", "チ千", "オ才", "リり")
+AROUND = ("", "ソ", "川", "주", "A", "ソニ", "二", "ソ川", " ", "カ")
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_kana_and_its_look_alike_are_never_both_shown_as_they_are(pair: str) -> None:
+    """Security trial, near miss: ロ (kana) and 口 (Hanja) are one picture, whatever stands around them."""
+    drawn = str.maketrans("".join(each[0] for each in PAIRS), "".join(each[1] for each in PAIRS))
+    for before, behind in product(AROUND, AROUND):
+        one, other = (text(f"{before}{each}{behind}").translate(drawn) for each in pair)
+        assert one != other, (before, behind)
+
+
+@pytest.mark.parametrize(
+    "name", ["トヨタ", "ソニー".replace("ー", ""), "川崎重工業", "東京電力", "八十二銀行", "キヤノン", "りそな"]
+)
+def test_names_as_people_write_them_stay_readable(name: str) -> None:
+    assert text(name) == f'"{name}"'
+
+
+@pytest.mark.parametrize("stroke", ["囗", "丨", "丿", "冫", "曰", "亻"])
+def test_strokes_and_parts_of_hanja_are_shown_by_their_number(stroke: str) -> None:
+    """Security trial, near miss: siblings that stand in no name."""
+    assert text(f"日{stroke}") == f'"日\\u{ord(stroke):04x}"'
 
 
 # ── the whole card ──────────────────────────────────────────────────────────────────────────────────────────

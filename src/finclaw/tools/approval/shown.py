@@ -22,20 +22,60 @@ _PLAIN: Final = LazyPattern(
     "]"
 )
 """All else, letters of other scripts that pose as these among it, is shown by its number."""
+_RADICALS: Final = frozenset(
+    "丨丶丿乀乁乚乛亅亠亻冂冖冫凵勹匚匸卩厶囗夂夊宀巛廴廾彐彑彡彳忄扌曰氵爫犭疒礻糹纟罒艹衤訁讠钅阝飠饣丷刂儿"
+)
+"""Strokes and parts of Hanja: they stand in no name, and each looks like a sign, a kana or another Hanja."""
+_LOOK_ALIKE: Final = dict(
+    zip("ロトカニハエタチオヒヌメセミヘベペリ", "口卜力二八工夕千才匕又乂七三へべぺり", strict=True)
+)
+"""Katakana, each with the Hanja or Hiragana that is drawn alike."""
+_AMBIGUOUS: Final = frozenset((*_LOOK_ALIKE, *_LOOK_ALIKE.values()))
 _WORD: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def text(value: str) -> str:
     """In quotes, as JSON has it."""
-    return f'"{"".join(map(_character, value))}"'
+    if _AMBIGUOUS.isdisjoint(value):
+        return f'"{"".join(map(_character, value))}"'
+    katakana = list(map(_is_among_katakana, value, _neighbours(value), reversed(_neighbours(value[::-1]))))
+    return f'"{"".join(map(_look_alike, value, katakana))}"'
+
+
+def _neighbours(value: str) -> list[str]:
+    """For each character the last one before it that looks like no other; empty where there is none."""
+    last, found = "", list[str]()
+    for character in value:
+        found.append(last)
+        last = last if character in _AMBIGUOUS else character
+    return found
+
+
+def _is_among_katakana(character: str, before: str, behind: str) -> bool:
+    return any("\u30a1" <= each <= "\u30fa" for each in (before, behind))
+
+
+def _look_alike(character: str, katakana: bool) -> str:
+    """Of two that are drawn alike one is shown as it is: katakana beside other katakana, and elsewhere its double.
+
+    What stands beside looks the same in both readings, so one picture is always one text.
+    """
+    if character in _AMBIGUOUS and (character in _LOOK_ALIKE) != katakana:
+        return _numbered(character)
+    return _character(character)
 
 
 def _character(character: str) -> str:
     if character in _SHORT:
         return _SHORT[character]
-    if _PLAIN.match(character) and character.isprintable():  # a picture that is yet to be drawn is a blank box
+    # A picture that is yet to be drawn is a blank box, and not printable.
+    if _PLAIN.match(character) and character.isprintable() and character not in _RADICALS:
         return character
+    return _numbered(character)
+
+
+def _numbered(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
