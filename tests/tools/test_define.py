@@ -55,6 +55,7 @@ def test_the_schema_is_one_plain_object():
         "type": "object",
         "properties": {"title": {"type": "string"}, "weight": {"type": "number", "default": 1.0}},
         "required": ["title"],
+        "additionalProperties": False,
     }
     assert make_basket.spec.input_schema == {
         "type": "object",

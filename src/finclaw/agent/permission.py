@@ -14,6 +14,7 @@ from finclaw.kernel.approval import Approval, action_hash
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.approvals import Approvals
+from finclaw.tools.declared import must_be_declared
 from finclaw.tools.policy import Consent
 from finclaw.tools.policy.announce import announce
 from finclaw.tools.policy.facts import facts_of
@@ -56,6 +57,7 @@ class Permission:
             case "deny":
                 raise ToolDenied(f"{tool.spec.name} may not run here: {judgement.reason}; it was not run")
             case "require-approval":
+                must_be_declared(tool.spec, args)  # a card shows only what the tool takes, and as it takes it
                 sources = met or sources_met(turn.log.conversation)
                 await self._agreed(ctx, turn, tool, args, scope, sources, untrusted=untrusted)
             case _:

@@ -9,6 +9,8 @@ from msgspec import Struct
 from finclaw.errors import ExtensionError
 
 _DEFS = "#/$defs/"
+_VALUES = frozenset({"default", "enum", "const", "examples"})
+"""Keywords that hold values, and no schemas."""
 
 
 def input_schema(arguments: type[Struct]) -> dict[str, Any]:
@@ -21,7 +23,31 @@ def input_schema(arguments: type[Struct]) -> dict[str, Any]:
             f"{why}, for there is no JSON for it; use text, numbers, bool, Decimal, date, Enum, Literal, lists, "
             "dicts, Structs or dataclasses"
         ) from error
-    return cast("dict[str, Any]", _inline(schema, schema.get("$defs", {}), ()))
+    return cast("dict[str, Any]", _close(_inline(schema, schema.get("$defs", {}), ())))
+
+
+def _close(node: Any) -> Any:
+    """The same schema with nothing undeclared in any struct, which would ignore it in silence.
+
+    Whoever approves a call would read such an argument on the card and take it for a part of the action.
+    """
+    if isinstance(node, list):
+        return [_close(each) for each in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("dict[str, Any]", node)
+    closed = {key: each if key in _VALUES else _close_keyword(key, each) for key, each in schema.items()}
+    if "properties" in closed:
+        closed.setdefault("additionalProperties", False)
+    if "prefixItems" in closed and "items" not in closed:
+        closed.setdefault("maxItems", len(closed["prefixItems"]))
+    return closed
+
+
+def _close_keyword(key: str, value: Any) -> Any:
+    if key != "properties":
+        return _close(value)
+    return {name: _close(each) for name, each in cast("dict[str, Any]", value).items()}
 
 
 def _inline(node: Any, defs: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
