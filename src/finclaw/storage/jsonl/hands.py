@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,12 +13,14 @@ import apsw
 
 from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.event import Emit, SessionRepaired
+from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.port import Clock
 from finclaw.storage.jsonl.directories import Directories
 from finclaw.storage.jsonl.elsewhere import UNCOUNTED, counted
 from finclaw.storage.jsonl.files import FileChanged, Files
 from finclaw.storage.jsonl.identity import Identity
 from finclaw.storage.jsonl.lock import LockHandle, WriteLocks
+from finclaw.storage.jsonl.record import MessageLine
 from finclaw.storage.jsonl.transcript import SessionFiles
 from finclaw.storage.sqlite import conversation
 from finclaw.storage.sqlite.codec import Ids
@@ -70,13 +72,23 @@ class Hands:
 
 class OpenSessions:
     def __init__(
-        self, place: Path, clock: Clock, emit: Emit, ids: Ids, commit: Commit, *, files: Files, threaded: bool
+        self,
+        place: Path,
+        clock: Clock,
+        emit: Emit,
+        ids: Ids,
+        commit: Commit,
+        read: Commit,
+        *,
+        files: Files,
+        threaded: bool,
     ) -> None:
         self.directories = Directories(place)
         self.files = files
         self._emit = emit
         self._ids = ids
         self._commit = commit
+        self._read = read
         self._locks = WriteLocks(place, clock, emit)
         self._pool = ThreadPoolExecutor(THREADS, "finclaw-files") if threaded else None
         self._known: OrderedDict[str, SessionFiles] = OrderedDict()
@@ -104,9 +116,17 @@ class OpenSessions:
         finally:
             handle.release()
 
+    async def look(self, session: str, turn: str) -> tuple[Sequence[MessageLine], Sequence[TurnEvent]]:
+        """A session's lines and a turn's log where nothing can be written: without the lock, and nothing is mended."""
+        files = SessionFiles(self.files, self.directories.of(session))
+        turns = await self.run(files.load)
+        standing = await self._read(lambda db: conversation.standing(db, self._ids, session, turns))
+        lines = () if standing is None else await self.run(lambda: files.lines_as_of(standing))
+        return lines, files.logs.events(turn)
+
     async def _settle(self, session: str, files: SessionFiles) -> None:
         turns = await self.run(files.load)
-        standing = await self._commit(lambda db: conversation.standing(db, self._ids, session, turns))
+        standing = await self._read(lambda db: conversation.standing(db, self._ids, session, turns))
         if standing is None:
             raise SessionError(f"there is no session {session!r}")
         identity = Identity(session, self._ids.database, standing.began)

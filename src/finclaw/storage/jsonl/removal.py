@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 
 class Removal:
-    def __init__(self, sessions: OpenSessions, commit: Commit, database: str) -> None:
+    def __init__(self, sessions: OpenSessions, read: Commit, database: str) -> None:
         self._sessions = sessions
-        self._commit = commit
+        self._read = read
         self._database = database
 
     async def present(self) -> dict[Path, Identity]:
@@ -38,7 +38,7 @@ class Removal:
 
     async def _remove(self, path: Path, identity: Identity) -> None:
         async with self._sessions.locked(identity.key):
-            there = await self._commit(lambda db: conversation.begun(db, [identity.key]))
+            there = await self._read(lambda db: conversation.begun(db, [identity.key]))
             if there.get(identity.key) == identity.began:
                 return
             await self._sessions.run(lambda: remove(self._sessions.files, path))
@@ -48,7 +48,7 @@ class Removal:
     async def _directories(self, *, missing: bool) -> dict[Path, Identity]:
         found = await self._sessions.run(self._look)
         keys = [identity.key for identity in found.values()]
-        there = await self._commit(lambda db: conversation.begun(db, keys))
+        there = await self._read(lambda db: conversation.begun(db, keys))
         return {path: each for path, each in found.items() if (there.get(each.key) != each.began) == missing}
 
     def _look(self) -> dict[Path, Identity]:

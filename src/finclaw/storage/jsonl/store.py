@@ -7,6 +7,7 @@ follows. Only the second decides. Whatever the third leaves undone is done when 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +40,7 @@ from finclaw.storage.jsonl.elsewhere import UNCOUNTED, Elsewhere, counted
 from finclaw.storage.jsonl.files import Files
 from finclaw.storage.jsonl.fold import folded
 from finclaw.storage.jsonl.hands import OpenSessions
+from finclaw.storage.jsonl.record import MessageLine
 from finclaw.storage.jsonl.removal import Removal
 from finclaw.storage.jsonl.transcript import copied
 from finclaw.storage.sqlite import conversation, inbox, sessions
@@ -74,8 +76,8 @@ class JsonlStore(SqliteStore):
         self, place: Path, writer: Writer, clock: Clock, ids: Ids, emit: Emit, *, threaded: bool, files: Files
     ) -> None:
         super().__init__(writer, clock, ids)
-        self._sessions = OpenSessions(place, clock, emit, ids, self._commit, files=files, threaded=threaded)
-        self._removal = Removal(self._sessions, self._commit, ids.database)
+        self._sessions = OpenSessions(place, clock, emit, ids, self._commit, self._read, files=files, threaded=threaded)
+        self._removal = Removal(self._sessions, self._read, ids.database)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
@@ -174,7 +176,7 @@ class JsonlStore(SqliteStore):
         begun: bool,
     ) -> bool:
         done = await super().end(inbound_id, outcome, units, then, spend, begun=begun)
-        turn = await self._commit(lambda db: conversation.turn_of(db, self._ids, inbound_id)) if done else None
+        turn = await self._read(lambda db: conversation.turn_of(db, self._ids, inbound_id)) if done else None
         if turn is not None:
             await self._forget_log(*turn)
         return done
@@ -194,13 +196,11 @@ class JsonlStore(SqliteStore):
         """The turn's messages are those whose lines name it, and what it began with are those of earlier turns."""
         turn = story.record.turn_id
         row = inbox.must_row(self._ids, turn)
-        async with self._sessions.hold(story.record.session) as hands:
-            lines = await hands.do(hands.files.lines)
-            logged = hands.logs.events(turn)
+        lines, logged = await self._lines(story.record.session, turn)
         if story.record.ended_at is None:
             own = tuple(line.message for line in folded((), turn, logged))
             return replace(story, before=tuple(line.message for line in lines), messages=own, whole=True)
-        added = await self._commit(lambda db: conversation.added(db, row))
+        added = await self._read(lambda db: conversation.added(db, row))
         own = tuple(line.message for line in lines if line.turn == turn)
         before = tuple(line.message for line in lines if (self._ids.row(line.turn) or 0) < row)
         return replace(story, before=before if added else (), messages=own, whole=0 < len(own) == added)
@@ -213,8 +213,17 @@ class JsonlStore(SqliteStore):
     async def _messages(self, session: str) -> tuple[Message, ...]:
         if not await self._has_files(session):
             return ()
-        async with self._sessions.hold(session) as hands:
-            return await hands.do(hands.files.messages)
+        lines, _ = await self._lines(session)
+        return tuple(line.message for line in lines)
+
+    async def _lines(self, session: str, turn: str = "") -> tuple[Sequence[MessageLine], Sequence[TurnEvent]]:
+        """What was said, and the log of a turn; also from a disk that takes no writes, not even a lock's."""
+        try:
+            async with self._sessions.hold(session) as hands:
+                return await hands.do(hands.files.lines), hands.logs.events(turn)
+        except StoreFailed as error:
+            log.warning("session %r is read as it stands: %s", session, error)
+        return await self._sessions.look(session, turn)
 
     async def reset(self, session: str) -> None:
         await self._whole(self._reset(session))
@@ -235,7 +244,8 @@ class JsonlStore(SqliteStore):
         if record.messages != UNCOUNTED:
             return record
         messages = len(await self.messages(record.key))
-        await self._commit(lambda db: counted(db, record.key, messages))
+        with suppress(StoreFailed):  # it is counted again next time
+            await self._commit(lambda db: counted(db, record.key, messages))
         return replace(record, messages=messages)
 
     async def restore(self, session: str, messages: Sequence[Message]) -> None:
@@ -284,7 +294,7 @@ class JsonlStore(SqliteStore):
 
     async def _has_files(self, session: str) -> bool:
         """A question about a session that is not there must not leave anything behind."""
-        row = await self._commit(lambda db: conversation.session_row(db, session))
+        row = await self._read(lambda db: conversation.session_row(db, session))
         return row is not None and self._sessions.directories.of(session).is_dir()
 
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────

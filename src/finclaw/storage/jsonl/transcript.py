@@ -57,6 +57,17 @@ class SessionFiles:
         self.rewrite(lines, self.version)
         return lines
 
+    def lines_as_of(self, standing: Standing) -> Sequence[MessageLine]:
+        """What `settle` would make of the files, computed and not written: for a disk that takes no writes."""
+        base = base_of(read_lines(self._files.read(self._base), read_base_line).records)
+        version = 0 if base.last is None else base.last.version
+        if version < standing.cleared:
+            return ()
+        pending = self._pending(standing)
+        if pending is not None and version < standing.version:
+            return folded(base.folded, pending, self.logs.events(pending))
+        return (*base.folded, *base.unfinished)
+
     def messages(self) -> tuple[Message, ...]:
         return tuple(line.message for line in self.lines())
 

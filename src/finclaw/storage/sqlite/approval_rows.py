@@ -34,18 +34,21 @@ class ApprovalRows(ABC):
         repeatable: bool = True,
     ) -> T: ...
 
+    @abstractmethod
+    async def _read(self, run: Callable[[apsw.Connection], T]) -> T: ...
+
     async def ask(self, approval: Approval) -> Approval:
         return await self._commit(lambda db: approvals.ask(db, approval))
 
     async def approval(self, approval_id: str) -> Approval | None:
         now = self._clock.now()
-        return await self._commit(lambda db: approvals.find(db, approval_id, now))
+        return await self._read(lambda db: approvals.find(db, approval_id, now))
 
     async def approvals(
         self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
     ) -> Sequence[Approval]:
         now = self._clock.now()
-        return await self._commit(lambda db: approvals.listed(db, states, session, limit, now))
+        return await self._read(lambda db: approvals.listed(db, states, session, limit, now))
 
     async def decide(
         self, approval_id: str, decision: Decision, inbound: Inbound, then: Callable[[Accepted], None]
@@ -78,10 +81,10 @@ class ApprovalRows(ABC):
         return late
 
     async def standing(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
-        return await self._commit(lambda db: grants.standing(db, tool, action, requester, session))
+        return await self._read(lambda db: grants.standing(db, tool, action, requester, session))
 
     async def grants(self, limit: int = 100) -> Sequence[Grant]:
-        return await self._commit(lambda db: grants.listed(db, limit))
+        return await self._read(lambda db: grants.listed(db, limit))
 
     async def revoke(self, grant_id: str) -> bool:
         return await self._commit(lambda db: grants.revoke(db, grant_id))

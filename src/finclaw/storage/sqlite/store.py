@@ -90,6 +90,12 @@ class SqliteStore(ApprovalRows):
         self._writer.submit(Work(run, decision, then, repeatable=repeatable), lazy=lazy)
         return await decision
 
+    async def _read(self, run: Callable[[apsw.Connection], T]) -> T:
+        """Read what is committed, outside of the commit group: a write that fails does not fail it."""
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._writer.submit(Work(run, answer, mode="read"))
+        return await answer
+
     # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def accept(
@@ -129,16 +135,16 @@ class SqliteStore(ApprovalRows):
         return await self._commit(run, lambda done: then() if done else None)
 
     async def unfinished(self) -> Sequence[Accepted]:
-        return await self._commit(lambda db: inbox.unfinished(db, self._ids))
+        return await self._read(lambda db: inbox.unfinished(db, self._ids))
 
     async def nothing_runs(self) -> None:
         await self._commit(inbox.nothing_runs)
 
     async def find(self, inbound_id: str) -> InboundRecord | None:
-        return await self._commit(lambda db: inbox.find(db, self._ids, inbound_id))
+        return await self._read(lambda db: inbox.find(db, self._ids, inbound_id))
 
     async def unasked(self, session: str, after: str | None) -> Unasked:
-        return await self._commit(lambda db: unasked.told(db, self._ids, session, after))
+        return await self._read(lambda db: unasked.told(db, self._ids, session, after))
 
     # ── conversations ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,7 +188,7 @@ class SqliteStore(ApprovalRows):
             row = conversation.session_row(db, session)
             return () if row is None else tuple(self.transcript.messages(db, row))  # opened here, not on the loop
 
-        return await self._commit(read)
+        return await self._read(read)
 
     async def reset(self, session: str) -> None:
         def run(db: apsw.Connection) -> None:
@@ -193,7 +199,7 @@ class SqliteStore(ApprovalRows):
         await self._commit(run)
 
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
-        return await self._commit(lambda db: sessions.page(db, limit, after, containing))
+        return await self._read(lambda db: sessions.page(db, limit, after, containing))
 
     async def restore(self, session: str, messages: Sequence[Message]) -> None:
         now = self._clock.now()
@@ -211,10 +217,10 @@ class SqliteStore(ApprovalRows):
         return sweep.total
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]:
-        return await self._commit(lambda db: story.turns(db, self._ids, limit))
+        return await self._read(lambda db: story.turns(db, self._ids, limit))
 
     async def turn(self, turn_id: str) -> TurnStory | None:
-        return await self._commit(lambda db: story.turn(db, self._ids, turn_id))
+        return await self._read(lambda db: story.turn(db, self._ids, turn_id))
 
     # ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,7 +244,7 @@ class SqliteStore(ApprovalRows):
         )
 
     async def pending(self) -> Sequence[Unit]:
-        return await self._commit(lambda db: outbox.pending(db, self._ids))
+        return await self._read(lambda db: outbox.pending(db, self._ids))
 
     async def settle(self, *units: Unit, lazy: bool = False) -> None:
         def run(db: apsw.Connection) -> None:
@@ -260,7 +266,7 @@ class SqliteStore(ApprovalRows):
     # ── what extensions remember ────────────────────────────────────────────────────────────────────────────
 
     async def recall(self, extension: str, session: str) -> Any:
-        return await self._commit(lambda db: state.recall(db, extension, session))
+        return await self._read(lambda db: state.recall(db, extension, session))
 
     async def remember(self, extension: str, session: str, value: Any) -> None:
         if value is None:
@@ -272,10 +278,10 @@ class SqliteStore(ApprovalRows):
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def counts(self) -> Counts:
-        return await self._commit(inbox.counts)
+        return await self._read(inbox.counts)
 
     async def costs(self, since: date, by: CostsBy) -> Sequence[Cost]:
-        return await self._commit(lambda db: books.costs(db, since, by))
+        return await self._read(lambda db: books.costs(db, since, by))
 
     async def close(self) -> None:
         await self._writer.close()

@@ -1,7 +1,8 @@
 """Group commit. Whoever wants something on disk hands in a piece of work; all that wait share one commit.
 
 One that fails takes nobody with it: the group is then done again with a SAVEPOINT around each piece. A failed COMMIT
-fails them all, and none happened.
+fails them all, and none happened. Reads are no part of it: they follow the commit of their group in a read transaction,
+so that they see what was written before them and a disk that refuses the write does not refuse them.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 import apsw
 
@@ -21,6 +22,9 @@ from finclaw.storage.sqlite.database import boot_epoch, explain
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Mode = Literal["write", "read", "alone"]
+"""`alone` runs outside of any transaction, as VACUUM must."""
 
 GROUP_LIMIT: Final = 256
 LAZY_SECONDS: Final = 0.02
@@ -33,7 +37,7 @@ class Work(Generic[T]):
     A `repeatable` one changes nothing but the database, so it may be undone and done again.
     """
 
-    __slots__ = ("future", "repeatable", "run", "then")
+    __slots__ = ("future", "mode", "repeatable", "run", "then")
 
     def __init__(
         self,
@@ -42,7 +46,9 @@ class Work(Generic[T]):
         then: Callable[[T], None] | None = None,
         *,
         repeatable: bool = False,
+        mode: Mode = "write",
     ) -> None:
+        self.mode: Final[Mode] = mode
         self.run = run
         self.future = future
         self.then = then
@@ -72,8 +78,45 @@ class Ledger:
         self._left_as: int | None = None
         """The version of the database after our last commit; another one means that somebody else has written."""
 
-    def commit(self, group: Sequence[Work[Any]]) -> list[Any]:
-        """Commit a group; gives each work's answer, or the error that kept it out."""
+    def work(self, group: Sequence[Work[Any]]) -> list[Any]:
+        """Commit the writes of a group, then read; gives each work's answer, or the error that kept it out."""
+        writes = [work for work in group if work.mode == "write"]
+        if len(writes) == len(group):
+            return self._commit(group)
+        answers = dict(zip(writes, self._commit(writes), strict=True)) if writes else {}
+        reads = [work for work in group if work.mode == "read"]
+        answers |= zip(reads, self._read(reads), strict=True)
+        answers |= {work: self._alone(work) for work in group if work.mode == "alone"}
+        return [answers[work] for work in group]
+
+    def _read(self, group: Sequence[Work[Any]]) -> list[Any]:
+        """Each fails alone. A read transaction writes nothing, neither to the database nor to its journal."""
+        try:
+            return [self._read_one(work) for work in group]
+        finally:
+            self._undo()
+
+    def _read_one(self, work: Work[Any]) -> Any:
+        try:
+            if not self._db.in_transaction:
+                self._db.execute("BEGIN")
+                self._must_be_ours()
+            return work.run(self._db)
+        except Exception as error:  # noqa: BLE001  it belongs to whoever asked, and travels to them
+            self._undo()
+            return self._told(error)
+
+    def _alone(self, work: Work[Any]) -> Any:
+        try:
+            self._must_be_ours()
+            answer = work.run(self._db)
+        except Exception as error:  # noqa: BLE001  it belongs to whoever asked, and travels to them
+            self._undo()
+            return self._told(error)
+        self._left_as = self._db.data_version()
+        return answer
+
+    def _commit(self, group: Sequence[Work[Any]]) -> list[Any]:
         # Alone there is nobody to be protected from, and the transaction itself is the savepoint.
         trusting = len(group) == 1 or all(work.repeatable for work in group)
         try:
@@ -87,6 +130,9 @@ class Ledger:
 
     def _begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
+        self._must_be_ours()
+
+    def _must_be_ours(self) -> None:
         if self._db.data_version() != self._left_as and boot_epoch(self._db) != self._boot:
             raise Superseded("another gateway has taken over this state directory; this one must stop")
 
@@ -173,7 +219,7 @@ class ThreadWriter:
 
     def _run(self) -> None:
         while group := self._next_group():
-            answers = self._ledger.commit(group)
+            answers = self._ledger.work(group)
             self._loop.call_soon_threadsafe(_settle, group, answers)
             del group, answers  # the next may be long in coming, and these hold whole turns
         self._ledger.close()
@@ -216,7 +262,7 @@ class LoopWriter:
     def _run(self) -> None:
         group, self._group = self._group, []
         if group:  # closing may have taken it along
-            _settle(group, self._ledger.commit(group))
+            _settle(group, self._ledger.work(group))
 
     async def close(self) -> None:
         self._closed = True
