@@ -27,7 +27,7 @@ def command(name: str, *aliases: str, roles: tuple[str, ...] = ()) -> BasicComma
 async def ask(commands: Commands, text: str) -> Halt | None:
     inbound = Inbound(text=text, message_id="m", thread="t", sender=Sender("ada", roles=("dev",)))
     try:
-        await commands.answer(normalize(inbound), inbound.sender, "s-1")
+        await commands.answer(normalize(inbound), inbound.sender, "s-1", lambda: (normalize(inbound), inbound.sender))
     except Halt as halt:
         return halt
     return None

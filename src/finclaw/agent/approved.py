@@ -28,7 +28,7 @@ class ApprovedActions:
 
     async def run(self, turn: RunningTurn, step: StepContext) -> None:
         """Once, however often the turn is taken up again: its log knows whether it began, and how it ended."""
-        limits = turn.asked_in.inbound.limits
+        limits = turn.asked_in.as_accepted.limits
         if limits is None or limits.approval is None or _was_told(turn):
             return
         approved = None if self._approvals is None else await self._approvals().approval(limits.approval)

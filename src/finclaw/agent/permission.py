@@ -121,7 +121,7 @@ class Permission:
         return Action(
             tool=tool.spec.name,
             args=deepcopy(dict(args)),
-            inbound=turn.asked_in.inbound,
+            inbound=turn.asked_in.as_accepted,
             session=claim.session,
             inbound_id=claim.inbound_id,
             turn_id=claim.turn_id,

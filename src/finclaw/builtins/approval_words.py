@@ -24,6 +24,7 @@ _REFUSED: Final[dict[Language, dict[Why, str]]] = {
         "own_request": "Somebody else has to decide about your own request. Nothing was decided.",
         "our_own_words": "Only a person may decide. Nothing was decided.",
         "forwarded": "A forwarded or edited message decides nothing. Please write it yourself, anew.",
+        "unauthenticated": "Nobody can tell here who writes, so nothing is decided here. Use another chat of yours.",
         "elsewhere": "Please decide in the chat in which you asked for it. Nothing was decided.",
     },
     "ko": {
@@ -40,6 +41,7 @@ _REFUSED: Final[dict[Language, dict[Why, str]]] = {
         "own_request": "본인의 요청은 다른 사람이 결정해야 합니다. 아무것도 결정하지 않았습니다.",
         "our_own_words": "사람만 결정할 수 있습니다. 아무것도 결정하지 않았습니다.",
         "forwarded": "전달되거나 수정된 메시지로는 결정할 수 없습니다. 직접 새로 적어 주세요.",
+        "unauthenticated": "누가 쓰는지 확인할 수 없는 곳이라 결정할 수 없습니다. 다른 대화에서 결정해 주세요.",
         "elsewhere": "요청한 대화에서 결정해 주세요. 아무것도 결정하지 않았습니다.",
     },
 }

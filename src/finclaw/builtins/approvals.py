@@ -32,6 +32,7 @@ class ApprovalCommands:
                 description="Says yes to one action that waits for it / 승인",
                 usage=f"{self._prefix}approve ID [once|session|always]",
                 answer=self._approve,
+                decides=True,
             ),
             BasicCommand(
                 name="deny",
@@ -39,12 +40,14 @@ class ApprovalCommands:
                 description="Says no to it / 거부",
                 usage=f"{self._prefix}deny ID [reason]",
                 answer=self._deny,
+                decides=True,
             ),
             BasicCommand(
                 name="approvals",
                 description="Shows what waits for your decision / 승인 대기 목록",
                 usage=f"{self._prefix}approvals",
                 answer=self._list,
+                decides=True,
             ),
             BasicCommand(
                 name="grants",
@@ -52,6 +55,7 @@ class ApprovalCommands:
                 description="Shows what may pass without asking again, and takes it back / 계속 허용된 작업과 철회",
                 usage=f"{self._prefix}grants [revoke ID]",
                 answer=self._grants,
+                decides=True,
             ),
         ):
             api.commands.register(command)

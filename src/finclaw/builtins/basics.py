@@ -22,6 +22,9 @@ class BasicCommand(Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     category: Category = "general"
     roles: tuple[str, ...] = ()
+    decides: bool = False
+    """It takes a person's decision: it runs only for a message that said so when it was accepted, whatever layers have
+    made of it since, and is told who sent that one."""
 
     async def run(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         return await self.answer(args, scope)

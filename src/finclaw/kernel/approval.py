@@ -20,7 +20,7 @@ ApprovalScope = Literal["once", "session", "always"]
 
 RefusalReason = (
     Literal["unknown", "expired", "already_granted", "already_denied", "already_used", "failed", "scope"]
-    | Literal["not_an_approver", "own_request", "our_own_words", "forwarded", "elsewhere"]
+    | Literal["not_an_approver", "own_request", "our_own_words", "forwarded", "elsewhere", "unauthenticated"]
 )
 
 _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: nothing in it looks like anything else in it

@@ -15,6 +15,8 @@ class Context(Struct, frozen=True, kw_only=True):
     """Built by the context stage; what could go stale while the message waited is filled in when its turn begins."""
 
     inbound: Inbound
+    accepted: Inbound | None = None
+    """The message before message layers saw it; who asked for consent and who gives it is told by this one."""
     inbound_id: str
     body: str
     """The text for the agent, as it was written; `inbound.text` is the raw one."""
@@ -37,6 +39,10 @@ class Context(Struct, frozen=True, kw_only=True):
     @property
     def attachments(self) -> tuple[Attachment, ...]:
         return self.inbound.attachments
+
+    @property
+    def as_accepted(self) -> Inbound:
+        return self.inbound if self.accepted is None else self.accepted
 
     @property
     def timestamp(self) -> datetime:

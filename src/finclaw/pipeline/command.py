@@ -1,13 +1,18 @@
 """Stage 3: lines that the gateway answers itself. What it does not know goes on to the agent as ordinary text."""
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 
 from finclaw.errors import ExtensionError
 from finclaw.kernel.envelope import Outbound, Sender
 from finclaw.kernel.port import Command, CommandReply, CommandScope
 from finclaw.kernel.scope import OutcomeKind
-from finclaw.pipeline.journal import Halt
+from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage
+
+log = logging.getLogger(__name__)
+
+Admitted = tuple[NormalMessage, Sender]
 
 
 class Commands:
@@ -25,11 +30,23 @@ class Commands:
         """Whether this looks like a line for a command; only the stage itself can tell."""
         return text.lstrip().startswith(self._prefix)
 
-    async def answer(self, message: NormalMessage, sender: Sender, session: str) -> None:
-        """Raises Halt with the reply when the message is a command; returns when it is not."""
+    async def answer(
+        self, message: NormalMessage, sender: Sender, session: str, as_accepted: Callable[[], Admitted]
+    ) -> None:
+        """Raises Halt with the reply when the message is a command; returns when it is not.
+
+        `as_accepted` is the message and its sender before any layer saw them, for commands that decide.
+        """
         command, args = self._parse(message.content)
         if command is None:
             return
+        if getattr(command, "decides", False):
+            message, sender = as_accepted()
+            if self._parse(message.content) != (command, args):
+                log.warning(
+                    "a message layer made a %s%s of another message; it was dropped", self._prefix, command.name
+                )
+                raise skip(f"{self._prefix}{command.name} is not what the person wrote")
         if command.roles and not set(command.roles) & set(sender.roles):
             needed = " or ".join(command.roles)
             refusal = CommandReply(f"{self._prefix}{command.name} is for {needed} only.", ephemeral=True)

@@ -24,6 +24,7 @@ class Contexts:
         limits = message.inbound.limits
         return Context(
             inbound=message.inbound,
+            accepted=accepted.inbound,
             inbound_id=accepted.id,
             body=message.inbound.text,
             command_text=message.content,

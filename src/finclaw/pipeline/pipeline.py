@@ -29,7 +29,7 @@ from finclaw.kernel.port import Channel, Clock, ConversationStore
 from finclaw.kernel.record import Accepted, HeadStart
 from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
 from finclaw.pipeline.ack import Ack
-from finclaw.pipeline.command import Commands
+from finclaw.pipeline.command import Admitted, Commands
 from finclaw.pipeline.company import Company
 from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.deadline import Deadline
@@ -87,6 +87,8 @@ class Pipeline:
         self._first_steps = FirstSteps(store, clock)
         self._one_by_one = asyncio.Lock()
         self._walks: dict[str, Walk] = {}
+        self._accepted: dict[int, Accepted] = {}
+        """By the walk's object id: what layers can reach of a walk, they can change."""
         self._ring = compose("message", layers, self._road_to_outcome, Outcome)
 
     def check(self, inbound: Inbound) -> None:
@@ -129,7 +131,7 @@ class Pipeline:
     async def handle(self, accepted: Accepted) -> Outcome:
         """See one accepted message through to its one recorded outcome. Only cancellation (a stop) gets out."""
         walk = self._walk(accepted)
-        self._walks[accepted.id] = walk
+        self._walks[accepted.id], self._accepted[id(walk)] = walk, accepted
         try:
             if accepted.left and not walk.inbound.said_by:
                 await self._first_steps.begin(accepted.id)
@@ -143,7 +145,7 @@ class Pipeline:
         finally:
             self._first_steps.leave(accepted.id)
             walk.leave()
-            del self._walks[accepted.id]
+            del self._walks[accepted.id], self._accepted[id(walk)]
         outcome = walk.recorded or outcome
         self._emit(MessageEnded(outcome=outcome.kind, reason=outcome.reason, reply=outcome.reply, **walk.ids))
         return outcome
@@ -190,6 +192,7 @@ class Pipeline:
         the one you get. Nothing behind it runs, no message layer sees it, nobody is told, and the message ends.
         """
         walk = self._walk(accepted, last=name)
+        self._accepted[id(walk)] = accepted
         try:
             outcome = await self._road_to_outcome(walk)
             if walk.recorded is None:
@@ -197,19 +200,20 @@ class Pipeline:
                 await self._stages.deliver.close(walk, outcome)
         finally:
             walk.leave()
+            del self._accepted[id(walk)]
         return walk.journal.entries[-1]
 
     async def road(self, walk: Walk) -> Outcome:
-        stage, stages = walk.journal.stage, self._stages
+        stage, stages, accepted = walk.journal.stage, self._stages, self._accepted[id(walk)]
         with stage("normalize"):
             message = normalize(walk.inbound)
         with stage("gate"):
             sender = stages.gate.admit(message)
         with stage("command"):
-            await stages.commands.answer(message, sender, walk.accepted.session)
+            await stages.commands.answer(message, sender, accepted.session, lambda: self._admit(accepted))
         async with stages.ack(walk.inbound, self._channels.get(walk.inbound.channel), stage("ack")):
             with stage("context"):
-                context = stages.contexts.build(walk.accepted, message, sender)
+                context = stages.contexts.build(accepted, message, sender)
             with stage("dispatch"), walk.stoppable:
                 if walk.accepted.left:
                     await self._come_through(walk)
@@ -218,6 +222,11 @@ class Pipeline:
                 result = await stages.agent.run(turn.log, turn.context, walk.ids, stages.deliver.previews(walk.emit))
             with stage("deliver"):
                 return await stages.deliver.answer(walk, turn.log, result)
+
+    def _admit(self, accepted: Accepted) -> Admitted:
+        """The message before any layer saw it, and its sender. Raises Halt if it would not have been admitted."""
+        message = normalize(accepted.inbound)
+        return message, self._stages.gate.admit(message)
 
     # ── every way off the road ends in an outcome ───────────────────────────────────────────────────────────
 

@@ -20,6 +20,7 @@ REFUSED: Final[dict[RefusalReason, tuple[int, str]]] = {
     "own_request": (403, "somebody else has to decide about one's own request; approvals.own in the settings says so"),
     "our_own_words": (403, "only a person may decide"),
     "forwarded": (403, "a forwarded or edited message decides nothing"),
+    "unauthenticated": (403, "nobody can tell at that door who writes; decide at another one"),
     "elsewhere": (403, "decide in the chat in which it was asked for"),
 }
 

@@ -61,17 +61,20 @@ def test_whoever_was_struck_off_the_list_decides_no_more() -> None:
     asked = replace(wish(AT), approvers=("role:approver", "memory:local:jun", "memory:local:ada"))
     jun, mina = wrote("jun", chat_type="direct"), wrote("mina")
     for settings in (ApprovalSettings(approvers=("memory:local:jun", "role:approver")), ApprovalSettings()):
-        assert may_decide(asked, mina, PEOPLE, settings) is None
+        assert may_decide(asked, mina, PEOPLE, settings, authenticated=True) is None
     for settings in (ApprovalSettings(), ApprovalSettings(approvers=("role:owner",))):
-        assert may_decide(asked, jun, PEOPLE, settings) == "not_an_approver"
-    assert may_decide(asked, mina, PEOPLE, ApprovalSettings(approvers=("role:owner",))) == "not_an_approver"
+        assert may_decide(asked, jun, PEOPLE, settings, authenticated=True) == "not_an_approver"
+    assert (
+        may_decide(asked, mina, PEOPLE, ApprovalSettings(approvers=("role:owner",)), authenticated=True)
+        == "not_an_approver"
+    )
 
 
 def test_who_was_listed_in_a_group_does_not_become_the_decider_of_their_own_wish() -> None:
     asked = replace(wish(AT), approvers=("memory:local:ada",), chat_type="group")
     named = ApprovalSettings(approvers=("memory:local:ada",))
-    assert may_decide(asked, wrote("ada", chat_type="group"), PEOPLE, named) is None
-    assert may_decide(asked, wrote("ada"), PEOPLE, ApprovalSettings()) == "not_an_approver"
+    assert may_decide(asked, wrote("ada", chat_type="group"), PEOPLE, named, authenticated=True) is None
+    assert may_decide(asked, wrote("ada"), PEOPLE, ApprovalSettings(), authenticated=True) == "not_an_approver"
 
 
 def test_the_turn_of_an_approved_action_may_ask_again() -> None:
@@ -83,7 +86,7 @@ GROUP = replace(wish(AT, approvers=("role:approver", "memory:local:bob")), chat_
 
 
 def decided(approval: Any, evidence: Inbound, **settings: Any) -> str | None:
-    return may_decide(approval, evidence, PEOPLE, ApprovalSettings(**settings))
+    return may_decide(approval, evidence, PEOPLE, ApprovalSettings(**settings), authenticated=True)
 
 
 def test_those_who_may() -> None:
@@ -129,8 +132,8 @@ def test_nobody_decides_about_their_own_wish_at_another_door_either() -> None:
     twice = People([Person(name="Ada", known_as=("memory:local:ada", "other:bot:7"), roles=("approver",))])
     asked = replace(wish(AT), approvers=("role:approver",))
     there = Inbound(text="/approve", channel="other", account="bot", conversation="7", sender=Sender("7"))
-    assert may_decide(asked, there, twice, ApprovalSettings(own="never")) == "own_request"
-    assert may_decide(asked, there, twice, ApprovalSettings()) is None
+    assert may_decide(asked, there, twice, ApprovalSettings(own="never"), authenticated=True) == "own_request"
+    assert may_decide(asked, there, twice, ApprovalSettings(), authenticated=True) is None
     with pytest.raises(ToolDenied):
         approvers(wrote(), twice, own="never", approvers=("role:approver",))
 
@@ -138,14 +141,17 @@ def test_nobody_decides_about_their_own_wish_at_another_door_either() -> None:
 def test_who_may_take_a_standing_yes_back() -> None:
     asked, settings = wish(AT, approvers=("memory:local:jun",)), ApprovalSettings(own="never")
     for sender in ("ada", "mina", "jun"):
-        assert may_revoke(asked, wrote(sender, chat_type="group"), PEOPLE, settings) is None
-    assert may_revoke(asked, wrote("eve"), PEOPLE, settings) == "not_an_approver"
-    assert may_revoke(asked, wrote("ada", forwarded=True), PEOPLE, settings) == "forwarded"
-    assert may_revoke(asked, wrote("ada", limits=Limits()), PEOPLE, settings) == "our_own_words"
+        assert may_revoke(asked, wrote(sender, chat_type="group"), PEOPLE, settings, authenticated=True) is None
+    assert may_revoke(asked, wrote("eve"), PEOPLE, settings, authenticated=True) == "not_an_approver"
+    assert may_revoke(asked, wrote("ada", forwarded=True), PEOPLE, settings, authenticated=True) == "forwarded"
+    assert may_revoke(asked, wrote("ada", limits=Limits()), PEOPLE, settings, authenticated=True) == "our_own_words"
 
 
 def test_a_role_that_was_taken_away_meanwhile_does_not_count() -> None:
-    assert may_decide(GROUP, wrote("mina", chat_type="group"), People(), ApprovalSettings()) == "not_an_approver"
+    assert (
+        may_decide(GROUP, wrote("mina", chat_type="group"), People(), ApprovalSettings(), authenticated=True)
+        == "not_an_approver"
+    )
 
 
 @pytest.mark.parametrize("approver", ["owner", "role:", "role:Owner", "a:b", ""])
@@ -173,7 +179,7 @@ def decides(asker: str, decider: str, people: People = LABELLED) -> str | None:
     asked = replace(
         wish(AT, approvers=LISTED_IN_ORDER), channel="web", account="owner", requester=Sender(asker), conversation="x"
     )
-    return may_decide(asked, at_web(decider), people, ApprovalSettings(own="never"))
+    return may_decide(asked, at_web(decider), people, ApprovalSettings(own="never"), authenticated=True)
 
 
 LISTED_IN_ORDER = ("role:approver", "role:owner")
@@ -199,9 +205,12 @@ def test_another_person_still_decides_about_a_labelled_request() -> None:
     """Security trial H7, the other way: two people stay two, also when one has a label at the other's token."""
     settings = ApprovalSettings(own="never")
     asked = replace(wish(AT, approvers=LISTED_IN_ORDER), channel="web", account="owner", requester=Sender("owner/kim"))
-    assert may_decide(asked, wrote("mina"), LABELLED, settings) is None
+    assert may_decide(asked, wrote("mina"), LABELLED, settings, authenticated=True) is None
     by_mina = wish(AT, approvers=LISTED_IN_ORDER)
-    assert may_decide(replace(by_mina, requester=Sender("mina")), at_web("owner"), LABELLED, settings) is None
+    assert (
+        may_decide(replace(by_mina, requester=Sender("mina")), at_web("owner"), LABELLED, settings, authenticated=True)
+        is None
+    )
 
 
 def test_a_labelled_request_that_only_its_holder_could_decide_is_refused_at_once() -> None:

@@ -18,6 +18,7 @@ from finclaw.kernel.approval import (
     ApprovalVerdict,
     Decision,
     Refusal,
+    RefusalReason,
     action_hash,
     new_approval_id,
     read_approval_id,
@@ -195,7 +196,7 @@ class Approvals:
         asked = await self.approval(typed)
         if asked is None:
             return Refusal("unknown")
-        why = may_decide(asked, evidence, self._people, self._settings)
+        why = self._may_decide(asked, evidence)
         if why is not None:
             return Refusal(why, asked)
         # The reason is told to whoever asked, who is often somebody else.
@@ -205,6 +206,10 @@ class Approvals:
         if not isinstance(decided, Refusal):
             self._announce("approved" if verdict == "granted" else "denied", decided, by=decision.by)
         return decided
+
+    def _may_decide(self, asked: Approval, evidence: Inbound) -> RefusalReason | None:
+        authenticated = self._doors.capabilities(evidence.channel).authenticated
+        return may_decide(asked, evidence, self._people, self._settings, authenticated=authenticated)
 
     async def approval(self, typed: str) -> Approval | None:
         """By its id as somebody typed it; whole, or not at all."""
@@ -219,7 +224,7 @@ class Approvals:
     async def open_to(self, evidence: Inbound) -> Sequence[Approval]:
         """What waits for whoever sent this, the newest first; behind it what others can decide for themselves."""
         waiting = await self._store.approvals(limit=_MANY)
-        theirs = [each for each in waiting if may_decide(each, evidence, self._people, self._settings) is None]
+        theirs = [each for each in waiting if self._may_decide(each, evidence) is None]
         who = identity_of(evidence)
         return sorted(theirs, key=lambda each: not any(who in person for person in self._crowd.put_to(each)))
 

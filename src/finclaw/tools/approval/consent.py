@@ -27,10 +27,13 @@ def approvers_for(
 
 
 def may_decide(
-    approval: Approval, evidence: Inbound, people: People, settings: ApprovalSettings
+    approval: Approval, evidence: Inbound, people: People, settings: ApprovalSettings, *, authenticated: bool
 ) -> RefusalReason | None:
-    """None: they may. `evidence` is the message, or what stands for it at another door, that carried the decision."""
-    if (why := _nobodys_word(evidence)) is not None:
+    """None: they may. `evidence` is the message, or what stands for it at another door, that carried the decision.
+
+    `authenticated`: so is the door that it came through; elsewhere anybody may claim to be anybody.
+    """
+    if (why := _nobodys_word(evidence, authenticated=authenticated)) is not None:
         return why
     who = identity_of(evidence)
     if settings.own == "never" and people.same_person(approval.asked_by, who):
@@ -54,10 +57,10 @@ def may_still_give(approval: Approval, people: People, settings: ApprovalSetting
 
 
 def may_revoke(
-    approval: Approval, evidence: Inbound, people: People, settings: ApprovalSettings
+    approval: Approval, evidence: Inbound, people: People, settings: ApprovalSettings, *, authenticated: bool
 ) -> RefusalReason | None:
     """None: they may take back the yes that stands. It lets nobody do more, so any chat of theirs will do."""
-    if (why := _nobodys_word(evidence)) is not None:
+    if (why := _nobodys_word(evidence, authenticated=authenticated)) is not None:
         return why
     who = identity_of(evidence)
     approvers = (*settings.approvers, *approval.approvers)
@@ -72,8 +75,10 @@ def decides_here(approval: Approval, people: People, settings: ApprovalSettings)
     return any(approval.asked_by in people.who(each) for each in approval.approvers)
 
 
-def _nobodys_word(evidence: Inbound) -> RefusalReason | None:
+def _nobodys_word(evidence: Inbound, *, authenticated: bool) -> RefusalReason | None:
     """None: it is a person's own, new message."""
+    if not authenticated:
+        return "unauthenticated"
     sender = evidence.sender
     if sender.is_self or sender.is_bot or evidence.said_by is not None or evidence.limits is not None:
         return "our_own_words"

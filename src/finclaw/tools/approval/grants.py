@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from finclaw.kernel.approval import Approval, Grant, Refusal, Standing, action_hash, read_approval_id
+from finclaw.kernel.approval import Approval, Grant, Refusal, RefusalReason, Standing, action_hash, read_approval_id
 from finclaw.kernel.approvals import ApprovalStore
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.people import People, identity_of
@@ -92,7 +92,7 @@ class Grants:
         asked = None if grant_id is None else await self._store.approval(grant_id)
         if asked is None:
             return Refusal("unknown")
-        why = may_revoke(asked, evidence, self._people, self._settings)
+        why = self._may_revoke(asked, evidence)
         if why is not None:
             return Refusal(why, asked)
         if asked.decided_by is None or not await self._store.revoke(asked.id):
@@ -100,8 +100,12 @@ class Grants:
         self._announce("revoked", asked, by=identity_of(evidence))
         return self._shown(_as_given(asked), asked)
 
+    def _may_revoke(self, asked: Approval, evidence: Inbound) -> RefusalReason | None:
+        authenticated = self._doors.capabilities(evidence.channel).authenticated
+        return may_revoke(asked, evidence, self._people, self._settings, authenticated=authenticated)
+
     def _may_see(self, asked: Approval, evidence: Inbound) -> bool:
-        if may_revoke(asked, evidence, self._people, self._settings) is not None:
+        if self._may_revoke(asked, evidence) is not None:
             return False
         here = (asked.channel, asked.account, asked.conversation)
         return evidence.chat_type == "direct" or here == (evidence.channel, evidence.account, evidence.conversation)
