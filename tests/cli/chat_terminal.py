@@ -129,11 +129,18 @@ class Terminal:
 
 @contextmanager
 def chatting(state: Path, *args: str, toolkit: bool = False, columns: int = 80, **environ: str) -> Generator[Terminal]:
+    with at_terminal("chat", "--state", str(state), *args, toolkit=toolkit, columns=columns, **environ) as terminal:
+        yield terminal
+
+
+@contextmanager
+def at_terminal(*args: str, toolkit: bool = False, columns: int = 80, **environ: str) -> Generator[Terminal]:
+    """`finclaw` with these arguments, at a terminal of its own."""
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     place = {"TERM": "xterm", "LC_ALL": "C.UTF-8", "PROMPT_TOOLKIT_NO_CPR": "1", "INPUTRC": "/dev/null"}
     process = subprocess.Popen(
-        [sys.executable, "-c", _START.format(without_toolkit=not toolkit), "chat", "--state", str(state), *args],
+        [sys.executable, "-c", _START.format(without_toolkit=not toolkit), *args],
         stdin=slave,
         stdout=slave,
         stderr=slave,

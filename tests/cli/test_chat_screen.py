@@ -192,7 +192,7 @@ def test_no_colour_and_no_moves_where_they_are_not_wanted() -> None:
         ("\x9b2Jx", "x"),
         ("a\x00\x08\x7f\x85b", "a\nb"),
         ("100\u202e001\u2066", "100001"),
-        ("line\r\nline\rover\ttab", "line\nlineover\ttab"),
+        ("line\r\nline\rover\ttab", "line\nline\nover\ttab"),
         ("\x1b", ""),
         ("\x1b]unfinished", "unfinished"),
         ("삼성전자 ₩75,300 👍", "삼성전자 ₩75,300 👍"),

@@ -6,9 +6,10 @@ import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.cli.terminal import reserved_port
-from tests.web.gateway import MemoryGateway, answer
+from tests.web.gateway import MemoryGateway
 
 from finclaw.cli.address import announced, read_address
 from finclaw.cli.client import GatewayClient, find_gateway
@@ -18,6 +19,7 @@ from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebSettings
 from finclaw.web.token import obtain_token
+from finclaw.web.view import AcceptedView
 
 
 @pytest.fixture
@@ -35,11 +37,14 @@ async def client(gateway: MemoryGateway, tmp_path: Path) -> AsyncGenerator[Gatew
             yield found
 
 
+def post(client: GatewayClient, message_id: str, text: str) -> AcceptedView:
+    body = msgspec.json.encode(MessageBody(message_id=message_id, text=text))
+    return client.call("POST", "/api/v1/messages", AcceptedView, body)
+
+
 async def test_a_question_through_the_gateway(client: GatewayClient, gateway: MemoryGateway) -> None:
-    asking = asyncio.create_task(asyncio.to_thread(client.ask, MessageBody(message_id="1", text="삼성전자?")))
-    await gateway.end(await gateway.next_id(), answer("안녕하세요"))
-    message = await asking
-    assert (message.outcome, message.reply) == ("answered", "안녕하세요")
+    accepted = await asyncio.to_thread(post, client, "1", "삼성전자?")
+    assert accepted.inbound_id == await gateway.next_id()
     assert gateway.taken[0].text == "삼성전자?"
     assert gateway.taken[0].sender.roles == ("owner",)
 
@@ -61,10 +66,10 @@ async def test_a_turn_of_the_gateway(client: GatewayClient, gateway: MemoryGatew
 async def test_what_it_refuses_is_said(client: GatewayClient, gateway: MemoryGateway) -> None:
     await gateway.accept(inbound(OWNER, MessageBody(message_id="1", text="other")))
     with pytest.raises(InboundConflict, match="new message_id"):
-        await asyncio.to_thread(client.ask, MessageBody(message_id="1", text="hi"))
+        await asyncio.to_thread(post, client, "1", "hi")
     gateway.fails = StoreFailed("full")
     with pytest.raises(StoreFailed, match="send it again"):
-        await asyncio.to_thread(client.ask, MessageBody(message_id="2", text="hi"))
+        await asyncio.to_thread(post, client, "2", "hi")
 
 
 async def test_a_wrong_token_is_a_matter_of_configuration(client: GatewayClient) -> None:

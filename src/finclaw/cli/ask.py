@@ -1,75 +1,83 @@
 """`finclaw ask`: one question, one answer. Through the running gateway if there is one, else right here."""
 
-import asyncio
 import logging
 import sys
-import time
 from argparse import Namespace
+from functools import partial
+from typing import Final
 
 import msgspec
 
-from finclaw.cli.address import read_address
+from finclaw.cli.asker import INTERRUPTED, Asker, leave_at_once
+from finclaw.cli.chat.bookmark import Bookmark
+from finclaw.cli.chat.clean import clean, escape_json
+from finclaw.cli.chat.desk import Desk, Ending
+from finclaw.cli.chat.feed import Feed
+from finclaw.cli.chat.letterbox import Letterbox
+from finclaw.cli.chat.link import connect, own_session
+from finclaw.cli.chat.progress import show_ending
+from finclaw.cli.chat.screen import Screen
+from finclaw.cli.chat.words import words_for
 from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.config.schema import Settings
-from finclaw.errors import ConfigError, FinclawError, StateBusy
-from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.envelope import new_id
+from finclaw.errors import ChannelError, ConfigError
 from finclaw.kernel.log import start_logging
 from finclaw.tools.guard.told import without_secrets
-from finclaw.web.principal import CHANNEL as WEB
-from finclaw.web.principal import OWNER, MessageBody, inbound
-from finclaw.web.view import OutcomeView, outcome_view
+from finclaw.web.view import MessageView, OutcomeView
 
 PATIENCE = 10.0
 """Seconds to wait for a state that is busy: a gateway is starting, or another `finclaw ask` is at it."""
 
-QUIET_SUCCESS = ("answered", "command", "skipped", "joined")
+QUIET_SUCCESS: Final = ("answered", "command", "skipped", "joined")
 
 
 def run(args: Namespace) -> int:
-    settings = settings_to_look(args, {"market": args.market})
-    body = MessageBody(message_id=new_id(), conversation=_session(args.session), text=_text(args.text))
+    overrides = {"market": args.market}
+    settings = settings_to_look(args, overrides)
+    conversation, text = _session(args.session), _text(args.text)
     _log(settings, verbose=args.verbose)
-    view = _ask(settings, body, args)
-    _show(view, as_json=args.json)
-    return 0 if view.outcome in QUIET_SUCCESS else 1
+    feed, bookmark = Feed(), Bookmark(conversation)  # it moves nobody's place: a chat shows what was told unasked
+    with_keys = partial(settings_from, args, overrides)
+    link = connect(settings, bookmark, conversation, args.market, feed, with_keys, patience=PATIENCE)
+    try:
+        desk = Desk(link, conversation, Letterbox(own_session(settings, conversation), bookmark))
+        screen, words = Screen(sys.stdout) if sys.stdout.isatty() else None, words_for(text)
+        asker = Asker(link, desk, feed, words, screen, streams=not args.json)
+        question, ending = asker.ask(text, _model(args.model))
+        if args.json:
+            _print_json(asker.look_up(question))
+        elif screen is not None:
+            show_ending(screen, words, ending, wanted=not question.stopping)
+        else:
+            _print_ending(ending, wanted=not question.stopping)
+    except KeyboardInterrupt:
+        leave_at_once()
+    finally:
+        link.close()
+    return _exit_code(ending)
 
 
-def _ask(settings: Settings, body: MessageBody, args: Namespace) -> OutcomeView:
-    clock = SystemClock()
-    give_up = clock.monotonic() + PATIENCE
-    while True:
-        view = _through_gateway(settings, body, args.market)
-        if view is not None:
-            return view
-        try:
-            return asyncio.run(_here(settings_from(args, {"market": args.market}), body))
-        except StateBusy:
-            if clock.monotonic() > give_up:
-                raise
-            time.sleep(0.1)
+def _exit_code(ending: Ending) -> int:
+    if ending.outcome == "stopped":
+        return INTERRUPTED
+    return 0 if ending.outcome in QUIET_SUCCESS else 1
 
 
-def _through_gateway(settings: Settings, body: MessageBody, market: str | None) -> OutcomeView | None:
-    if read_address(settings.state) is None:
-        return None
-    from finclaw.cli.client import find_gateway  # noqa: PLC0415  the HTTP client costs 20 ms; mostly nobody listens
-
-    client = find_gateway(settings.state)
-    if client is None:
-        return None
-    if market is not None and (running := client.status().market) != market:
-        raise FinclawError(f"the gateway at {client.address.url} uses the {running} market; leave out --{market}")
-    return client.ask(body)
+def _print_json(view: MessageView | None) -> None:
+    if view is None:
+        raise ChannelError("the message has ended, but the gateway does not say how; `finclaw turns` shows it")
+    fields = {name: getattr(view, name) for name in OutcomeView.__struct_fields__}
+    print(escape_json(msgspec.json.encode(fields).decode()))
 
 
-async def _here(settings: Settings, body: MessageBody) -> OutcomeView:
-    from finclaw.app import build  # noqa: PLC0415  the whole house; not needed to talk to a running one
-    from finclaw.channels.mailbox import MailboxChannel  # noqa: PLC0415
-
-    # The owner's own mailbox, as if it had come by the API: the conversation is the same with and without a gateway.
-    async with build(settings, channels=(MailboxChannel(WEB),)) as app:
-        return outcome_view(await app.handle(inbound(OWNER, body)))
+def _print_ending(ending: Ending, *, wanted: bool) -> None:
+    """For a script: the answer on standard output and nothing else; how it ended otherwise, beside it."""
+    stopped = not wanted and ending.outcome == "stopped"
+    if ending.reply is not None:
+        print(clean(ending.reply), file=sys.stderr if stopped else sys.stdout)
+    if ending.outcome not in ("answered", "command") and not stopped:
+        reason = f": {clean(ending.reason)}" if ending.reason else ""
+        print(f"finclaw: the message ended as {ending.outcome}{reason}", file=sys.stderr)
 
 
 def _text(words: list[str]) -> str:
@@ -93,6 +101,12 @@ def _session(key: str) -> str:
     return key
 
 
+def _model(name: str | None) -> str | None:
+    if name is not None and not (1 <= len(name) <= 200 and _is_unicode(name)):
+        raise ConfigError("--model takes a model or an alias, as `finclaw models` lists them")
+    return name
+
+
 def _is_unicode(text: str) -> bool:
     try:
         text.encode()
@@ -107,14 +121,3 @@ def _log(settings: Settings, *, verbose: bool) -> None:
     else:  # the outcome says what went wrong; a log between question and answer helps nobody
         logging.getLogger("finclaw").addHandler(logging.NullHandler())
         logging.getLogger("finclaw").propagate = False
-
-
-def _show(view: OutcomeView, *, as_json: bool) -> None:
-    if as_json:
-        fields = {name: getattr(view, name) for name in OutcomeView.__struct_fields__}
-        print(msgspec.json.encode(fields).decode())
-    elif view.reply is not None:
-        print(view.reply)
-    if view.outcome not in ("answered", "command") and not as_json:
-        reason = f": {view.reason}" if view.reason else ""
-        print(f"finclaw: the message ended as {view.outcome}{reason}", file=sys.stderr)

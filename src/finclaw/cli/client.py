@@ -14,13 +14,12 @@ from finclaw.cli.address import Address, read_address
 from finclaw.errors import ChannelError, ConfigError, FinclawError, InboundConflict, StoreFailed
 from finclaw.kernel.record import TurnRecord, TurnStory
 from finclaw.kernel.secret import Secret
-from finclaw.web.principal import MessageBody
 from finclaw.web.token import prove, read_token
-from finclaw.web.view import AcceptedView, MessageView, StatusView, TurnsView
+from finclaw.web.view import StatusView, TurnsView
 
 T = TypeVar("T")
-_WAIT = 20
-"""Seconds for which one request waits for the answer; then the next one asks."""
+_TIMEOUT = 30.0
+"""Seconds after which a gateway that does not answer counts as gone."""
 
 
 class _NotThere(ChannelError):
@@ -47,14 +46,6 @@ class GatewayClient:
         self.address = address
         self._token = token
 
-    def ask(self, body: MessageBody) -> MessageView:
-        """Raises FinclawError. What was accepted is answered even if we do not live to see it."""
-        accepted = self.call("POST", "/api/v1/messages", AcceptedView, msgspec.json.encode(body))
-        while True:
-            message = self.call("GET", f"/api/v1/messages/{accepted.inbound_id}?wait={_WAIT}", MessageView)
-            if message.state == "ended":
-                return message
-
     def status(self) -> StatusView:
         return self.call("GET", "/api/v1/status", StatusView)
 
@@ -72,14 +63,14 @@ class GatewayClient:
             return None
 
     def call(
-        self, method: str, path: str, answer: type[T], body: bytes | None = None, *, timeout: float = _WAIT + 10
+        self, method: str, path: str, answer: type[T], body: bytes | None = None, *, timeout: float = _TIMEOUT
     ) -> T:
         try:
             return msgspec.json.decode(self.fetch(method, path, body, timeout=timeout), type=answer)
         except msgspec.DecodeError as error:
             raise self._gone(error) from error
 
-    def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = _WAIT + 10) -> bytes:
+    def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = _TIMEOUT) -> bytes:
         """What the gateway answers, as it came. Raises FinclawError when it refuses."""
         headers = {"Authorization": f"Bearer {self._token.reveal()}", "Content-Type": "application/json"}
         try:

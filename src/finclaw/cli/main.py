@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(argv)
         _flush()
     except FinclawError as error:
-        return _complain(str(error), MISUSED if _is_misuse(error) else FAILED)
+        return _complain(_advised(error), MISUSED if _is_misuse(error) else FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -93,6 +93,12 @@ def _give_up_unwritten() -> None:
 
 def _is_misuse(error: FinclawError) -> bool:
     return isinstance(error, ConfigError) and not isinstance(error, StateBusy)
+
+
+def _advised(error: FinclawError) -> str:
+    """With what only a command line knows: a program of one's own gets the same error."""
+    text = str(error)
+    return f"{text} with --state DIR" if isinstance(error, StateBusy) and "--state" not in text else text
 
 
 def _complain(text: str, code: int) -> int:

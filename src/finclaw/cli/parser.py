@@ -100,6 +100,9 @@ def _ask(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="*", metavar="TEXT", help="the question; - or nothing reads standard input")
     parser.add_argument("--json", action="store_true", help="print the whole outcome as one JSON object")
     parser.add_argument("--session", default="main", metavar="KEY", help="the conversation to go on with")
+    parser.add_argument(
+        "--model", metavar="NAME", help="the model or alias that answers this one question; no other is asked instead"
+    )
     parser.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
     parser.add_argument("--verbose", action="store_true", help="show the log, where this command runs the turn itself")
 

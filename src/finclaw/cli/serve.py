@@ -130,6 +130,8 @@ def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
     if new_token is not None:
         lines.append(f"  token   {new_token.reveal()}")
         lines.append(f"          shown this once; it is kept in {settings.state / 'token'}")
+    else:
+        lines.append(f"  token   kept in {settings.state / 'token'}")
     lines.append(f'  ask     {_this_command()} ask "What is AAPL trading at?"')
     lines.append("  stop    Ctrl-C")
     print("\n".join(lines), flush=True)

@@ -29,7 +29,7 @@ class StateLock:
             os.close(self._file)
             who = f" (process {holder})" if holder.isdigit() else ""
             raise StateBusy(
-                f"another gateway{who} already uses {str(state)!r}; stop it, or choose another directory with --state"
+                f"another gateway or chat{who} already uses {str(state)!r}; stop it, or use another state directory"
             ) from None
         self._sign()
 

@@ -40,7 +40,7 @@ def run(args: Namespace) -> int:
     # What a script is told nobody may have read; the next chat shows it.
     bookmark = Bookmark(conversation, settings.state if is_terminal else None)
     with_keys = partial(settings_from, args, {"market": args.market})
-    link = connect(settings, bookmark, conversation, args.market, feed, with_keys)
+    link = connect(settings, bookmark, conversation, args.market, feed, with_keys, shared=True)
     desk = Desk(link, conversation, Letterbox(own_session(settings, conversation), bookmark))
     if is_terminal:
         return _talk(settings, link, desk, feed)

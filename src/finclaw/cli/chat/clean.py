@@ -9,16 +9,22 @@ _SEQUENCES: Final = re.compile(
     r"|\x1b[ -/]*[0-~]"  # two or three characters: charsets, resets
     r"|\x9b[0-?]*[ -/]*[@-~]"  # CSI again, as one C1 character
 )
-_BREAKS: Final = re.compile("\r\n|[\u0085\u2028\u2029]")
+_BREAKS: Final = re.compile("\r\n|[\r\x0b\x0c\u0085\u2028\u2029]")
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1, but for tab and newline
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # marks that turn the direction, so that 100 could read 001
 )
+_UNESCAPED: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
     """The text as it may be shown: newline and tab are the only controls left."""
     return _HIDDEN.sub("", _SEQUENCES.sub("", _BREAKS.sub("\n", text)))
+
+
+def escape_json(text: str) -> str:
+    """JSON whose strings say the same with nothing in them that a terminal obeys: JSON itself escapes C0 only."""
+    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def one_line(text: str, limit: int = 40) -> str:

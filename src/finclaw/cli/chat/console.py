@@ -8,6 +8,7 @@ from finclaw.cli.chat.desk import Desk, Ending, Question
 from finclaw.cli.chat.editor import Editor
 from finclaw.cli.chat.feed import Feed, Interrupted, Told
 from finclaw.cli.chat.link import Link
+from finclaw.cli.chat.progress import show_ending, status_line
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.sources import sources
 from finclaw.cli.chat.terminal import interrupts_to, quiet_keys
@@ -22,7 +23,6 @@ _TAKE_WITHIN: Final = 2.0
 _STOP_WITHIN: Final = 5.0
 _AT_ONCE: Final = 2.0
 """Seconds in which a second Ctrl-C belongs to the first."""
-_SECONDS_SHOWN_AFTER: Final = 3
 
 Ended = Literal["done", "interrupted", "late"]
 
@@ -204,18 +204,7 @@ class Console:
             self._screen.answer("", words.rewritten)
             self._screen.line(words.back_anew)
         self._screen.answer(question.preview, words.rewritten)
-        if question.stopping:
-            status = words.stopping
-        elif not self._desk.connected:
-            status = self._desk.lost_because or words.away
-        elif question.trouble:
-            status = words.not_taken_yet.format(reason=question.trouble)
-        elif question.tool:
-            status = words.looking_up.format(tool=question.tool)
-        else:
-            status = words.waiting
-        seconds = f" ({int(waited)} s)" if waited > _SECONDS_SHOWN_AFTER else ""
-        self._screen.status(status + seconds)
+        self._screen.status(status_line(question, self._desk, words, waited))
 
     def _look(self, inbound_id: str | None) -> OutcomeView | None:
         self._desk.seen = None
@@ -238,19 +227,7 @@ class Console:
                 self._end_with(())
 
     def _show_ending(self, ending: Ending, *, wanted: bool = True) -> None:
-        """Not `wanted`: the person has stopped it, so what was to be seen by then stays, and the end is no surprise."""
-        if ending.outcome == "stopped":
-            self._screen.end_answer()
-        if ending.reply is not None:
-            self._screen.answer(ending.reply, self.words.rewritten)
-        self._screen.end_answer()
-        if ending.outcome == "not taken":
-            self._screen.line(self.words.refused.format(reason=ending.reason))
-        elif ending.outcome not in ("answered", "command") and (wanted or ending.outcome != "stopped"):
-            reason = f": {ending.reason}" if ending.reason else ""
-            self._screen.line(self.words.ended_as.format(outcome=ending.outcome, reason=reason))
-        if not wanted and ending.outcome != "stopped":
-            self._screen.line(self.words.too_late)
+        show_ending(self._screen, self.words, ending, wanted=wanted)
 
     def _end_with(self, lines: tuple[str, ...]) -> None:
         for line in lines:

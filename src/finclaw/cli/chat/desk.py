@@ -72,10 +72,11 @@ class Desk:
         """Whether the gateway has yet to hear, or to heed, something that was said."""
         return any(not each.inbound_id or (each.stopping and not each.unstoppable) for each in self._open.values())
 
-    def ask(self, text: str) -> Question:
+    def ask(self, text: str, model: str | None = None) -> Question:
+        """`model`: the one that is to answer; None leaves it to the settings."""
         question = Question(new_id(), text)
         self._open[question.id] = question
-        self._link.say(MessageBody(message_id=question.id, conversation=self._conversation, text=text))
+        self._link.say(MessageBody(message_id=question.id, conversation=self._conversation, text=text, model=model))
         return question
 
     def stop(self, question: Question) -> None:

@@ -7,19 +7,22 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from finclaw.app import App, build
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.cli.address import announced
 from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.feed import CaughtUp, Connected, Feed, News, NotStopped, Refused, Seen, Taken, Told
 from finclaw.cli.chat.link import anything_in, latest
 from finclaw.config.schema import Settings
-from finclaw.errors import FinclawError, SessionError, StoreFailed
+from finclaw.errors import ConfigError, FinclawError, SessionError, StoreFailed
 from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import CHANNEL, OWNER, MessageBody, inbound
 from finclaw.web.stop import Stops
+from finclaw.web.token import TokenOnDisk, obtain_token
 from finclaw.web.view import message_view
 
 _AGAIN = 2.0
@@ -28,8 +31,14 @@ _AGAIN = 2.0
 class HereLink:
     url: str | None = None
 
-    def __init__(self, settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed) -> None:
-        """Returns when the gateway has started; raises what kept it from starting."""
+    def __init__(
+        self, settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed, *, shared: bool = False
+    ) -> None:
+        """Returns when the gateway has started; raises what kept it from starting.
+
+        `shared`: other commands find it, and talk to it.
+        """
+        self._shared = shared
         self.market: str = settings.market
         self._settings = settings
         self._bookmark = bookmark
@@ -76,8 +85,26 @@ class HereLink:
             following = asyncio.create_task(self._follow(live))
             self._feed.put(Connected())
             self._app.set_result(app)
-            await self._stop.wait()
+            await self._serve_others(app, live)
             following.cancel()
+
+    async def _serve_others(self, app: App, live: LiveStream) -> None:
+        """Until the end: let `ask`, `status`, `turns` and other chats in, as `finclaw serve` does, on any free port."""
+        if not self._shared:
+            await self._stop.wait()
+            return
+        from finclaw.web.server import listen, serve_web  # noqa: PLC0415  an HTTP server; the person can type by now
+
+        try:
+            obtain_token(self._settings.state)
+            sock = listen(replace(self._settings.web, port=0))
+        except (OSError, ConfigError):  # the chat itself needs neither
+            await self._stop.wait()
+            return
+        token = TokenOnDisk(self._settings.state)
+        async with serve_web(app, self._settings.web, token, live=live, sock=sock) as server:
+            with announced(self._settings.state, server.url):
+                await self._stop.wait()
 
     async def _follow(self, live: LiveStream) -> None:
         async for event in live.follow(OWNER.name, self._conversation, live.beginning):

@@ -50,19 +50,22 @@ def connect(
     market: str | None,
     feed: Feed,
     with_keys: Callable[[], Settings],
+    patience: float = PATIENCE,
+    *,
+    shared: bool = False,
 ) -> Link:
     """Raises FinclawError: the markets differ, the state is held by somebody who does not answer, …
 
-    Only a gateway of our own needs the keys that the settings name.
+    Only a gateway of our own needs the keys that the settings name. `shared`: it lets other commands in.
     """
     clock = SystemClock()
-    give_up = clock.monotonic() + PATIENCE
+    give_up = clock.monotonic() + patience
     while True:
         link = _running(settings, bookmark, conversation, market, feed)
         if link is not None:
             return link
         try:
-            return _own(with_keys(), bookmark, conversation, feed)
+            return _own(with_keys(), bookmark, conversation, feed, shared=shared)
         except StateBusy as error:
             if clock.monotonic() > give_up:
                 raise _held(settings) from error
@@ -103,14 +106,14 @@ def _running(settings: Settings, bookmark: Bookmark, conversation: str, market: 
     return RemoteLink(settings, bookmark, conversation, feed, client.address.url, running)
 
 
-def _own(settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed) -> Link:
+def _own(settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed, *, shared: bool) -> Link:
     from finclaw.cli.chat.here import HereLink  # noqa: PLC0415  the whole house; not needed to talk to a running one
 
-    return HereLink(settings, bookmark, conversation, feed)
+    return HereLink(settings, bookmark, conversation, feed, shared=shared)
 
 
 def _held(settings: Settings) -> StateBusy:
     return StateBusy(
-        f"another finclaw (a chat?) holds {settings.state}, and no gateway answers there; close it, "
-        "or run `finclaw serve` in its place: then several chats can share it"
+        f"another finclaw holds {settings.state}, and no gateway answers there: it starts, or is busy with a "
+        "`finclaw ask`; try again in a moment, run `finclaw serve` so that several can ask, or use another directory"
     )

@@ -65,6 +65,10 @@ class Screen:
         self._write(text[len(self._shown) :])
         self._shown = text
 
+    def would_lose(self, text: str) -> bool:
+        """Whether something was shown that is not the beginning of this text."""
+        return bool(self._shown.strip()) and not self._fit(text).startswith(self._shown)
+
     def end_answer(self) -> None:
         self.status("")
         self._end_answer()

@@ -30,6 +30,7 @@ class Words:
     never_taken: str
     finishing: str
     rewritten: str
+    unfinished: str
 
 
 ENGLISH: Final = Words(
@@ -58,6 +59,7 @@ ENGLISH: Final = Words(
     never_taken="Never taken by the gateway, so nobody will answer it: “{question}”",
     finishing="(an answer is still being made: giving it a moment; Ctrl-C leaves now, and the next start takes it up)",
     rewritten="(written anew:)",
+    unfinished="(the answer broke off here; it is not complete)",
 )
 
 KOREAN: Final = Words(
@@ -87,6 +89,7 @@ KOREAN: Final = Words(
     never_taken="게이트웨이가 받지 못해 답변되지 않을 메시지: “{question}”",
     finishing="(답변을 작성하고 있어 잠시 기다립니다. Ctrl-C를 누르면 바로 끝내고 다음 시작 때 이어집니다)",
     rewritten="(다시 작성됨:)",
+    unfinished="(답변이 여기서 끊겨 완성되지 않았습니다)",
 )
 
 _HANGUL: Final = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
