@@ -4,14 +4,14 @@ import asyncio
 import math
 import re
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, TypeGuard, get_args
+from typing import Final, Literal, NamedTuple, TypeGuard, get_args
 
 import msgspec
 from aiohttp import web
 
 from finclaw.kernel.port import Gateway
 from finclaw.kernel.record import CostsBy, InboundRecord
-from finclaw.web.errors import ApiError, too_large
+from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import MessageBody, Principal, Scope, inbound, owns
 from finclaw.web.respond import json_response
@@ -30,6 +30,8 @@ class Route(NamedTuple):
     path: str
     scope: Scope
     handler: Handler
+    kind: Literal["plain", "upload", "stream"] = "plain"
+    """An `upload` reads its own, larger body; a `stream` ends itself when the token is replaced."""
 
 
 class Api:
@@ -100,8 +102,6 @@ class Api:
     async def _body(self, request: web.Request) -> MessageBody:
         if request.content_type != "application/json":
             raise ApiError(415, "not_json", "send JSON, with the header `Content-Type: application/json`")
-        if (request.content_length or 0) > self._settings.max_body:
-            raise too_large(self._settings.max_body)
         try:
             return _decode_body(await request.read())
         except (msgspec.DecodeError, UnicodeDecodeError) as error:  # its message names the field

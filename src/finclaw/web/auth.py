@@ -1,7 +1,7 @@
 """The doorkeeper: is this request from here, and who sends it? Everything is decided from the headers alone.
 
-Order matters and is fixed: the place (Host and Origin), the limiter, the token, the scope. The limiter comes before
-the token so that guesses are never free, and nothing in a request can switch it off.
+Order matters and is fixed: the place (Host and Origin), the token, the limiter for wrong ones, the scope. The token is
+compared first, in constant time, so that nobody can lock out the right one by sending wrong ones.
 """
 
 import hmac
@@ -29,7 +29,7 @@ def check_place(host: str | None, origin: str | None, port: int) -> None:
 
 
 class Throttle:
-    """Wrong tokens fill a bucket that empties slowly; while it is full, nobody is let in to try."""
+    """Wrong tokens fill a bucket that empties slowly; while it is full, a wrong one is told to slow down."""
 
     def __init__(self, now: Callable[[], float], *, burst: int = 20, per_second: float = 1.0) -> None:
         self._now = now
@@ -62,19 +62,29 @@ class Doorkeeper:
         self._throttle = throttle
 
     def admit(self, authorization: str | None, scope: Scope) -> Principal:
-        self._throttle.check()
         if authorization is None:
             raise ApiError(401, "no_token", f"this needs the token; {_HOW}", _BEARER)
-        if not self._matches(authorization):
+        if not self.is_valid(authorization):
+            self._throttle.check()
             self._throttle.failed()
             raise ApiError(401, "wrong_token", f"this is not the token; {_HOW}", _BEARER)
         if scope not in self._principal.scopes:
             raise ApiError(403, "no_scope", f"this token may not do this; it lacks the scope {scope}")
         return self._principal
 
-    def _matches(self, authorization: str) -> bool:
+    def check_again(self, authorization: str) -> None:
+        """For what was admitted a while ago. Raises ApiError if the token was replaced since."""
+        if not self.is_valid(authorization):
+            raise token_replaced()
+
+    def is_valid(self, authorization: str) -> bool:
+        """Whether this holds the token as it is now."""
         scheme, _, given = authorization.partition(" ")
         expected = self._token.reveal().encode()
         # A header may hold any bytes; compare_digest takes text only if it is ASCII.
         same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), expected)
         return same and scheme.lower() == "bearer"
+
+
+def token_replaced() -> ApiError:
+    return ApiError(401, "token_replaced", "the token was replaced meanwhile; connect again with the new one", _BEARER)

@@ -38,8 +38,12 @@ async def errors_as_json(
         return _response(ApiError(500, "internal", "the gateway made a mistake here; its log says more"))
 
 
+def error_view(error: ApiError) -> dict[str, dict[str, str]]:
+    return {"error": {"code": error.code, "message": str(error)}}
+
+
 def _response(error: ApiError) -> web.Response:
-    return json_response({"error": {"code": error.code, "message": str(error)}}, error.status, error.headers)
+    return json_response(error_view(error), error.status, error.headers)
 
 
 def _from_http(error: web.HTTPException, request: web.Request) -> ApiError:

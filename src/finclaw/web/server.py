@@ -2,9 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 from aiohttp import web
@@ -13,11 +14,14 @@ from aiohttp.typedefs import Middleware
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Gateway
 from finclaw.kernel.secret import Secret
+from finclaw.web.admission import Admission, Next
 from finclaw.web.api import Api, Route
 from finclaw.web.approvals_api import ApprovalsApi
 from finclaw.web.auth import Doorkeeper, Throttle, check_place
+from finclaw.web.connections import ACCEPT_AT_ONCE, Connection, Connections
 from finclaw.web.errors import ApiError, errors_as_json
 from finclaw.web.extension_routes import extension_routes
+from finclaw.web.http_log import http_log
 from finclaw.web.live import LiveStream
 from finclaw.web.page import render_page
 from finclaw.web.principal import OWNER, Principal
@@ -27,11 +31,13 @@ from finclaw.web.settings import WebSettings
 from finclaw.web.socket import LiveSockets
 from finclaw.web.sse import EventStreams
 from finclaw.web.token import prove
-
-Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
+from finclaw.web.token_watch import TokenWatch
 
 LAST_ANSWERS = 5.0
 """Seconds for what is being answered when the server ends."""
+
+BACKLOG: Final = 128
+"""Connections that the kernel keeps for us."""
 
 
 def listen(settings: WebSettings) -> socket.socket:
@@ -41,7 +47,7 @@ def listen(settings: WebSettings) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((settings.address, settings.port))
-        sock.listen(128)
+        sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError:
         sock.close()
@@ -77,17 +83,36 @@ async def serve_web(
     sock = sock or listen(settings)
     server = WebServer(*sock.getsockname()[:2])
     doors = Doors(gateway, settings, token, live or LiveStream())
-    runner = web.AppRunner(_application(server, doors), access_log=None, shutdown_timeout=LAST_ANSWERS)
+    application = _application(server, doors)
+    runner = web.AppRunner(application, access_log=None, logger=http_log(), shutdown_timeout=LAST_ANSWERS)
     stop_observing = gateway.observe(doors.live.observe) if live is None else _nothing
+    watchers = [asyncio.create_task(each) for each in (doors.watch.run(), doors.connections.run())]
     try:
         await runner.setup()
-        await web.SockSite(runner, sock).start()
+        listener = await _accept_connections(runner, doors.connections, sock)
         yield server
+        listener.close()
     finally:
         doors.stopping.set()
         await runner.cleanup()
         stop_observing()
         sock.close()
+        for watcher in watchers:
+            watcher.cancel()
+        await asyncio.gather(*watchers, return_exceptions=True)
+
+
+async def _accept_connections(
+    runner: web.AppRunner, connections: Connections, sock: socket.socket
+) -> asyncio.AbstractServer:
+    http = runner.server
+    if http is None:
+        raise RuntimeError("the runner must be set up first")
+    listener = await asyncio.get_running_loop().create_server(
+        lambda: Connection(http(), connections), sock=sock, backlog=ACCEPT_AT_ONCE
+    )
+    sock.listen(BACKLOG)  # the kernel may keep more of them waiting than we take at once
+    return listener
 
 
 def _nothing() -> None:
@@ -102,13 +127,17 @@ class Doors:
         self.token = token
         self.settings = settings
         self.stopping = asyncio.Event()
-        self.keeper = Doorkeeper(token, _owner(settings), Throttle(SystemClock().monotonic))
+        now = SystemClock().monotonic
+        keeper = Doorkeeper(token, _owner(settings), Throttle(now))
+        self.connections = Connections(now)
+        self.watch = TokenWatch(keeper)
+        self.admission = Admission(keeper, self.connections, self.watch)
         self.live = live
         self.api = Api(gateway, settings, self.stopping, live)
         self.sessions = SessionsApi(gateway)
         self.approvals = ApprovalsApi(gateway)
-        self.streams = EventStreams(self.live, self.stopping)
-        self.sockets = LiveSockets(gateway, self.live, self.keeper, self.stopping, settings.max_body)
+        self.streams = EventStreams(self.live, keeper, self.watch, self.stopping)
+        self.sockets = LiveSockets(gateway, self.live, self.admission, self.stopping, settings.max_body)
 
     def guarded(self) -> tuple[Route, ...]:
         return (
@@ -116,17 +145,19 @@ class Doors:
             *self.sessions.routes(),
             *self.approvals.routes(),
             *extension_routes(self.gateway),
-            Route("GET", "/api/v1/stream", "messages", self.streams.get_stream),
+            Route("GET", "/api/v1/stream", "messages", self.streams.get_stream, "stream"),
         )
 
 
 def _application(server: WebServer, doors: Doors) -> web.Application:
     application = web.Application(
-        middlewares=(errors_as_json, _only_from_here(server.port)), client_max_size=doors.settings.max_body
+        middlewares=(_counted(doors.connections), errors_as_json, _only_from_here(server.port)),
+        client_max_size=doors.settings.max_body,
     )
     application.on_response_prepare.append(add_headers)
     for route in doors.guarded():
-        application.router.add_route(route.method, route.path, _guarded(doors.keeper, route))
+        guarded = doors.admission.guard(route, doors.settings.max_body)
+        application.router.add_route(route.method, route.path, guarded)
     # A page cannot put a token into a WebSocket's headers, so this door is guarded from inside.
     application.router.add_get("/api/v1/live", doors.sockets.get_live)
     for path, handler in _open_paths(server, doors.gateway, doors.token).items():
@@ -149,12 +180,13 @@ def _only_from_here(port: int) -> Middleware:
     return only_from_here
 
 
-def _guarded(keeper: Doorkeeper, route: Route) -> Next:
-    async def guarded(request: web.Request) -> web.StreamResponse:
-        principal = keeper.admit(request.headers.get("Authorization"), route.scope)
-        return await route.handler(request, principal)
+def _counted(connections: Connections) -> Middleware:
+    @web.middleware
+    async def counted(request: web.Request, handler: Next) -> web.StreamResponse:
+        with connections.serving(request):
+            return await handler(request)
 
-    return guarded
+    return counted
 
 
 def _open_paths(server: WebServer, gateway: Gateway, token: Secret) -> dict[str, Next]:

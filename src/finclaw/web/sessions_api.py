@@ -13,6 +13,7 @@ from finclaw.kernel.conversation_file import read_conversation, write_conversati
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Gateway
 from finclaw.kernel.retention import DEDUPE_DAYS
+from finclaw.web.admission import check_again
 from finclaw.web.api import Route
 from finclaw.web.errors import ApiError, too_large
 from finclaw.web.principal import Principal
@@ -61,6 +62,7 @@ class SessionsApi:
 
     async def post_import(self, request: web.Request, _: Principal) -> web.Response:
         content = await _file(request)
+        check_again(request)
         try:
             messages = read_conversation(content)[1]
         except SessionError as error:
@@ -108,7 +110,7 @@ class SessionsApi:
             Route("GET", "/api/v1/sessions", "sessions", self.get_sessions),
             Route("GET", f"{session}/messages", "sessions", self.get_messages),
             Route("GET", f"{session}/export", "sessions", self.get_export),
-            Route("POST", f"{session}/import", "sessions", self.post_import),
+            Route("POST", f"{session}/import", "sessions", self.post_import, "upload"),
             Route("POST", f"{session}/fork", "sessions", self.post_fork),
             Route("POST", f"{session}/reset", "sessions", self.post_reset),
             Route("POST", f"{session}/repair", "sessions", self.post_repair),

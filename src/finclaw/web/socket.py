@@ -5,7 +5,7 @@ A program sends its token in the Authorization header. A page cannot, so there t
 """
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +13,7 @@ from aiohttp import WSMsgType, web
 
 from finclaw.errors import FinclawError
 from finclaw.kernel.port import Gateway
-from finclaw.web.auth import Doorkeeper
+from finclaw.web.admission import Admission
 from finclaw.web.errors import ApiError, from_finclaw
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import MessageBody, Principal, inbound
@@ -42,26 +42,31 @@ _say = msgspec.json.Decoder(Say).decode
 
 class LiveSockets:
     def __init__(
-        self, gateway: Gateway, live: LiveStream, keeper: Doorkeeper, stopping: asyncio.Event, max_frame: int
+        self, gateway: Gateway, live: LiveStream, admission: Admission, stopping: asyncio.Event, max_frame: int
     ) -> None:
         self._gateway = gateway
         self._live = live
-        self._keeper = keeper
+        self._admission = admission
         self._stopping = stopping
         self._max_frame = max_frame
 
     async def get_live(self, request: web.Request) -> web.StreamResponse:
         authorization = request.headers.get("Authorization")
         if authorization is not None:
-            self._keeper.admit(authorization, "messages")
+            self._admission.admit(request, authorization, "messages")
         socket = web.WebSocketResponse(heartbeat=HEARTBEAT, max_msg_size=self._max_frame, timeout=GOODBYE_WITHIN)
         await socket.prepare(request)
         try:
             hello = await self._greeting(socket)
-            principal = self._keeper.admit(authorization or f"Bearer {hello.token or ''}", "messages")
-            await self._talk(socket, principal, hello)
+            authorization = authorization or f"Bearer {hello.token or ''}"
+            principal = self._admission.admit(request, authorization, "messages")
+            async with self._admission.watch.end_with_token(authorization):
+                await self._talk(_Line(socket, self._admission, authorization), principal, hello)
         except ApiError as error:
-            await _send(socket, _error(error))
+            with suppress(ConnectionError):
+                await socket.send_str(_encode(_error(error)).decode())
+            # Numbers from 4000 on are ours to give; a reason has room for 123 bytes.
+            await socket.close(code=4_000 + error.status, message=str(error).encode()[:123])
         except ConnectionError:
             pass  # the client left while we were speaking
         await socket.close()
@@ -79,11 +84,11 @@ class LiveSockets:
         except msgspec.DecodeError as error:
             raise ApiError(400, "bad_frame", f"the first frame does not fit: {error}") from error
 
-    async def _talk(self, socket: web.WebSocketResponse, principal: Principal, hello: Hello) -> None:
+    async def _talk(self, line: "_Line", principal: Principal, hello: Hello) -> None:
         """Both directions until one side ends; then the other is ended too."""
         tasks: set[asyncio.Future[Any]] = {
-            asyncio.ensure_future(self._tell(socket, principal, hello)),
-            asyncio.ensure_future(self._listen(socket, principal)),
+            asyncio.ensure_future(self._tell(line, principal, hello)),
+            asyncio.ensure_future(self._listen(line, principal)),
             asyncio.ensure_future(self._stopping.wait()),
         }
         try:
@@ -95,16 +100,17 @@ class LiveSockets:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _tell(self, socket: web.WebSocketResponse, principal: Principal, hello: Hello) -> None:
+    async def _tell(self, line: "_Line", principal: Principal, hello: Hello) -> None:
         async with aclosing(self._live.follow(principal.name, hello.conversation, hello.after)) as events:
-            await _send(socket, {"type": "hello"})
+            await line.send({"type": "hello"})
             async for event in events:
-                await _send(socket, {"type": event.type, "id": event.id, **event.data})
+                await line.send({"type": event.type, "id": event.id, **event.data})
 
-    async def _listen(self, socket: web.WebSocketResponse, principal: Principal) -> None:
-        async for frame in socket:
+    async def _listen(self, line: "_Line", principal: Principal) -> None:
+        async for frame in line.socket:
             if frame.type is WSMsgType.TEXT:
-                await _send(socket, await self._accept(str(frame.data), principal))
+                line.check_token()
+                await line.send(await self._accept(str(frame.data), principal))
 
     async def _accept(self, text: str, principal: Principal) -> object:
         try:
@@ -119,9 +125,21 @@ class LiveSockets:
         return {"type": "taken", "message_id": body.message_id, **msgspec.to_builtins(view)}
 
 
+class _Line:
+    """A socket with the token that opened it, which is checked for every frame in either direction."""
+
+    def __init__(self, socket: web.WebSocketResponse, admission: Admission, authorization: str) -> None:
+        self.socket = socket
+        self._admission = admission
+        self._authorization = authorization
+
+    def check_token(self) -> None:
+        self._admission.keeper.check_again(self._authorization)
+
+    async def send(self, data: object) -> None:
+        self.check_token()
+        await self.socket.send_str(_encode(data).decode())
+
+
 def _error(error: ApiError) -> dict[str, object]:
     return {"type": "error", "code": error.code, "message": str(error)}
-
-
-async def _send(socket: web.WebSocketResponse, data: object) -> None:
-    await socket.send_str(_encode(data).decode())

@@ -8,9 +8,11 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from finclaw.web.errors import ApiError
+from finclaw.web.auth import Doorkeeper
+from finclaw.web.errors import ApiError, error_view
 from finclaw.web.live import LiveEvent, LiveStream
 from finclaw.web.principal import Principal
+from finclaw.web.token_watch import TokenWatch
 
 KEEP_ALIVE: Final = 15.0
 """Seconds of silence after which a comment shows both sides that the line still stands."""
@@ -19,8 +21,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EventStreams:
-    def __init__(self, live: LiveStream, stopping: asyncio.Event) -> None:
+    def __init__(self, live: LiveStream, keeper: Doorkeeper, watch: TokenWatch, stopping: asyncio.Event) -> None:
         self._live = live
+        self._keeper = keeper
+        self._watch = watch
         self._stopping = stopping
 
     async def get_stream(self, request: web.Request, principal: Principal) -> web.StreamResponse:
@@ -30,12 +34,19 @@ class EventStreams:
             raise ApiError(400, "bad_request", "conversation must have a name; leave it out to follow all of them")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
-        async with aclosing(self._live.follow(principal.name, conversation, after)) as events:
-            with suppress(ConnectionError):  # the client left; that is how these end
-                await self._pump(response, events)
+        authorization = request.headers.get("Authorization", "")
+        with suppress(ConnectionError):  # the client left; that is how these end
+            try:
+                async with (
+                    aclosing(self._live.follow(principal.name, conversation, after)) as events,
+                    self._watch.end_with_token(authorization),
+                ):
+                    await self._pump(response, events, authorization)
+            except ApiError as error:
+                await response.write(b"event: error\ndata: " + _encode(error_view(error)["error"]) + b"\n\n")
         return response
 
-    async def _pump(self, response: web.StreamResponse, events: AsyncGenerator[LiveEvent]) -> None:
+    async def _pump(self, response: web.StreamResponse, events: AsyncGenerator[LiveEvent], authorization: str) -> None:
         await response.write(b": welcome\n\n")
         stopping = asyncio.ensure_future(self._stopping.wait())
         following = asyncio.ensure_future(anext(events))
@@ -43,6 +54,7 @@ class EventStreams:
             while not self._stopping.is_set():
                 await asyncio.wait({following, stopping}, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
                 if following.done():
+                    self._keeper.check_again(authorization)
                     await response.write(_frame(following.result()))
                     following = asyncio.ensure_future(anext(events))
                 elif not self._stopping.is_set():

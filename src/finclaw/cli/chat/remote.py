@@ -127,6 +127,8 @@ class RemoteLink:
                         self._feed.put(Connected())
                         pause = _FIRST_PAUSE
                         for place, news in events(lines):
+                            if news.type == "error":  # the token was replaced: connect again with the new one
+                                break
                             if news.type == "reset":
                                 self._catch_up(client)
                             if after == _NOWHERE:

@@ -1,0 +1,136 @@
+"""Limits for connections whose client has not shown the token: how many there may be, and for how long.
+
+Whoever can open a connection could otherwise keep it open with half a request until the process has no file
+descriptor left, and then nobody is served. So there is a cap; a new connection beyond it closes the oldest one of
+the address that has the most. A client with the right token is not counted from its first request on.
+"""
+
+import asyncio
+import resource
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final
+
+from aiohttp import web
+
+REQUEST_WITHIN: Final = 10.0
+"""Seconds in which the head of a request must be complete, and between two requests of a client without a token."""
+ACCEPT_AT_ONCE: Final = 16
+"""Connections taken from the kernel before the cap is looked at again. Few, because each holds a file descriptor."""
+RESERVED_FILES: Final = 96
+"""File descriptors for everything but connections: databases, log files, models, programs."""
+MOST: Final = 256
+FEWEST: Final = 16
+
+
+def cap_for_open_files(soft_limit: int | None = None) -> int:
+    """How many connections without a token fit under this process's limit of open files."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if soft_limit is None else soft_limit
+    if limit == resource.RLIM_INFINITY:
+        return MOST
+    return max(FEWEST, min(MOST, (limit - RESERVED_FILES) // 2))
+
+
+class Connection(asyncio.Protocol):
+    """One connection: hands everything on to the HTTP protocol, and tells when it begins and ends."""
+
+    def __init__(self, http: web.RequestHandler, connections: "Connections") -> None:
+        self.http = http
+        self.address = ""
+        self.is_busy = False
+        """A request of it is being answered."""
+        self._connections = connections
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if peer else ""
+        self.http.connection_made(transport)
+        self._connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.http.data_received(data)
+
+    def eof_received(self) -> None:
+        self.http.eof_received()
+
+    def pause_writing(self) -> None:
+        self.http.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.http.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.remove(self)
+        self.http.connection_lost(exc)
+
+    def abort(self) -> None:
+        if isinstance(self._transport, asyncio.WriteTransport):
+            self._transport.abort()
+
+
+class Connections:
+    def __init__(self, now: Callable[[], float], most: int | None = None) -> None:
+        self._now = now
+        self._most = cap_for_open_files() if most is None else most
+        self._by_http: dict[web.RequestHandler, Connection] = {}
+        self._without_token: dict[Connection, float] = {}
+        """The longest idle first, with the time since when."""
+
+    def add(self, connection: Connection) -> None:
+        self._by_http[connection.http] = connection
+        self._without_token[connection] = self._now()
+        while len(self._without_token) > self._most:
+            self._close(self._longest_idle())
+
+    def remove(self, connection: Connection) -> None:
+        self._by_http.pop(connection.http, None)
+        self._without_token.pop(connection, None)
+
+    @contextmanager
+    def serving(self, request: web.Request) -> Generator[None]:
+        """A request that is being answered is complete: its connection is not closed for being slow."""
+        connection = self._by_http.get(request.protocol)
+        if connection is None:
+            yield
+            return
+        connection.is_busy = True
+        try:
+            yield
+        finally:
+            connection.is_busy = False
+            if self._without_token.pop(connection, None) is not None:
+                self._without_token[connection] = self._now()
+
+    def trust(self, request: web.Request, *, trusted: bool) -> None:
+        """Note whether the request had the right token: its connection is counted only if it had not."""
+        connection = self._by_http.get(request.protocol)
+        if connection is None:
+            return
+        if trusted:
+            self._without_token.pop(connection, None)
+        else:
+            self._without_token.setdefault(connection, self._now())
+
+    async def run(self) -> None:
+        """Close what is too slow, until cancelled."""
+        while True:
+            await asyncio.sleep(1.0)
+            self.close_slow()
+
+    def close_slow(self) -> None:
+        late = self._now() - REQUEST_WITHIN
+        for connection, since in list(self._without_token.items()):
+            if since <= late and not connection.is_busy:
+                self._close(connection)
+
+    def _longest_idle(self) -> Connection:
+        held = Counter(each.address for each in self._without_token)
+        ((address, _),) = held.most_common(1)
+        return next(each for each in self._without_token if each.address == address)
+
+    def _close(self, connection: Connection) -> None:
+        self._without_token.pop(connection, None)
+        connection.abort()
