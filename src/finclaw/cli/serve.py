@@ -1,8 +1,10 @@
 """`finclaw serve`: the gateway, until it is told to stop."""
 
 import asyncio
+import contextlib
 import errno
 import importlib.util
+import resource
 import shutil
 import signal
 import socket
@@ -10,7 +12,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
@@ -30,10 +32,13 @@ from finclaw.web.principal import CHANNEL as WEB
 from finclaw.web.server import listen, serve_web
 from finclaw.web.token import TokenOnDisk, obtain_token, read_token
 
+OPEN_FILES: Final = 4_096
+
 
 def run(args: Namespace) -> int:
     settings = settings_from(args, {"market": args.market, "web.port": args.port})
     _start_logging(settings)
+    _raise_open_files_limit()
     # What may well be refused comes first, while nothing has been touched.
     read_token(settings.state)
     with _take_port(settings) as sock:
@@ -97,6 +102,15 @@ def _run_loop(main: Coroutine[Any, Any, None]) -> None:
         factory = importlib.import_module("uvloop").new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main)
+
+
+def _raise_open_files_limit() -> None:
+    """The usual limit of 256 or 1,024 is for programs that serve nobody; we may ask for more ourselves."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # then the limit on connections is a lower one
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _start_logging(settings: Settings) -> None:

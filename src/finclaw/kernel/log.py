@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, cast
 
+from finclaw.kernel.log_limit import limit_repeats
+
 _ids: ContextVar[Mapping[str, str]] = ContextVar("finclaw_log_ids", default=MappingProxyType({}))
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
@@ -126,9 +128,11 @@ def _redacted_text(text: str, redact: Redact, name: str) -> str:
 def start_logging(level: str = "info", form: Literal["json", "plain"] = "json", redact: Redact = as_it_is) -> None:
     """Send our logs to standard error. Called once, by a program that owns the process; never by the library."""
     handler, lines = logging.StreamHandler(), JsonLines(redact) if form == "json" else PlainLines(redact)
-    handler.setFormatter(lines)
-    if logging.lastResort is not None:  # where libraries, and lost tasks, say what nobody else takes
-        logging.lastResort.setFormatter(lines)
+    # The last resort is where libraries, and lost tasks, say what nobody else takes.
+    for each in (handler, logging.lastResort):
+        if each is not None:
+            each.setFormatter(lines)
+            limit_repeats(each)
     root = logging.getLogger("finclaw")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
