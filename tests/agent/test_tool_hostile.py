@@ -92,7 +92,7 @@ class Rude:
     transactional = False
     parallel_safe = True
     timeout = 5.0
-    approval = sensitive = False
+    approval = sensitive = changes = False
     upstream = ""
     isolation: Isolation = "loop"
     quote = None

@@ -214,7 +214,7 @@ async def test_a_helper_s_answer_is_as_good_as_what_it_read(house: House) -> Non
         assert desk.done == []
         assert {"agent__delegate", "order__place", "mail__send"} <= {order.tool for order in model.obeyed}
         for asked in await gateway.app.approvals():
-            assert "a helper that used news__latest" in asked.card
+            assert "a helper that read news__latest" in asked.card
 
 
 @in_virtual_time

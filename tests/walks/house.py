@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.config.schema import StorageSettings
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import Event
 from finclaw.kernel.extension import ExtensionApi, RingName
@@ -20,7 +21,7 @@ from finclaw.kernel.port import Command, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
 from finclaw.pipeline.settings import PipelineSettings
-from finclaw.storage.kinds import open_kind
+from finclaw.storage.kinds import StoreKind, open_kind
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, SimulatedCrash, crash_at
 from finclaw.testing.provider import Line, Script
 from finclaw.tools.approval.settings import ApprovalSettings
@@ -130,6 +131,7 @@ class House:
     clock: FakeClock = field(default_factory=FakeClock)
     troubles: dict[str, list[BaseException]] = field(default_factory=dict[str, list[BaseException]])
     """Errors that the store raises, by the name of its method. To be filled before a gateway is opened."""
+    kind: StoreKind = "sqlite"
 
     def _open_store(self, *args: Any, **kwargs: Any) -> Any:
         return TroubledStore(open_kind(*args, **kwargs), self.troubles)
@@ -155,6 +157,7 @@ class House:
         provider = ScriptedProvider(*script, clock=self.clock)
         settings = finclaw.Settings(
             state=self.state,
+            storage=StorageSettings(kind=self.kind),
             pipeline=pipeline or PipelineSettings(),
             agent=agent or AgentSettings(),
             budget=budget or BudgetSettings(),

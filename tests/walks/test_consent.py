@@ -126,7 +126,7 @@ async def test_a_yes_for_the_session_stands_for_exactly_the_same_call(house: Hou
 async def test_a_stranger_s_words_take_the_standing_yes_away(house: House) -> None:
     desk = Desk()
     tools = [desk.tool("mail", group="communication"), desk.tool("page", group="web")]
-    mail, page = call("mail", {"text": "hi"}), call("page", {"text": "news"})
+    mail, page = call("mail", {"text": "hi"}), call("page")
     script = (reply(mail), reply(page), "Read.", reply(mail))
     rules = (Rule("mail", "require-approval"),)
     async with house.open(reply(mail), "Sent.", *script[1:], tools=tools, consent=None, rules=rules) as gateway:
@@ -135,7 +135,7 @@ async def test_a_stranger_s_words_take_the_standing_yes_away(house: House) -> No
         assert desk.runs == [("mail", "hi")]
         assert (await gateway.ask("what is new?")).reply == "Read."
         card = (await gateway.ask("mail hi again")).reply or ""
-        assert desk.runs == [("mail", "hi"), ("page", "news")]
+        assert desk.runs == [("mail", "hi"), ("page", "")]
         assert "page" in card, "the card says what was read"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, assert_never
 
 from finclaw.agent.books import user_of
 from finclaw.agent.log import APPROVED
-from finclaw.agent.reach import acts, may_act
+from finclaw.agent.reach import Reach, may_act
 from finclaw.agent.running import RunningCall, RunningTurn
 from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
 from finclaw.kernel.approval import Approval, action_hash
@@ -21,7 +21,7 @@ from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.verdict import PolicyContext
 from finclaw.tools.registry import ToolRegistry
-from finclaw.tools.sources import sources_met
+from finclaw.tools.sources import others_heard, sources_met
 
 QUOTE_SECONDS: Final = 10.0
 
@@ -40,15 +40,18 @@ class Permission:
         self._tools = tools
         self._consent = consent
         self._approvals = approvals
+        self._reach = Reach(tools.get)
 
     async def __call__(self, ctx: RunningCall, tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> None:
         """Returns when it may. Raises ToolDenied, or ToolAwaiting when somebody has been asked."""
         turn = RunningTurn.of(ctx.turn)
         # The log's own conversation: a layer may put another one into its context. A long one is read only where it
         # matters, for most tools can do nothing that a stranger might want.
-        met = sources_met(turn.log.conversation) if may_act(tool) else ()
-        untrusted = bool(met) and acts(tool, args, turn.log.conversation)
-        asked = self._question(turn, tool, args, untrusted=untrusted)
+        conversation, inbound = turn.log.conversation, turn.asked_in.inbound
+        overheard = bool(others_heard(conversation, inbound))
+        met = sources_met(conversation, inbound) if overheard or may_act(tool) else ()
+        untrusted = bool(met) and self._reach.acts(tool, args, conversation, inbound, ctx.call_id)
+        asked = self._question(turn, tool, args, untrusted=untrusted, overheard=overheard)
         judgement = self._policy.judge(asked)
         announce(judgement, asked, ctx.call_id, ctx.emit, ctx.ids)
         match judgement.verdict:
@@ -58,12 +61,14 @@ class Permission:
                 raise ToolDenied(f"{tool.spec.name} may not run here: {judgement.reason}; it was not run")
             case "require-approval":
                 must_be_declared(tool.spec, args)  # a card shows only what the tool takes, and as it takes it
-                sources = met or sources_met(turn.log.conversation)
-                await self._agreed(ctx, turn, tool, args, scope, sources, untrusted=untrusted)
+                sources = met or sources_met(conversation, inbound)
+                await self._agreed(ctx, turn, tool, args, scope, sources, untrusted=untrusted or overheard)
             case _:
                 assert_never(judgement.verdict)
 
-    def _question(self, turn: RunningTurn, tool: Tool, args: Mapping[str, Any], *, untrusted: bool) -> PolicyContext:
+    def _question(
+        self, turn: RunningTurn, tool: Tool, args: Mapping[str, Any], *, untrusted: bool, overheard: bool
+    ) -> PolicyContext:
         inbound = turn.asked_in.inbound
         user, known = user_of(inbound), self._tools.entry(tool.spec.name)
         return PolicyContext(
@@ -75,6 +80,7 @@ class Permission:
             session=turn.log.claim.session,
             args=args,
             untrusted=untrusted,
+            overheard=overheard,
         )
 
     # ── a person's word ─────────────────────────────────────────────────────────────────────────────────────────

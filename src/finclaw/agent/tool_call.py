@@ -27,6 +27,7 @@ from finclaw.tools.contain import Broken
 from finclaw.tools.guard.told import without_secrets
 from finclaw.tools.limit import CutOff, run_with_limit
 from finclaw.tools.registry import ToolRegistry
+from finclaw.tools.sources import sources_met
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +102,7 @@ class ToolRunner:
             channel=turn.asked_in.inbound.channel,
             offered=turn.offered,
             ask=partial(self._answers, turn, ctx.tool_name),
+            sources=partial(sources_met, turn.log.conversation, turn.asked_in.inbound),
         )
 
     def _offered(self, ctx: ToolCallContext, turn: RunningTurn) -> Tool:

@@ -5,7 +5,7 @@ again and gets the answer it had. So the work is done once, and its result is us
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -17,9 +17,10 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Gateway, Tool, ToolOutput, ToolScope
 from finclaw.kernel.record import InboundRecord
 from finclaw.tools.define import tool
-from finclaw.tools.origin import origin_of
 from finclaw.tools.registry import ToolRegistry
 
+MOST_SOURCES: Final = 50
+"""Handed down, the newest: one is enough to be asked about what the helper does."""
 CHANNEL: Final = "subagent"
 NAME: Final = "agent__delegate"
 MAX_STEPS: Final = 5
@@ -57,6 +58,7 @@ class Delegation:
 
     async def _delegate(self, args: Task, scope: ToolScope) -> ToolOutput:
         gateway = self._gateway()
+        met = () if scope.sources is None else scope.sources()
         accepted = await gateway.accept(
             Inbound(
                 channel=CHANNEL,
@@ -66,7 +68,12 @@ class Delegation:
                 message_id=scope.call_id,
                 sender=scope.sender,
                 text=args.task,
-                limits=Limits(pool="subagent", tools=self._may_use(args, scope), max_steps=args.max_steps),
+                limits=Limits(
+                    pool="subagent",
+                    tools=self._may_use(args, scope),
+                    max_steps=args.max_steps,
+                    sources=met[-MOST_SOURCES:],
+                ),
             )
         )
         try:
@@ -74,7 +81,7 @@ class Delegation:
         except asyncio.CancelledError:  # nobody will read its answer
             gateway.stop_message(accepted.id, "the turn that delegated it was stopped")
             raise
-        return replace(_answer(record), origin=self._strangers(record))
+        return replace(_answer(record), origin=_origin(record, met))
 
     def _may_use(self, args: Task, scope: ToolScope) -> tuple[str, ...]:
         """Never more than the one who delegates, never what needs a person, and no further delegation."""
@@ -85,15 +92,17 @@ class Delegation:
             raise ToolError(f"{', '.join(sorted(refused))} cannot be delegated; what can be: {known}")
         return tuple(sorted(wanted))
 
-    def _strangers(self, record: InboundRecord | None) -> str:
-        """Whose words its answer may be: what it has read, it passes on."""
-        used = () if record is None or record.outcome is None else record.outcome.tools
-        tools = (self._tools.get(name) for name in dict.fromkeys(use.name for use in used))
-        read = [origin for tool in tools if tool is not None and (origin := origin_of(tool, {}))]
-        return f"a helper that used {', '.join(read)}" if read else ""
-
     def _harmless(self) -> Iterable[Tool]:
-        return (each for each in self._tools.list() if not each.transactional and each.spec.name != NAME)
+        return (
+            each for each in self._tools.list() if not (each.transactional or each.changes or each.spec.name == NAME)
+        )
+
+
+def _origin(record: InboundRecord | None, known: Sequence[str]) -> str:
+    """Whose words its answer may be. What the helper itself has read comes first: the rest is known already."""
+    read = () if record is None or record.outcome is None else record.outcome.sources
+    ordered = sorted(read, key=lambda source: source in known)
+    return f"a helper that read {', '.join(ordered)}" if ordered else ""
 
 
 def _answer(record: InboundRecord | None) -> ToolOutput:
@@ -101,5 +110,7 @@ def _answer(record: InboundRecord | None) -> ToolOutput:
     if outcome is None:
         raise ToolError("the helper did not get to an end; do the task yourself or say that it could not be done")
     if outcome.kind != "answered" or not outcome.reply:
-        raise ToolError(f"the helper ended {outcome.kind} ({outcome.reason or 'without words'}) and found out nothing")
+        # An error has no origin, so it must not repeat words that the helper may have from a stranger.
+        why = "" if outcome.sources else f" ({outcome.reason or 'without words'})"
+        raise ToolError(f"the helper ended {outcome.kind}{why} and found out nothing")
     return ToolOutput(outcome.reply, outcome.facts)

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from finclaw.errors import ToolError
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.tools.addresses import DELIMITER, LONGEST
 from finclaw.tools.define import tool
 
 NAME: Final = "read_result"
@@ -50,8 +51,23 @@ class ReadResult:
 
 
 def _part(kept: Kept, start: int) -> str:
-    end = min(start + PART, len(kept.text))
+    start, end = _whole_words(kept.text, start)
     if start >= end:
         raise ToolError(f"that result ends at character {len(kept.text)}; begin before it")
     more = f"; read on with start={end}" if end < len(kept.text) else ""
     return f"[{kept.tool}: characters {start} to {end} of {len(kept.text)}{more}]\n{kept.text[start:end]}"
+
+
+def _whole_words(text: str, start: int) -> tuple[int, int]:
+    """Where the part begins and ends. Neither end cuts a word: half of an address would be another address.
+
+    A word longer than any address is cut, for what is not an address may have no end.
+    """
+    if 0 < start < len(text) and not DELIMITER.match(text, start - 1):
+        following = DELIMITER.search(text, start, start + LONGEST)
+        start = following.start() if following else start if start + LONGEST < len(text) else len(text)
+    end = min(start + PART, len(text))
+    if end == len(text) or DELIMITER.match(text, end):
+        return start, end
+    delimiters = [found.start() for found in DELIMITER.finditer(text, max(start + 1, end - LONGEST), end)]
+    return start, delimiters[-1] if delimiters else end

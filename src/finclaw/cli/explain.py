@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
+from finclaw.agent.named import FEW
 from finclaw.cli.figures import fitted, short, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.cli.tools import asked, judged
@@ -52,7 +53,7 @@ def _lines(ctx: PolicyContext, judgement: Judgement, after: Judgement | None, *,
         yield from _stages(after)
         yield _decision(after)
         if ctx.tool.group == WEB.id:
-            yield "An address that stands in the person's own words, or in a page as it was read, is fetched as before."
+            yield f"Whole addresses that the person named are fetched as before; of those in a page, {FEW} are."
     if guessed:
         yield "Some of its rules depend on its arguments and were judged without any; give them with --args JSON."
 

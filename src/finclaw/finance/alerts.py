@@ -86,9 +86,9 @@ class Alerts:
         self._kept: dict[tuple[str, str], tuple[Alert, ...]] = {}
 
     def tools(self) -> tuple[Tool, ...]:
-        add = tool("alert__add", _ADD, group="finance", parallel_safe=False)(self._add)
+        add = tool("alert__add", _ADD, group="finance", changes=True, parallel_safe=False)(self._add)
         show = tool("alert__list", _LIST, group="finance")(self._list)
-        remove = tool("alert__remove", _REMOVE, group="finance", parallel_safe=False)(self._remove)
+        remove = tool("alert__remove", _REMOVE, group="finance", changes=True, parallel_safe=False)(self._remove)
         return (add, show, remove)
 
     async def _add(self, args: AddArguments, scope: ToolScope) -> ToolOutput:

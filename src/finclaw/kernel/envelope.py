@@ -62,6 +62,8 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     wishes: Wishes | None = None
     approval: str | None = None
     """The approval whose action this turn runs before anything else."""
+    sources: tuple[str, ...] = ()
+    """Strangers' words that the turn which gave this task had read: its own turn counts as having read them too."""
 
 
 class Inbound(Struct, frozen=True, kw_only=True):
@@ -95,6 +97,12 @@ class Inbound(Struct, frozen=True, kw_only=True):
     def unasked(self) -> bool:
         """Nobody wrote it: it is the gateway's own, and what comes of it reaches a person who did not ask."""
         return self.said_by is not None or self.limits is not None or self.again_for is not None
+
+    @property
+    def is_internal(self) -> bool:
+        """One of our own turns or an approval began it: its words are the gateway's or a model's, never a person's."""
+        limits = self.limits
+        return limits is not None and (limits.pool != "main" or limits.approval is not None)
 
 
 class Embed(Struct, frozen=True, kw_only=True):

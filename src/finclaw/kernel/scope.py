@@ -57,6 +57,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     stages: tuple[StageEntry, ...] = ()
     tools: tuple[ToolUse, ...] = ()
     facts: tuple[Fact, ...] = ()
+    sources: tuple[str, ...] = ()
+    """Of a helper's task: strangers' words that its turn had read, for whoever gave it."""
     usage: Usage = Usage()
     cost: Decimal = Decimal(0)
     duration_ms: float = 0.0

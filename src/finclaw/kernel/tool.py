@@ -36,6 +36,8 @@ class ToolScope(Struct, frozen=True, kw_only=True):
     """The names of the tools that the model was offered in this step."""
     ask: Ask | None = None
     """None where there is no model to ask: a tool that is run by itself, or in a process of its own."""
+    sources: Callable[[], tuple[str, ...]] | None = None
+    """Tells which strangers' words the turn has read by now. None where there is no turn, or in another process."""
     stop: Event | None = None
     """Of a tool that runs in a thread; others are cancelled or killed, and need not look."""
 
@@ -78,6 +80,11 @@ class Tool(Protocol):
     @property
     def sensitive(self) -> bool:
         """It reads what is private."""
+        return False
+
+    @property
+    def changes(self) -> bool:
+        """It changes what is kept for the person, such as their alerts: no stranger's words get that unasked."""
         return False
 
     @property

@@ -28,6 +28,7 @@ from finclaw.pipeline.walk import Walk
 from finclaw.pipeline.withheld import make_seen
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.tools.approval.telling import CARDS
+from finclaw.tools.sources import sources_met
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class Deliver:
             reason = f"the model chose not to answer: {', '.join(sorted(visible.tokens)) or 'empty answer'}"
             walk.journal.skip(reason)
             outcome = walk.ended("skipped", reason, result=result)
+        outcome = _with_sources(walk, outcome)
         await self._finish(walk, turn, outcome, visible, result.status)
         return outcome
 
@@ -89,6 +91,7 @@ class Deliver:
             visible = make_visible(walk.reply, self._capabilities(walk))
         else:
             visible = await self._prepare_notice(walk)
+        outcome = _with_sources(walk, outcome)
         outcome = replace(outcome, reply=visible.text or None)  # as it is seen, not as it was meant
         if walk.log is None:
             await self._end(walk, outcome, visible)
@@ -191,6 +194,13 @@ class Deliver:
 def _is_wordless(result: TurnResult) -> bool:
     """The model ended without a word, and did not say that it means to: a person must not wait for nothing."""
     return result.status in ("completed", "max_steps") and not result.text.strip()
+
+
+def _with_sources(walk: Walk, outcome: Outcome) -> Outcome:
+    """Whoever gave a task must know what the helper has read: the answer may be a stranger's."""
+    if walk.log is None or not walk.accepted.inbound.is_internal:
+        return outcome
+    return replace(outcome, sources=sources_met(walk.log.conversation, walk.accepted.inbound))
 
 
 def _spend(walk: Walk) -> tuple[Spend, ...]:

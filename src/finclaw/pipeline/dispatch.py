@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from finclaw.pipeline.walk import Walk
 from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
-from finclaw.tools.sources import SOURCES
+from finclaw.tools.sources import AUTHOR, SOURCES, passed_on_by
 
 _MOST_NAMED: Final = 10
 _LONGEST_NAME: Final = 80
@@ -73,7 +73,7 @@ class Dispatch:
     async def claim(self, walk: Walk) -> TurnLog:
         """From here on the turn is ours to end: begun with the input, or as far as its log says it had come."""
         since = new_id()
-        first = Append(self._input(walk.inbound))
+        first = Append(self._input(walk))
         if (claim := walk.accepted.claim) is not None:  # it came with the acceptance
             self._begin(walk, claim, await self._base(claim), since)
         else:
@@ -109,14 +109,15 @@ class Dispatch:
         conversation = Conversation(base, claim.events, lambda event: emit(replace(event, **ids)), since)
         walk.log = TurnLog(self._store, claim, conversation)
 
-    def _input(self, inbound: Inbound) -> Message:
+    def _input(self, walk: Walk) -> Message:
+        inbound, accepted = walk.inbound, walk.accepted.inbound
         return Message(
             id=new_id(),
             role="user",
             blocks=(Text(inbound.text), *_describe_attachments(inbound.attachments)),
-            source=Source("user", inbound.sender.id, inbound.sender.name),
+            source=_source(inbound, accepted),
             created_at=self._clock.now(),
-            metadata={SOURCES: [f"a message that {inbound.sender.id} passed on"]} if inbound.forwarded else {},
+            metadata=_metadata(inbound, accepted),
         )
 
 
@@ -136,3 +137,22 @@ def _describe_attachment(attachment: Attachment) -> str:
     kind = {"image": "a picture", "audio": "a recording", "video": "a video", "file": "a file"}[attachment.kind]
     name = _UNSAFE_IN_NAME.sub("_", attachment.name)[:_LONGEST_NAME]
     return f"{kind} ({name})" if name.strip("_. ") else kind
+
+
+def _source(inbound: Inbound, accepted: Inbound) -> Source:
+    """A task that a turn gave, or the line that begins an approved action, is nobody's wish."""
+    if accepted.is_internal:
+        return Source("system", inbound.message_id, inbound.channel)
+    return Source("user", inbound.sender.id, inbound.sender.name)
+
+
+def _metadata(inbound: Inbound, accepted: Inbound) -> dict[str, Any]:
+    """Whose words they are, as the message was accepted: a layer may add to that, and take nothing away."""
+    handed_down = () if accepted.limits is None else accepted.limits.sources
+    forwarded = (passed_on_by(inbound.sender.id),) if inbound.forwarded or accepted.forwarded else ()
+    metadata: dict[str, Any] = {}
+    if strangers := [*handed_down, *forwarded]:
+        metadata[SOURCES] = strangers
+    if accepted.chat_type != "direct" and not accepted.is_internal:
+        metadata[AUTHOR] = accepted.sender.id
+    return metadata

@@ -36,6 +36,7 @@ class ToolOptions(TypedDict, total=False):
     timeout: float
     approval: bool
     sensitive: bool
+    changes: bool
     upstream: str
     isolation: Isolation
     quote: Quote
@@ -52,6 +53,7 @@ class DefinedTool:
     timeout: float = 30.0
     approval: bool = False
     sensitive: bool = False
+    changes: bool = False
     upstream: str = ""
     isolation: Isolation = "loop"
     quote: Quote | None = None

@@ -24,6 +24,7 @@ _FIELDS: Final = (
     "upstream",
     "isolation",
     "quote",
+    "changes",
 )
 
 

@@ -4,17 +4,21 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import Append, Message, Patch, Replace, Text, ToolEnded, TurnEvent
 from finclaw.kernel.scope import ConversationView
 
 SOURCES: Final = "sources"
 """The metadata of a message that stands for such words, as a summary does, or holds them: where they came from."""
 
+AUTHOR: Final = "author"
+"""The metadata of a person's message in a shared chat: the id of who wrote it. To everybody else it is a stranger's."""
+
+_BY: Final = "message by "
 QUOTED: Final = "words that the person quoted"
-_QUOTE: Final = re.compile(
-    r"^[ \t]*(?:>[ \t]*\S|-{2,}[ \t]*(?:(?:original|forwarded) message|(?:원본|전달된) ?(?:메일|메시지)))",
-    re.MULTILINE | re.IGNORECASE,
-)
+_LETTER: Final = r"-{2,}[ \t]*(?:(?:original|forwarded) message|(?:원본|전달된) ?(?:메일|메시지))"
+_QUOTE: Final = re.compile(rf"^[ \t]*(?:>[ \t]*\S|{_LETTER})", re.MULTILINE | re.IGNORECASE)
+_QUOTED_PART: Final = re.compile(rf"^[ \t]*(?:>.*$|{_LETTER}(?s:.*))", re.MULTILINE | re.IGNORECASE)
 """How people quote. Whoever does it without a sign has made the words their own."""
 
 
@@ -25,15 +29,63 @@ def sources_read(messages: Iterable[Message]) -> tuple[str, ...]:
 
 def sources_of(message: Message) -> Sequence[str]:
     said = (QUOTED,) if message.source.kind == "user" and _QUOTE.search(message.text) else ()
-    if len(message.blocks) == 1 and isinstance(message.blocks[0], Text) and SOURCES not in message.metadata:
+    if len(message.blocks) == 1 and isinstance(message.blocks[0], Text) and not message.metadata:
         return said  # as most are, and there may be ten thousand
-    return (*kept_sources(message), *said, *(result.origin for result in message.tool_results if result.origin))
+    author: object = message.metadata.get(AUTHOR)
+    by = (written_by(author),) if isinstance(author, str) else ()
+    return (*kept_sources(message), *by, *said, *(result.origin for result in message.tool_results if result.origin))
 
 
-def sources_met(conversation: ConversationView) -> tuple[str, ...]:
-    """All that the turn began with or has read since, also what was taken out again: it may be heeded all the same."""
+def sources_met(conversation: ConversationView, asked_by: Inbound | None = None) -> tuple[str, ...]:
+    """All that the turn began with or has read since, also what was taken out again: it may be heeded all the same.
+
+    `asked_by` is the message that the turn answers: what its sender wrote in a shared chat is no stranger's.
+    """
     since = (source for event in conversation.events for source in _in_event(event))
-    return tuple(dict.fromkeys((*sources_read(conversation.base_messages), *since)))
+    met = dict.fromkeys((*sources_read(conversation.base_messages), *since))
+    if asked_by is not None:
+        met.update(dict.fromkeys(others_heard(conversation, asked_by)))
+        met.pop(written_by(asked_by.sender.id), None)
+    return tuple(met)
+
+
+def others_heard(conversation: ConversationView, asked_by: Inbound) -> tuple[str, ...]:
+    """In a shared chat: who wrote there beside the one who asks, as sources. Also what a summary knows of them, and of
+    a helper's task what the turn that gave it knew.
+    """
+    own = written_by(asked_by.sender.id)
+    if asked_by.chat_type == "direct":
+        handed_down = () if asked_by.limits is None else asked_by.limits.sources
+        return tuple(source for source in handed_down if source.startswith(_BY) and source != own)
+    added = (event.message for event in conversation.events if isinstance(event, Append | Replace))
+    messages = (*conversation.base_messages, *added)
+    wrote = (written_by(each.source.id) for each in messages if each.source.kind == "user")
+    kept = (source for each in messages for source in sources_of(each) if source.startswith(_BY))
+    return tuple(dict.fromkeys(source for source in (*wrote, *kept) if source != own))
+
+
+def written_by(sender_id: str) -> str:
+    return f"{_BY}{sender_id}"
+
+
+def own_words(message: Message) -> str:
+    """What a person typed. Behind it the gateway may have put a note, such as the names of what they attached."""
+    first = next((block for block in message.blocks if isinstance(block, Text)), None)
+    return "" if first is None else first.text
+
+
+def unquoted_part(text: str) -> str:
+    """What of a message its writer does not quote."""
+    return _QUOTED_PART.sub("", text)
+
+
+def is_passed_on(message: Message) -> bool:
+    """Whether its sender says that somebody else wrote it."""
+    return passed_on_by(message.source.id) in kept_sources(message)
+
+
+def passed_on_by(sender_id: str) -> str:
+    return f"a message that {sender_id} passed on"
 
 
 def kept_sources(message: Message) -> Iterator[str]:

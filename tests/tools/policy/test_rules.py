@@ -113,6 +113,7 @@ class Own:
     timeout = 1.0
     approval = True
     sensitive = True
+    changes = False
     upstream = "api.example.com"
     isolation: Isolation = "loop"
     quote = None

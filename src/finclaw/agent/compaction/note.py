@@ -101,7 +101,7 @@ class Notes:
         words = f"{_OPENING}{text}\n{facts}".rstrip()
         role = self._draft.original[slot].role
         metadata: dict[str, Any] = {SUMMARY: {"messages": _stand_for_all(gone)}}
-        if strangers := sources_read(filter(_is_of_strangers, gone)):
+        if strangers := sources_read(gone):
             metadata[SOURCES] = strangers
         source = Source("system", name="compaction")
         self._draft.put(slot, Message(new_id(), role, (Text(words),), source, self._now, metadata))
@@ -136,12 +136,6 @@ def _tools_that_ran(messages: Sequence[Message], told: str) -> str:
                 break
     names = [f"{name} ({status})" for name, status in ran if name not in told]
     return f"Tools that ran: {', '.join(names[:_MOST_TOOLS])}" if names else ""
-
-
-def _is_of_strangers(message: Message) -> bool:
-    if message.role != "tool" or SOURCES in message.metadata:
-        return SOURCES in message.metadata
-    return any([isinstance(block, ToolResult) and block.origin for block in message.blocks])
 
 
 def _stand_for_all(messages: Sequence[Message]) -> int:

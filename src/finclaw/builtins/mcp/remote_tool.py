@@ -27,6 +27,7 @@ class RemoteTool:
     parallel_safe: bool = False
     approval: bool = False
     sensitive: bool = False
+    changes: bool = False
     isolation: Isolation = "loop"
     quote: Quote | None = None
 

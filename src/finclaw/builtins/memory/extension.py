@@ -164,7 +164,7 @@ class Memory:
             raise ToolError("the note is empty; say what to remember")
         if not (wished(turn.ctx, REMEMBER, text) and heard(turn.ctx, text)):
             raise ToolDenied(_ask_first("remember", text))
-        strangers = () if said_so(turn.ctx, text) else sources_met(turn.ctx.conversation)
+        strangers = () if said_so(turn.ctx, text) else sources_met(turn.ctx.conversation, turn.ctx.context.inbound)
         if strangers and not agreed_to_each_word(turn.ctx, REMEMBER, text):
             raise ToolDenied(_ask_first("remember", text))
         if turn.saved >= _MOST_SAVED:
@@ -190,7 +190,7 @@ class Memory:
         if note is None:
             raise ToolError(f"there is no note {number}; {SEARCH} finds those there are")
         is_wish = wished(turn, FORGET, note.text)
-        if is_wish and sources_met(turn.conversation):
+        if is_wish and sources_met(turn.conversation, turn.context.inbound):
             is_wish = meant(turn, note) or agreed(turn, FORGET, note.text)
         if not is_wish:
             raise ToolDenied(_ask_first("forget", note.text if is_private(turn.context.inbound) else f"note {number}"))

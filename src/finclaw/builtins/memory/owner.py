@@ -10,7 +10,7 @@ def owner_of(inbound: Inbound) -> str:
 
 def is_a_persons(inbound: Inbound) -> bool:
     """Not a helper's task or an extension's own words: nobody said those, so nobody can wish anything in them."""
-    return inbound.limits is None and inbound.said_by is None
+    return not inbound.is_internal and inbound.said_by is None
 
 
 def is_private(inbound: Inbound) -> bool:

@@ -11,6 +11,7 @@ def facts_of(tool: Tool, source: str = "") -> ToolFacts:
         transactional=tool.transactional,
         requires_approval=tool.approval,
         sensitive=tool.sensitive,
+        changes=tool.changes,
         external=bool(tool.upstream),
         source=source,
     )

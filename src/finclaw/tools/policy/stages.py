@@ -46,6 +46,9 @@ _GLOBAL_DENY: Final = StageVerdict("global-deny", "continue", "no deny for every
 _GLOBAL_ALLOW: Final = StageVerdict("global-allow", "continue", "no rule for everybody")
 _USER_DENY: Final = StageVerdict("user-deny", "continue", "no deny for this user or their roles")
 _USER_ALLOW: Final = StageVerdict("user-allow", "continue", "no rule for this user or their roles")
+_OVERHEARD: Final = StageVerdict(
+    "user-allow", "continue", "a rule allows it to this user, but others have written here and it may be their wish"
+)
 _CHANNEL: Final = StageVerdict("channel-policy", "continue", "no rule for this channel or agent")
 
 
@@ -62,7 +65,10 @@ def _user_deny(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
 
 
 def _user_allow(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
-    return _said(_USER_ALLOW, book.of(ctx.tool.name).other(_person(ctx), ctx.args))
+    rule = book.of(ctx.tool.name).other(_person(ctx), ctx.args)
+    if ctx.overheard and rule is not None and rule.verdict == "allow":
+        return _OVERHEARD
+    return _said(_USER_ALLOW, rule)
 
 
 def _person(ctx: PolicyContext) -> Iterator[Whom]:
@@ -87,6 +93,11 @@ def _channel(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
 _TOOL_SILENT: Final = StageVerdict("tool-policy", "continue", "no rule for this tool, and its definition asks for none")
 _TOOL_DEFAULT: Final = StageVerdict(
     "tool-policy", "require-approval", "the tool's definition asks for approval", is_default=True
+)
+_CHANGE_FRESH: Final = StageVerdict(
+    "tool-policy",
+    "require-approval",
+    "a stranger's text was read in this turn, so what changes the person's own things needs them",
 )
 _TOOL_FRESH: Final = StageVerdict(
     "tool-policy",
@@ -116,8 +127,11 @@ def _group(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
 
 def _tool(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
     rule = book.of(ctx.tool.name).any(_TOOL, ctx.args)
-    if ctx.untrusted and ctx.tool.requires_approval and (rule is None or rule.verdict != "deny"):
-        return _TOOL_FRESH
+    if ctx.untrusted and (rule is None or rule.verdict != "deny"):
+        if ctx.tool.requires_approval:
+            return _TOOL_FRESH
+        if ctx.tool.changes:
+            return _CHANGE_FRESH
     return _said(_TOOL_DEFAULT if ctx.tool.requires_approval else _TOOL_SILENT, rule)
 
 

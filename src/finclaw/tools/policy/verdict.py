@@ -19,6 +19,7 @@ class ToolFacts(Struct, frozen=True, kw_only=True):
     transactional: bool = False
     requires_approval: bool = False
     sensitive: bool = False
+    changes: bool = False
     external: bool = False
     source: str = ""
 
@@ -28,6 +29,7 @@ class PolicyContext(Struct, frozen=True, kw_only=True):
 
     `user` is `channel:id`, as in the books; a helper's call is the call of the person who sent it, from their channel.
     `untrusted`: a stranger's text, such as a web page, has been read, and this call could do what that asks for.
+    `overheard`: in this shared chat somebody else wrote too, so what is asked for may be their wish.
     """
 
     tool: ToolFacts
@@ -38,6 +40,7 @@ class PolicyContext(Struct, frozen=True, kw_only=True):
     session: str = ""
     args: Mapping[str, Any] = field(default_factory=dict[str, Any])
     untrusted: bool = False
+    overheard: bool = False
 
 
 class StageVerdict(Struct, frozen=True):
