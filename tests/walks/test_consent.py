@@ -1,11 +1,12 @@
 """A person's word and what it leads to: asked with a card, run exactly once, told to the model and to the person."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from tests.walks.house import AnyRegistration, Gateway, House, in_virtual_time
-from tests.walks.tools import Desk
+from tests.walks.house import AnyRegistration, Gateway, House, in_virtual_time, until
+from tests.walks.tools import Desk, hang
 
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import ToolScope
@@ -204,6 +205,49 @@ async def test_a_crash_in_the_approved_turn_runs_nothing_twice(house: House, poi
         assert gateway.said[-1] == "After all."
         (heard,) = (message for message in gateway.seen if message.source.name == "approval")
         assert ("unknown whether" in heard.text) is (point == "tools:money_moved")
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+@in_virtual_time
+async def test_one_yes_to_a_tool_that_moves_no_money_runs_once_too(house: House, how: str) -> None:
+    """Security trial L2: a tool that asks and is not transactional ran again when its turn was taken up."""
+    desk = Desk()
+
+    async def hangs(text: str, scope: ToolScope) -> str:
+        return await hang(text, scope) if how == "restart" and len(desk.runs) == 1 else "sent"
+
+    tools, rules = [desk.tool("order", hangs, timeout=3_600)], [Rule("order", "require-approval")]
+    async with house.open(ORDER, tools=tools, consent=None, rules=rules) as gateway:
+        await gateway.ask("mail it")
+        approval = await waiting(gateway)
+    async with house.open("Done.", tools=tools, consent=None, rules=rules) as gateway:
+        with nullcontext() if how == "restart" else crash_at("tools:money_moved"):
+            await gateway.outcome(await gateway.channel.write(f"/approve {approval}"))
+            await until(lambda: len(desk.runs) == 1)
+            if how == "crash":
+                await asyncio.wait([task for task in asyncio.all_tasks() if task.get_name().startswith("message ")])
+    async with house.open("After all.", tools=tools, consent=None, rules=rules) as gateway:
+        await gateway.app.idle()
+        assert desk.runs == [("order", "10 AAPL")]
+        (heard,) = (message for message in gateway.seen if message.source.name == "approval")
+        assert "unknown whether" in heard.text
+        assert "Do not repeat it" in heard.text
+        found = await gateway.app.approval(approval)
+        assert found is not None
+        assert found.state == "failed"
+
+
+@in_virtual_time
+async def test_an_approved_tool_that_comes_too_late_is_unknown_and_not_a_failure(house: House) -> None:
+    """Security trial L2, sibling: what may have happened is not told as something to try again."""
+    desk = Desk()
+    tools, rules = [desk.tool("order", hang, timeout=5)], [Rule("order", "require-approval")]
+    async with house.open(ORDER, "Unknown.", tools=tools, consent=None, rules=rules) as gateway:
+        await gateway.ask("mail it")
+        await told(gateway, f"/approve {await waiting(gateway)}")
+        (heard,) = (message for message in gateway.seen if message.source.name == "approval")
+        assert "unknown whether" in heard.text
+        assert len(desk.runs) == 1
 
 
 # ── prices ──────────────────────────────────────────────────────────────────────────────────────────────────────

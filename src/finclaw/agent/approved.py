@@ -57,7 +57,7 @@ class ApprovedActions:
             return await self._unknown(turn, approved, call)
         turn.offered = (approved.tool,)
         result = await self._use(step, call)
-        if call.id not in turn.log.ended:  # what moves money has written its end itself
+        if call.id not in turn.log.ended:  # what has begun has written its end itself
             turn.log.push(ToolEnded(result))
         if result.status == "unknown":
             return await self._unknown(turn, approved, call)

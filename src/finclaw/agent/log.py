@@ -67,7 +67,7 @@ class TurnLog:
         self.waits = False
         """For a person: something was asked for that nobody has decided yet."""
         self.begun: set[str] = set()
-        """Transactional calls that have begun. None of them may begin again."""
+        """Transactional and approved calls that have begun. None of them may begin again."""
         self.ended: dict[str, ToolResult] = {}
         """Results that were kept at once, by call."""
         for event in conversation.events_from(0):

@@ -6,6 +6,7 @@ from copy import deepcopy
 from functools import partial
 from typing import Final
 
+from finclaw.agent.log import APPROVED
 from finclaw.agent.permission import Permission
 from finclaw.agent.running import RunningCall, RunningTurn
 from finclaw.agent.structured import StructuredAnswers
@@ -84,7 +85,8 @@ class ToolRunner:
         scope = self._scope(ctx, turn)
         await self._permission(ctx, tool, args, scope)
         with self._tools.breakers.call(tool.upstream, partial(_tell_circuit, ctx, tool)):
-            if tool.transactional:  # on disk before it begins: after a crash it must not begin again
+            # On disk before it begins: after a crash what moves money, or ran on one person's yes, must not begin again.
+            if tool.transactional or ctx.call_id.startswith(APPROVED):
                 turn.log.push(ToolStarted(ctx.call_id, ctx.tool_name, transactional=True))
                 await turn.log.commit()
             try:
@@ -134,7 +136,7 @@ def _tell_circuit(ctx: ToolCallContext, tool: Tool, before: Circuit, after: Circ
 
 
 def _has_begun(ctx: ToolCallContext) -> bool:
-    """Something that moves money has been started: only its own word, result or ToolError, can say how that ended."""
+    """Something that moves money or was approved has been started: only its own word, result or ToolError, can say how that ended."""
     return ctx.call_id in RunningTurn.of(ctx.step.turn).log.begun
 
 
