@@ -320,3 +320,56 @@ async def test_the_message_of_a_decision_is_an_ordinary_one(bench: Bench) -> Non
     again = await bench.store.accept(word(asked), SESSION, nobody)
     assert again.duplicate
     assert again.id == accepted.id
+
+
+# ── the wall clock is set back ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("back", [timedelta(seconds=290), timedelta(hours=5), timedelta(days=400)])
+async def test_setting_the_clock_back_makes_no_question_younger(bench: Bench, back: timedelta) -> None:
+    """Security trial L4: a card for 300 seconds was good after an hour."""
+    asked = await ask(bench)
+    later(bench, 290)
+    bench.clock.jump(-back)
+    later(bench, 20)
+    assert why(await bench.store.decide(asked.id, yes(), word(asked), nobody)) == "expired"
+    assert await bench.store.approvals() == []
+    found = await bench.store.approval(asked.id)
+    assert found is not None
+    assert found.state == "expired"
+    assert await bench.store.remind(said, nobody) == []
+    assert [each.id for each in await bench.store.expire(said, nobody)] == [asked.id]
+
+
+async def test_setting_the_clock_back_keeps_no_yes_good(bench: Bench) -> None:
+    """Security trial L4, sibling: a yes is not used after its time either."""
+    decided = await granted(bench)
+    later(bench, 290)
+    bench.clock.jump(-timedelta(minutes=4))
+    later(bench, 20)
+    assert not await bench.store.use(decided.id, "t-2", decided.hash)
+
+
+async def test_what_was_asked_in_the_future_is_over_after_a_restart(bench: Bench) -> None:
+    """Security trial L4, sibling: nobody measured while the gateway was down."""
+    asked = await ask(bench)
+    bench.clock.jump(-timedelta(hours=5))
+    store = await bench.reopen()
+    assert why(await store.decide(asked.id, yes(), word(asked), nobody)) == "expired"
+
+
+async def test_a_restart_measures_from_where_it_stands(bench: Bench) -> None:
+    """Security trial L4, sibling: a question of the last process, and a clock that is set back in this one."""
+    asked = await ask(bench)
+    later(bench, 200)
+    store = await bench.reopen()
+    assert len(await store.approvals()) == 1
+    bench.clock.jump(-timedelta(seconds=190))
+    later(bench, 101)
+    assert why(await store.decide(asked.id, yes(), word(asked), nobody)) == "expired"
+
+
+async def test_a_small_correction_of_the_clock_ends_no_question(bench: Bench) -> None:
+    asked = await ask(bench)
+    bench.clock.jump(-timedelta(seconds=2))
+    assert why(await bench.store.decide(asked.id, yes(), word(asked), nobody)) == "counted: granted"

@@ -85,7 +85,7 @@ class ToolRunner:
         scope = self._scope(ctx, turn)
         await self._permission(ctx, tool, args, scope)
         with self._tools.breakers.call(tool.upstream, partial(_tell_circuit, ctx, tool)):
-            # On disk before it begins: after a crash what moves money, or ran on one person's yes, must not begin again.
+            # On disk before it begins: after a crash what moves money, or was approved once, must not begin again.
             if tool.transactional or ctx.call_id.startswith(APPROVED):
                 turn.log.push(ToolStarted(ctx.call_id, ctx.tool_name, transactional=True))
                 await turn.log.commit()
@@ -136,7 +136,7 @@ def _tell_circuit(ctx: ToolCallContext, tool: Tool, before: Circuit, after: Circ
 
 
 def _has_begun(ctx: ToolCallContext) -> bool:
-    """Something that moves money or was approved has been started: only its own word, result or ToolError, can say how that ended."""
+    """It moves money or was approved, and has started: only its own word, result or ToolError, says how that ended."""
     return ctx.call_id in RunningTurn.of(ctx.step.turn).log.begun
 
 

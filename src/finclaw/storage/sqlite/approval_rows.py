@@ -11,6 +11,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite import approvals, grants
+from finclaw.storage.sqlite.approval_times import ApprovalTimes
 from finclaw.storage.sqlite.approvals import Words
 from finclaw.storage.sqlite.codec import Ids
 
@@ -23,6 +24,7 @@ class ApprovalRows(ABC):
 
     _clock: Clock
     _ids: Ids
+    _times: ApprovalTimes
 
     @abstractmethod
     async def _commit(
@@ -38,17 +40,20 @@ class ApprovalRows(ABC):
     async def _read(self, run: Callable[[apsw.Connection], T]) -> T: ...
 
     async def ask(self, approval: Approval) -> Approval:
-        return await self._commit(lambda db: approvals.ask(db, approval))
+        return self._seen(await self._commit(lambda db: approvals.ask(db, approval)))
 
     async def approval(self, approval_id: str) -> Approval | None:
-        now = self._clock.now()
-        return await self._read(lambda db: approvals.find(db, approval_id, now))
+        expiry = self._times.now()
+        found = await self._read(lambda db: approvals.find(db, approval_id, expiry))
+        return None if found is None else self._seen(found)
 
     async def approvals(
         self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
     ) -> Sequence[Approval]:
-        now = self._clock.now()
-        return await self._read(lambda db: approvals.listed(db, states, session, limit, now))
+        expiry = self._times.now()
+        found = await self._read(lambda db: approvals.listed(db, states, session, limit, expiry))
+        self._times.see(found)
+        return found
 
     async def decide(
         self, approval_id: str, decision: Decision, inbound: Inbound, then: Callable[[Accepted], None]
@@ -57,28 +62,43 @@ class ApprovalRows(ABC):
             if not isinstance(decided, Refusal) and not decided[1].duplicate:
                 then(decided[1])
 
-        now = self._clock.now()
+        now, expiry = self._clock.now(), self._times.now()
         decided = await self._commit(
-            lambda db: approvals.decide(db, self._ids, approval_id, decision, inbound, now), committed
+            lambda db: approvals.decide(db, self._ids, approval_id, decision, inbound, now, expiry), committed
         )
-        return decided if isinstance(decided, Refusal) else decided[0]
+        if isinstance(decided, Refusal):
+            return decided
+        if decided[0].state == "denied":
+            self._times.forget([approval_id])
+        return decided[0]
 
     async def use(self, approval_id: str, turn_id: str, action: str) -> bool:
-        now = self._clock.now()
-        return await self._commit(lambda db: approvals.use(db, approval_id, turn_id, action, now))
+        expiry = self._times.now()
+        used = await self._commit(lambda db: approvals.use(db, approval_id, turn_id, action, expiry))
+        if used:
+            self._times.forget([approval_id])
+        return used
 
     async def fail(self, approval_id: str, turn_id: str) -> bool:
-        return await self._commit(lambda db: approvals.fail(db, approval_id, turn_id))
+        failed = await self._commit(lambda db: approvals.fail(db, approval_id, turn_id))
+        if failed:
+            self._times.forget([approval_id])
+        return failed
 
     async def expire(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
-        now = self._clock.now()
-        gone, _ = await self._commit(lambda db: approvals.expire(db, self._ids, words, now), _each(then))
+        now, expiry = self._clock.now(), self._times.now()
+        gone, _ = await self._commit(lambda db: approvals.expire(db, self._ids, words, now, expiry), _each(then))
+        self._times.forget([each.id for each in gone])
         return gone
 
     async def remind(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
-        now = self._clock.now()
-        late, _ = await self._commit(lambda db: approvals.remind(db, self._ids, words, now), _each(then))
+        now, expiry = self._clock.now(), self._times.now()
+        late, _ = await self._commit(lambda db: approvals.remind(db, self._ids, words, now, expiry), _each(then))
         return late
+
+    def _seen(self, approval: Approval) -> Approval:
+        self._times.see([approval])
+        return approval
 
     async def standing(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
         return await self._read(lambda db: grants.standing(db, tool, action, requester, session))

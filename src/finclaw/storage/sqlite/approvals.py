@@ -1,7 +1,7 @@
 """Approvals as rows. A state changes only by an UPDATE that names the state it comes from."""
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from finclaw.kernel.approval import (
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite import inbox
+from finclaw.storage.sqlite.approval_times import expiry_at
 from finclaw.storage.sqlite.codec import Ids, from_micros, to_micros, write
 from finclaw.storage.sqlite.grants import give
 
@@ -29,8 +30,15 @@ Words = Callable[[Approval], Inbound]
 
 _read_body: Final = msgspec.json.Decoder(Approval).decode
 
-_NOW: Final = "CASE WHEN state IN ('pending', 'granted') AND expires_at <= :now THEN 'expired' ELSE state END"
+_SLACK: Final = 5_000_000
+"""Microseconds by which a clock may be corrected without a question being older than its own asking."""
+_OVER: Final = f"(expires_at <= :now OR asked_at > :now + {_SLACK} OR id IN (SELECT value FROM json_each(:late)))"
+"""Its time is over: by the wall clock, because that clock was set back behind the question, or by the time that has
+passed in this process (`approval_times.py`)."""
+_NOW: Final = f"CASE WHEN state IN ('pending', 'granted') AND {_OVER} THEN 'expired' ELSE state END"
 """The state as it is now: nobody need have written yet that the time is over."""
+Expiry = Mapping[str, Any]
+"""The parameters `now` and `late` of `_OVER`."""
 _SELECT: Final = (
     f"SELECT body, args, {_NOW}, scope, decided_by, decided_at, reason, reminded_at, used_by FROM approval "
 )
@@ -65,31 +73,31 @@ def ask(db: apsw.Connection, approval: Approval) -> Approval:
         ),
     )
     where = "WHERE turn = :turn AND call = :call"
-    names = {"turn": approval.turn_id, "call": approval.call_id, "now": to_micros(approval.asked_at)}
+    names = {"turn": approval.turn_id, "call": approval.call_id, **expiry_at(approval.asked_at)}
     (row,) = db.execute(_SELECT + where, names).fetchall()
     return _read(row)
 
 
-def find(db: apsw.Connection, approval_id: str, now: datetime) -> Approval | None:
-    row = db.execute(_SELECT + "WHERE id = :id", {"id": approval_id, "now": to_micros(now)}).fetchone()
+def find(db: apsw.Connection, approval_id: str, expiry: Expiry) -> Approval | None:
+    row = db.execute(_SELECT + "WHERE id = :id", {"id": approval_id, **expiry}).fetchone()
     return None if row is None else _read(row)
 
 
 def listed(
-    db: apsw.Connection, states: Collection[ApprovalState], session: str | None, limit: int, now: datetime
+    db: apsw.Connection, states: Collection[ApprovalState], session: str | None, limit: int, expiry: Expiry
 ) -> list[Approval]:
     among = _OPEN if {"pending", "granted"}.issuperset(states) else "WHERE TRUE "
     wanted = f"AND (:session IS NULL OR session = :session) AND {_NOW} IN (SELECT value FROM json_each(:states)) "
-    names = {"session": session, "states": json.dumps(list(states)), "limit": limit, "now": to_micros(now)}
+    names = {"session": session, "states": json.dumps(list(states)), "limit": limit, **expiry}
     rows = db.execute(_SELECT + among + wanted + "ORDER BY rowid DESC LIMIT :limit", names)
     return [_read(row) for row in rows.fetchall()]
 
 
 def decide(
-    db: apsw.Connection, ids: Ids, approval_id: str, decision: Decision, inbound: Inbound, now: datetime
+    db: apsw.Connection, ids: Ids, approval_id: str, decision: Decision, inbound: Inbound, now: datetime, expiry: Expiry
 ) -> tuple[Approval, Accepted] | Refusal:
     """The decision and the message that acts on it are one piece: neither is there without the other."""
-    asked = find(db, approval_id, now)
+    asked = find(db, approval_id, expiry)
     if asked is None:
         return Refusal("unknown")
     if asked.state != "pending":
@@ -105,18 +113,18 @@ def decide(
     if yes and decision.scope != "once":
         give(db, asked, decision.scope, decision.by, now)
     accepted = inbox.accept(db, ids, inbound, asked.session, now)
-    return _must(db, asked.id, now), accepted
+    return _must(db, asked.id, expiry), accepted
 
 
-def use(db: apsw.Connection, approval_id: str, turn_id: str, action: str, now: datetime) -> bool:
+def use(db: apsw.Connection, approval_id: str, turn_id: str, action: str, expiry: Expiry) -> bool:
     """Granted becomes used, for one turn. What is kept must still be what was hashed."""
-    asked = find(db, approval_id, now)
+    asked = find(db, approval_id, expiry)
     if asked is None or action != asked.hash or action_hash(asked.tool, asked.args) != action:
         return False
     db.execute(
-        "UPDATE approval SET state = 'used', used_by = :turn WHERE id = :id AND expires_at > :now "
-        "AND (state = 'granted' OR (state = 'used' AND used_by = :turn))",
-        {"turn": turn_id, "id": approval_id, "now": to_micros(now)},
+        "UPDATE approval SET state = 'used', used_by = :turn WHERE id = :id "
+        f"AND NOT {_OVER} AND (state = 'granted' OR (state = 'used' AND used_by = :turn))",
+        {"turn": turn_id, "id": approval_id, **expiry},
     )
     return bool(db.changes())
 
@@ -130,31 +138,35 @@ def fail(db: apsw.Connection, approval_id: str, turn_id: str) -> bool:
     return bool(db.changes())
 
 
-def expire(db: apsw.Connection, ids: Ids, words: Words, now: datetime) -> tuple[list[Approval], list[Accepted]]:
+def expire(
+    db: apsw.Connection, ids: Ids, words: Words, now: datetime, expiry: Expiry
+) -> tuple[list[Approval], list[Accepted]]:
     """Of one that was granted and never ran, the turn that comes too late tells; of the others, we do."""
     rows = db.execute(
-        "UPDATE approval SET state = 'expired' WHERE state IN ('pending', 'granted') AND expires_at <= :now "
-        "RETURNING id, decided_at",
-        {"now": to_micros(now)},
+        f"UPDATE approval INDEXED BY approval_open SET state = 'expired' "
+        f"WHERE state IN ('pending', 'granted') AND {_OVER} RETURNING id, decided_at",
+        expiry,
     ).fetchall()
-    gone = [_must(db, str(name), now) for name, _ in rows]
+    gone = [_must(db, str(name), expiry) for name, _ in rows]
     told = [asked for asked in gone if asked.decided_at is None]
     return gone, [inbox.accept(db, ids, words(asked), asked.session, now) for asked in told]
 
 
-def remind(db: apsw.Connection, ids: Ids, words: Words, now: datetime) -> tuple[list[Approval], list[Accepted]]:
+def remind(
+    db: apsw.Connection, ids: Ids, words: Words, now: datetime, expiry: Expiry
+) -> tuple[list[Approval], list[Accepted]]:
     rows = db.execute(
         "UPDATE approval INDEXED BY approval_open SET reminded_at = :now "
         "WHERE state IN ('pending', 'granted') AND state = 'pending' AND reminded_at IS NULL "
-        "AND expires_at > :now AND (asked_at + expires_at) / 2 <= :now RETURNING id",
-        {"now": to_micros(now)},
+        f"AND NOT {_OVER} AND (asked_at + expires_at) / 2 <= :now RETURNING id",
+        expiry,
     ).fetchall()
-    late = [_must(db, str(name), now) for (name,) in rows]
+    late = [_must(db, str(name), expiry) for (name,) in rows]
     return late, [inbox.accept(db, ids, words(asked), asked.session, now) for asked in late]
 
 
-def _must(db: apsw.Connection, approval_id: str, now: datetime) -> Approval:
-    found = find(db, approval_id, now)
+def _must(db: apsw.Connection, approval_id: str, expiry: Expiry) -> Approval:
+    found = find(db, approval_id, expiry)
     if found is None:
         raise SessionError(f"approval {approval_id} was there and is gone")
     return found

@@ -38,6 +38,7 @@ from finclaw.kernel.scope import Outcome
 from finclaw.kernel.text import whole_characters
 from finclaw.storage.sqlite import books, conversation, grants, inbox, outbox, sessions, state, story, unasked
 from finclaw.storage.sqlite.approval_rows import ApprovalRows
+from finclaw.storage.sqlite.approval_times import ApprovalTimes
 from finclaw.storage.sqlite.codec import Ids, to_micros
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
 from finclaw.storage.sqlite.retention import Sweep
@@ -73,6 +74,7 @@ class SqliteStore(ApprovalRows):
     def __init__(self, writer: Writer, clock: Clock, ids: Ids) -> None:
         self._writer = writer
         self._clock = clock
+        self._times = ApprovalTimes(clock)
         self._ids = ids
         self._loop = asyncio.get_running_loop()
 
