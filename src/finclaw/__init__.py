@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from finclaw.agent.settings import ExtensionRef
     from finclaw.app import App, build
     from finclaw.config.load import load_settings
     from finclaw.config.schema import Settings
@@ -36,6 +37,7 @@ __all__ = [
     "DeliveryContext",
     "Extension",
     "ExtensionApi",
+    "ExtensionRef",
     "Fact",
     "FinclawError",
     "Inbound",
@@ -71,6 +73,7 @@ _HOMES = {
     "DeliveryContext": "finclaw.kernel.scope",
     "Extension": "finclaw.kernel.extension",
     "ExtensionApi": "finclaw.kernel.extension",
+    "ExtensionRef": "finclaw.agent.settings",
     "Fact": "finclaw.kernel.fact",
     "FinclawError": "finclaw.errors",
     "Inbound": "finclaw.kernel.envelope",
@@ -105,3 +108,8 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"finclaw has no {name!r}")
     return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for who looks around in a notebook: most are not loaded yet."""
+    return [*__all__, "__version__"]

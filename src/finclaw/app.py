@@ -15,6 +15,7 @@ from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.routes import Routes, chosen_model
 from finclaw.config.schema import Settings
+from finclaw.config.windows import learn_windows
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.errors import SessionError
 from finclaw.kernel.cancel import until_done
@@ -102,7 +103,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         store = open_store(settings.storage.kind, settings.state, clock, events.emit, threaded=threaded)
         house.push_async_callback(store.close)
 
-        routes = Routes(settings, provider, clock)
+        routes = Routes(settings if provider else await learn_windows(settings), provider, clock)
         house.push_async_callback(routes.close)
         inner = (MailboxChannel("api"), MailboxChannel(DELEGATED))
         doors = {channel.name: channel for channel in (*inner, *channels)}

@@ -45,7 +45,7 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
 
 @pytest.mark.spec("DX-32")
 def test_a_variable_that_an_extension_refers_to_must_be_there(tmp_path: Path) -> None:
-    """It runs no extension for that, so it need not even be installed."""
+    """It runs no extension for that, so it need not even be installed; that it is not comes after."""
     (tmp_path / "finclaw.yaml").write_text(
         "agent:\n  extensions:\n  - nowhere\n  - use: weather\n    settings:\n      key: env:WEATHER_KEY\n"
         "      city: 'env: of Seoul'\n"
@@ -59,7 +59,8 @@ def test_a_variable_that_an_extension_refers_to_must_be_there(tmp_path: Path) ->
         f"{where} 8: {key}.servers.far.headers.A refers to the environment variable FAR_KEY, which is not set; set it",
         f"{where} 8: {key}.servers.near[2] refers to the environment variable NEAR, which is not set; set it",
     ]
-    assert finclaw("config", "check", "--state", tmp_path, BOTH="x", NEAR="x", WEATHER_KEY="x", FAR_KEY="x").code == 0
+    rest = finclaw("config", "check", "--state", tmp_path, BOTH="x", NEAR="x", WEATHER_KEY="x", FAR_KEY="x")
+    assert (rest.code, ["'nowhere'" in rest.out, "'weather'" in rest.out]) == (1, [True, True])
     with (tmp_path / "finclaw.yaml").open("a") as file:
         file.write("web: {prot: 1}\n")
     told = finclaw("config", "check", "--state", tmp_path, BOTH="x", NEAR="x", WEATHER_KEY="x").out.splitlines()

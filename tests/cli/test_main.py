@@ -75,7 +75,7 @@ def test_a_bad_key_is_one_line(tmp_path: Path) -> None:
 def test_live_is_refused_in_one_line(tmp_path: Path) -> None:
     ended = finclaw("serve", "--live", "--state", tmp_path / "state")
     assert ended.code == 2
-    assert "no live market is configured yet" in ended.line()
+    assert "there is no live market data yet" in ended.line()
     assert not (tmp_path / "state").exists()
 
 

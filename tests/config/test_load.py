@@ -80,7 +80,7 @@ def test_the_environment_speaks_text(load: Load) -> None:
         ("agent: {name: 2024-01-01}\n", "agent.name must be text of 1 to 64 characters, not date 2024-01-01"),
         ("agent: {name: }\n", "agent.name must be text of 1 to 64 characters, not nothing"),
         ("market: moon\n", 'market must be one of demo, live, not "moon"'),
-        ("market: live\n", "line 1: market is live, but no live market is configured yet; start with --demo"),
+        ("market: live\n", "line 1: market is live, but there is no live market data yet"),
         ("web:\n  host: 0.0.0.0\n", "line 2: web.host is '0.0.0.0', but the gateway listens on this machine only"),
         ("web: {host: example.org}\n", "use 127.0.0.1, ::1 or localhost"),
         ("market: demo\nmarket: demo\n", "line 2: market is already set in line 1; keep one of the two"),
@@ -134,7 +134,7 @@ def test_a_scalar_in_place_of_a_section_is_not_painted_over(load: Load) -> None:
 
 
 def test_live_from_the_command_line(load: Load) -> None:
-    with pytest.raises(ConfigError, match="no live market is configured yet"):
+    with pytest.raises(ConfigError, match="there is no live market data yet"):
         load("market: demo\n", market="live")
 
 

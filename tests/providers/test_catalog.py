@@ -327,8 +327,13 @@ def test_a_model_that_lives_elsewhere_is_not_shown_its_providers_key() -> None:
         ),
         (
             "mine/claude-opus-5",
-            {"mine": ProviderSettings(kind="anthropic", base_url="http://127.0.0.1:1")},
-            "mine wants a key",
+            {"mine": ProviderSettings(kind="anthropic", base_url="https://proxy.example.org")},
+            "mine wants a key, and there is none; write under `providers` in the settings: `mine: {key: env:MINE_KEY}`",
+        ),
+        (
+            "anthropic/claude-opus-5",
+            {"anthropic": ProviderSettings(base_url="https://proxy.example.org")},
+            "`anthropic: {key: env:ANTHROPIC_KEY}`",
         ),
     ],
 )
@@ -338,6 +343,27 @@ def test_a_missing_key_says_which_variable_and_where(
     with pytest.raises(ConfigError) as caught:
         opened(reference, providers)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["https://proxy.example.org", "http://8.8.8.8:1", "https://api.anthropic.com.evil.org"])
+@pytest.mark.parametrize("name", ["house", "anthropic"])
+def test_the_makers_key_is_proposed_for_no_other_address(url: str, name: str) -> None:
+    """User trial M19: the advice would have handed the real key to somebody else's server."""
+    with pytest.raises(ConfigError) as caught:
+        opened(f"{name}/claude-opus-5", {name: ProviderSettings(kind="anthropic", base_url=url)})
+    assert "ANTHROPIC_API_KEY" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8080", "http://localhost:8080", "http://gpu.local", "http://[::1]:1"]
+)
+def test_a_server_of_ones_own_that_speaks_like_anthropic_needs_no_key(url: str) -> None:
+    """User trial M19."""
+    box = {"box": ProviderSettings(kind="anthropic", base_url=url)}
+    assert door(opened("box/m", box, {"box/m": ModelSettings(window=8_192)}))[1] is None
+    moved = ModelSettings(window=8_192, base_url=url)
+    keyed = {"anthropic": ProviderSettings(key=KEY)}
+    assert door(opened("anthropic/mine", keyed, {"anthropic/mine": moved}))[1] is None
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ _ADVICE: Final[dict[type[ProviderError], str]] = {
     RateLimited: "it was asked more often than it allows: another key or `agent.fallbacks` would help",
     Overloaded: _PASSES,
     ServerFailed: _PASSES,
-    Unreachable: "see that it runs, and that `base_url` under `providers.{provider}` leads there",
+    Unreachable: "is there a network? A server of your own must run, and `base_url` under `providers.{provider}` "
+    "lead there",
     ProviderTimeout: "`first_byte_s` under `providers.{provider}` gives it longer to begin, `idle_s` longer pauses",
     NotFound: "check the model's name, and `base_url` under `providers.{provider}`: most end in /v1",
     BadRequest: "it would refuse this again; what the model takes is declared under `models.{provider}/{model}`: "

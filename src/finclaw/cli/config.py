@@ -1,5 +1,6 @@
 """`finclaw config`: is what was set valid, and what does it come to?"""
 
+import logging
 import os
 import sys
 from argparse import Namespace
@@ -13,6 +14,7 @@ from finclaw.config.extension_problems import problems_of_extensions
 from finclaw.config.fill import BadSettings
 from finclaw.config.load import HOME, Gathered, gather
 from finclaw.config.model_problems import problems_of_models
+from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
 from finclaw.tools.guard.told import without_secrets
 
@@ -29,12 +31,27 @@ def problems(args: Namespace) -> tuple[str, ...]:
 def own_problems(args: Namespace) -> tuple[str, ...]:
     """Without what only an extension would miss."""
     try:
-        settings = _gather(args).settings()
+        settings = with_windows(_gather(args).settings(), load=False)
     except BadSettings as error:
         return error.problems
     except ConfigError as error:
         return (without_secrets(str(error)),)
     return tuple(map(without_secrets, problems_of_models(settings)))
+
+
+def loading_problems(args: Namespace) -> tuple[str, ...]:
+    """What shows only when the extensions are loaded, where they get that far."""
+    from finclaw.cli.config_loading import problems_when_loaded  # noqa: PLC0415  it loads the house
+
+    try:
+        settings = _gather(args).settings()
+        if _problems_of_extensions(args):
+            return ()
+        with_model = not own_problems(args)
+        settings = with_windows(settings, load=False) if with_model else settings
+    except ConfigError:  # told already
+        return ()
+    return tuple(map(without_secrets, problems_when_loaded(settings, with_model=with_model)))
 
 
 def _problems_of_extensions(args: Namespace) -> tuple[str, ...]:
@@ -49,7 +66,9 @@ def _gather(args: Namespace) -> Gathered:
 
 
 def _check(args: Namespace) -> int:
-    found = problems(args)
+    logging.getLogger("finclaw").addHandler(logging.NullHandler())  # what loading has to say is said by the problems
+    logging.getLogger("finclaw").propagate = False
+    found = (*problems(args), *loading_problems(args))
     if args.json:
         print(msgspec.json.encode({"valid": not found, "problems": found}).decode())
     elif found:

@@ -19,6 +19,7 @@ from finclaw.cli.options import settings_from
 from finclaw.config.load import state_directory
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
+from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
 from finclaw.tools.guard.told import without_secrets
 
@@ -60,7 +61,7 @@ def _settings(args: Namespace) -> Iterator[Finding]:
 
 
 def _valid(args: Namespace) -> Settings | None:
-    return None if own_problems(args) else settings_from(args)
+    return None if own_problems(args) else with_windows(settings_from(args), load=False)
 
 
 def _without_secrets(finding: Finding) -> Finding:

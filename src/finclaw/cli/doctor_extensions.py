@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from finclaw.agent.settings import ExtensionRef
+from finclaw.cli.config_loading import problems_of_prompt
 from finclaw.cli.finding import Finding, Level, bad, ok, warn
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError
@@ -32,6 +33,7 @@ def checks(settings: Settings | None) -> Iterator[Finding]:
         yield bad("extensions", str(error))
         return
     yield from _summary(settings, registrar)
+    yield from (bad("prompt", problem) for problem in problems_of_prompt(settings, registrar))
     for each in registrar.loaded:
         yield from (_looked(check) for check in each.doctor)
 

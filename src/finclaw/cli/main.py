@@ -8,7 +8,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Final, cast
 
 from finclaw import __version__
 from finclaw.cli.garbage import leave_the_rest_to_the_system, look_seldom
@@ -62,8 +62,20 @@ def _run(argv: Sequence[str] | None) -> int:
     if args.command is None:
         parser.print_help(sys.stderr)
         return MISUSED
+    _hint_at_unread_file(args)
     command = importlib.import_module(f"finclaw.cli.{args.command}")
     return cast("Callable[[Namespace], int]", command.run)(args)
+
+
+_USES_SETTINGS: Final = ("serve", "chat", "extensions", "config", "doctor", "models", "tools", "explain", "skills")
+
+
+def _hint_at_unread_file(args: Namespace) -> None:
+    if args.command in _USES_SETTINGS and os.path.exists("finclaw.yaml"):
+        from finclaw.cli.options import unread_file_hint  # noqa: PLC0415  mostly there is no such file
+
+        if hint := unread_file_hint(args):
+            _complain(hint, OK)
 
 
 def _parser_for(words: Sequence[str]) -> Parser:

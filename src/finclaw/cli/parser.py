@@ -83,7 +83,9 @@ def _everywhere(parser: argparse.ArgumentParser) -> None:
 def _market(parser: argparse.ArgumentParser) -> None:
     market = parser.add_mutually_exclusive_group()
     market.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
-    market.add_argument("--live", dest="market", action="store_const", const="live", help="use the live market")
+    market.add_argument(
+        "--live", dest="market", action="store_const", const="live", help="use live prices (there are none yet)"
+    )
 
 
 def _serve(parser: argparse.ArgumentParser) -> None:

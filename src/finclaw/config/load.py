@@ -3,6 +3,7 @@
 Nobody else reads the file or the environment. Whatever is wrong is said in one line that tells where and what to do.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from finclaw.config.secrets import SecretKeeper
 from finclaw.config.words import did_you_mean, printable
 from finclaw.errors import ConfigError
 from finclaw.kernel.secret import Follow
-from finclaw.providers.settings import with_usual_keys
+from finclaw.providers.settings import with_ollama_address, with_usual_keys
 
 FILE_NAME = "finclaw.yaml"
 PREFIX = "FINCLAW_"
@@ -28,14 +29,17 @@ def load_settings(
     *,
     state: Path | None = None,
     config: Path | None = None,
-    environ: Mapping[str, str],
+    environ: Mapping[str, str] | None = None,
     overrides: Mapping[str, object] | None = None,
     only_looking: bool = False,
 ) -> Settings:
-    """`overrides` are the command line's, by dotted key; None means that the option was not given.
+    """The settings as every command reads them. `environ` None: this process's own variables.
+
+    `overrides` are the command line's, by dotted key; None means that the option was not given.
 
     `only_looking`: for who wants to see what is kept; keys that are not there do not matter, and none is read.
     """
+    environ = os.environ if environ is None else environ
     found = gather(state=state, config=config, environ=environ, overrides=overrides)
     return (replace(found, keeper=replace(found.keeper, only_looking=True)) if only_looking else found).settings()
 
@@ -61,7 +65,8 @@ class Gathered:
         beside, follow = self.file.absolute().parent, self.keeper.fetch
         located = tuple(_located(each, beside, follow) for each in settings.agent.extensions)
         agent = replace(settings.agent, extensions=located)
-        return replace(settings, agent=agent, providers=with_usual_keys(settings.providers, self.keeper.environ))
+        providers = with_ollama_address(settings.providers, self.keeper.environ)
+        return replace(settings, agent=agent, providers=with_usual_keys(providers, self.keeper.environ))
 
 
 def gather(

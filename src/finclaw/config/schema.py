@@ -44,7 +44,7 @@ class Settings:
     state: Path
     """The directory that holds everything that lasts. It cannot be set in the file, which may live inside it."""
     market: Literal["demo", "live"] = "demo"
-    """`demo` makes its prices up and says so; `live` asks real sources."""
+    """`demo` makes its prices up and says so. It is the only one so far: `live`, for real sources, is refused."""
     agent: AgentSettings = field(default_factory=AgentSettings)
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
     """Who answers, by name, such as `ollama: {kind: openai, base_url: "http://127.0.0.1:11434/v1"}`; a `key` says
@@ -70,8 +70,10 @@ class Settings:
         return People(self.people, (TOKEN_HOLDER,) if self.web.impersonate else ())
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "state", Path(self.state))  # a program of one's own may well give a text
         self.everybody()  # raises for a sender who would be two people
         if self.market == "live":
             raise ConfigError(
-                "market is live, but no live market is configured yet; start with --demo, or write `market: demo`"
+                "market is live, but there is no live market data yet, only the demo market, whose prices are made up; "
+                "start with --demo, or write `market: demo`"
             )

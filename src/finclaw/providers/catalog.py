@@ -85,7 +85,7 @@ class Catalog:
         full = self.resolve(reference)
         provider, _, name = full.partition("/")
         base, declared = self._from_file(provider, name), self._declared.get(full)
-        if base is None and (declared is None or declared.window is None):
+        if not self.has_window(full):
             raise ConfigError(
                 f"the model {full} is not in the catalog{self._near(full)}; "
                 f"to use it all the same, say how much it takes in: `models: {{{full}: {{window: TOKENS}}}}`"
@@ -93,6 +93,12 @@ class Catalog:
         kind = kind_of(provider, self._providers)
         base = base or _unlisted(provider, name, kind)
         return base if declared is None else _overridden(base, declared, kind)
+
+    def has_window(self, full: str) -> bool:
+        """Whether the data file or the settings say how much this `provider/name` takes in."""
+        declared = self._declared.get(full)
+        is_declared = declared is not None and declared.window is not None
+        return is_declared or self._line(*full.partition("/")[::2]) is not None
 
     def resolve(self, reference: str) -> str:
         """`provider/name` for an alias, and for anything else itself."""

@@ -1,5 +1,6 @@
 """From a model to whoever answers for it: the right protocol at the right address, with each of the keys in turn."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -8,7 +9,7 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
 from finclaw.kernel.secret import Secret
-from finclaw.providers.patience import FIRST_BYTE_S, IDLE_S, first_byte_of
+from finclaw.providers.patience import FIRST_BYTE_S, IDLE_S, first_byte_of, is_at_home
 from finclaw.providers.settings import THE_KEY, WELL_KNOWN, Kind, ModelSettings, ProviderSettings, kind_of
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def doors(
     base_url, keys = _address(model, kind, providers, models.get(_full(model)))
     given = providers.get(model.provider, ProviderSettings())
     for name, key in keys.items():
-        if key is None and kind == "anthropic":
-            raise _no_key(model.provider, kind)
+        if key is None and kind == "anthropic" and not is_at_home(base_url):
+            raise _no_key(model.provider, kind, base_url)
         yield Door(
             model.provider,
             kind,
@@ -89,8 +90,6 @@ def open_door(door: Door, clock: Clock) -> Provider:
         )
     from finclaw.providers.anthropic import AnthropicProvider  # noqa: PLC0415
 
-    if door.key is None:
-        raise _no_key(door.provider, door.kind)
     return AnthropicProvider(
         door.base_url,
         door.key,
@@ -130,8 +129,8 @@ def _address(
     if own is not None and (own.base_url is not None or own.key is not None):
         base_url = own.base_url or base_url
         keys = {f"models.{_full(model)}": own.key}  # a name of its own: what becomes of it says nothing of others
-    if None in keys.values() and urlsplit(base_url).hostname == urlsplit(WELL_KNOWN[kind].base_url).hostname:
-        raise _no_key(model.provider, kind)
+    if None in keys.values() and _is_the_makers(base_url, kind):
+        raise _no_key(model.provider, kind, base_url)
     return base_url, keys
 
 
@@ -139,10 +138,17 @@ def _full(model: Model) -> str:
     return f"{model.provider}/{model.name}"
 
 
-def _no_key(name: str, kind: Kind) -> ConfigError:
+def _is_the_makers(base_url: str, kind: Kind) -> bool:
+    """Whether this is the address of whoever made the protocol."""
+    return urlsplit(base_url).hostname == urlsplit(WELL_KNOWN[kind].base_url).hostname
+
+
+def _no_key(name: str, kind: Kind, base_url: str) -> ConfigError:
+    """The maker's own key is proposed for the maker's own address, and for no other: it would be given away there."""
     known = WELL_KNOWN.get(name)
-    variable = known.variable if known is not None and known.variable else WELL_KNOWN[kind].variable
-    usual = f"set the environment variable {variable}, or " if known is not None and known.variable else ""
+    makers = _is_the_makers(base_url, kind)
+    variable = WELL_KNOWN[kind].variable if makers else "_".join(re.findall("[A-Z0-9]+", name.upper())) + "_KEY"
+    usual = f"set the environment variable {variable}, or " if makers and known is not None else ""
     return ConfigError(
         f"{name} wants a key, and there is none; {usual}write under `providers` in the settings: "
         f"`{name}: {{key: env:{variable}}}`, or `file:PATH` with a file that only you can read"

@@ -161,3 +161,23 @@ def with_usual_keys(
         if key and not given.credentials and given.base_url in (None, known.base_url):
             usual[name] = replace(given, key=Secret(key))
     return {**providers, **usual}
+
+
+def with_ollama_address(
+    providers: Mapping[str, ProviderSettings], environ: Mapping[str, str]
+) -> Mapping[str, ProviderSettings]:
+    """Where OLLAMA_HOST says that it is, as Ollama's own tools take it; what the settings say wins."""
+    host, given = environ.get("OLLAMA_HOST", "").strip(), providers.get("ollama", ProviderSettings())
+    if not host or given.base_url is not None:
+        return providers
+    try:
+        parts = urlsplit(host if "://" in host else f"http://{host}")
+        port = parts.port or (443 if parts.scheme == "https" else 80 if "://" in host else 11_434)
+    except ValueError:
+        return providers
+    if not parts.hostname or parts.scheme not in ("http", "https"):
+        return providers
+    # A server is told by the same variable to listen everywhere; that is no place to go to.
+    name = "127.0.0.1" if parts.hostname in ("0.0.0.0", "::") else parts.hostname
+    there = f"[{name}]" if ":" in name else name
+    return {**providers, "ollama": replace(given, base_url=f"{parts.scheme}://{there}:{port}/v1")}

@@ -27,13 +27,13 @@ class AnthropicProvider:
 
     `first_byte` bounds, in seconds, the wait until an answer begins, `idle` each silence in it. `kept_bytes` bounds
     the memory for messages that were sent before and may be sent again. `caching` marks what the API may keep of a
-    request; turn it off for a server that does not know the marks.
+    request; turn it off for a server that does not know the marks. `key` is None for a server that asks for none.
     """
 
     def __init__(
         self,
         base_url: str,
-        key: Secret,
+        key: Secret | None,
         *,
         name: str = "anthropic",
         clock: Clock | None = None,
@@ -98,4 +98,5 @@ class AnthropicProvider:
         await self._line.close()
 
     def _headers(self) -> dict[str, str]:
-        return {"anthropic-version": "2023-06-01", "x-api-key": self._key.reveal()}
+        key = {} if self._key is None else {"x-api-key": self._key.reveal()}
+        return {"anthropic-version": "2023-06-01", **key}
