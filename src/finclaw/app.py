@@ -28,7 +28,7 @@ from finclaw.kernel.middleware import compose
 from finclaw.kernel.port import Channel, Clock, Provider, Store
 from finclaw.kernel.record import Accepted, InboundRecord
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
-from finclaw.ours import House, our_own
+from finclaw.ours import House, find_configured, our_own
 from finclaw.pipeline.accept import storable
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.chats import Chats
@@ -40,7 +40,6 @@ from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import STAGES
-from finclaw.pipeline.loading import find
 from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.prompt import agent_prompt
 from finclaw.pipeline.provide import Providers
@@ -124,7 +123,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
             reset=store.reset, gateway=lambda: app, approvals=lambda: app.consents, asides=asides, clock=clock
         )
         registrar.load(our_own(settings, registrar, house_of_ours))
-        registrar.load(find(settings.agent.extensions))
+        registrar.load(find_configured(settings, extensions))
         registrar.load(extensions)
 
         cashier = await open_cashier(settings.budget, [route.model for route in routes.default], store, clock)

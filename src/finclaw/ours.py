@@ -1,6 +1,6 @@
 """Our own extensions, in one visible table with a reason a row; and what is registered when all are loaded."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Never
 
@@ -25,6 +25,7 @@ from finclaw.errors import ExtensionError
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import DemoMarket
 from finclaw.kernel.event_stream import EventStream
+from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Clock, Gateway
 from finclaw.pipeline.loading import Found, find, ours
 from finclaw.pipeline.registered import NOWHERE, Services, nowhere
@@ -66,6 +67,13 @@ def our_own(settings: Settings, registrar: Registrar, house: House) -> Iterator[
     yield ours(errands, "it has only routes: there the commands of your extensions reach their state and their people")
 
 
+def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tuple[Found, ...]:
+    """The default extensions and those that the settings list. One of the same name takes a default one's place."""
+    listed = find(settings.agent.extensions)
+    names = {each.name for each in (*listed, *given)}
+    return (*find(name for name in settings.agent.default_extensions if name not in names), *listed)
+
+
 def registered(settings: Settings, services: Services | None = None) -> Registrar:
     """What the extensions register, without a gateway: for the terminal and the doctor. Raises as `build` does.
 
@@ -85,5 +93,5 @@ def registered(settings: Settings, services: Services | None = None) -> Registra
         clock=services.clock,
     )
     registrar.load(our_own(settings, registrar, house))
-    registrar.load(find(settings.agent.extensions))
+    registrar.load(find_configured(settings))
     return registrar

@@ -207,7 +207,7 @@ async def test_a_helper_s_answer_is_as_good_as_what_it_read(house: House) -> Non
         return results[0].content if results else reply(call("news__latest"))
 
     tools = [desk.reading("news__latest", "web"), *desk.acting()]
-    agent = AgentSettings(delegate=True)
+    agent = AgentSettings(delegate=True, default_extensions=())
     async with house.open(helper_or_model, tools=tools, consent=None, rules=(), agent=agent) as gateway:
         for text in (_read("agent__delegate", '{"task": "look at the news"}'), "go on", "go on"):
             await gateway.ask(text)
@@ -320,7 +320,9 @@ async def test_cards_do_not_pile_up(house: House) -> None:
     model = Obedient()
     desk = Desk("\n".join(plain("order__place", {"symbol": "SCAM", "quantity": each}) for each in range(1, 60)))
     tools = [desk.reading("news__latest", "web"), *desk.acting()]
-    async with house.open(model, tools=tools, consent=None, rules=(), agent=AgentSettings(max_steps=3)) as gateway:
+    async with house.open(
+        model, tools=tools, consent=None, rules=(), agent=AgentSettings(max_steps=3, default_extensions=())
+    ) as gateway:
         await gateway.ask(_read("news__latest"))
         for _ in range(30):
             await gateway.ask("go on")

@@ -174,12 +174,30 @@ def test_no_extension_may_take_a_word_of_ours() -> None:
 # ── the list ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("", ["memory", "web"]),
+        ("agent: {default_extensions: []}\n", []),
+        ("agent: {default_extensions: [web]}\n", ["web"]),
+        ("agent: {extensions: [timing, {use: memory, settings: {recall: 1}}]}\n", ["web", "timing", "memory"]),
+        ("agent: {extensions: [finclaw.builtins.web.extension]}\n", ["memory", "web"]),
+    ],
+)
+def test_memory_and_web_are_on_unless_turned_off(tmp_path: Path, settings: str, expected: list[str]) -> None:
+    """One that is listed too is loaded once, where it is listed and with the settings it has there."""
+    (tmp_path / "finclaw.yaml").write_text(settings)
+    found = json.loads(finclaw("extensions", "--json", "--state", tmp_path).out)["extensions"]
+    assert [each["name"] for each in found if not each["why"]] == expected
+
+
 @pytest.mark.spec("EX-08", "MW-08")
 def test_the_list_shows_who_adds_what_in_order(listed: Listed) -> None:
     state = listed(FULL)
     found = json.loads(finclaw("extensions", "--json", "--state", state).out)["extensions"]
     assert [each["name"] for each in found][:3] == ["basics", "approvals", "finance"]
-    assert all(each["built_in"] and each["why"] for each in found[:-1])
+    assert [each["name"] for each in found][-3:] == ["memory", "web", "garden"], "default ones, then those listed"
+    assert all(each["built_in"] and each["why"] for each in found[:-3])
     assert found[-1] == {
         "name": "garden",
         "origin": str(state / "mine.py"),

@@ -73,6 +73,7 @@ def test_a_first_day(tmp_path: Path) -> None:
     assert token in out
     assert "DEMO" in out
     assert "  model   offline/demo\n" in out
+    assert "  with    memory (notes people ask it to keep), web (reads pages)\n" in out
     assert not (state / "gateway.json").exists()
 
     with serving(state) as gateway:  # the second day: the same token, not shown again
@@ -93,6 +94,7 @@ def test_the_whole_outcome_with_and_without_a_gateway(tmp_path: Path) -> None:
         "facts",
         "usage",
         "cost",
+        "model",
         "duration_ms",
         "model",
         "reason",

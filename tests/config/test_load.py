@@ -223,6 +223,7 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "prompt_mode": st.sampled_from(["full", "minimal", "none"]),
         "prompt_tokens": st.none() | st.integers(1, 100_000),
         "max_steps": st.integers(1, 100),
+        "default_extensions": st.lists(st.sampled_from(["memory", "web"]), unique=True),
         "max_tokens": st.integers(1, 10_000),
         "temperature": st.none() | st.floats(0, 2),
         "thinking": st.sampled_from(["off", "low", "medium", "high"]),

@@ -159,7 +159,7 @@ class House:
             state=self.state,
             storage=StorageSettings(kind=self.kind),
             pipeline=pipeline or PipelineSettings(),
-            agent=agent or AgentSettings(),
+            agent=agent or AgentSettings(default_extensions=()),
             budget=budget or BudgetSettings(),
             people=tuple(people),
             approvals=approvals or ApprovalSettings(),

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -70,6 +70,8 @@ class AgentSettings:
     """Whether it may give tasks to helpers, each in a turn of its own that is paid for like any other."""
     parallel_tools: Annotated[int, Meta(ge=1)] = 8
     """How many tools of one model call run at once, where all of them allow it."""
+    default_extensions: tuple[Literal["memory", "web"], ...] = ("memory", "web")
+    """Extensions that are on without being listed below: notes kept for a person, reading web pages. `[]` for none."""
     extensions: tuple[ExtensionRef | str, ...] = ()
     """What extends it, outermost first: names, modules, paths like `./mine.py`, or `{use: …, settings: {…}}`."""
 

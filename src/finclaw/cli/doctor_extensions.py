@@ -54,6 +54,7 @@ def _file(path: Path) -> Iterator[Finding]:
 def _summary(settings: Settings, registrar: Registrar) -> Iterator[Finding]:
     listed = len(settings.agent.extensions)
     names = ", ".join(each.name for each in registrar.loaded[-listed:]) if listed else "none listed"
+    names += f"; on by default: {', '.join(default)}" if (default := settings.agent.default_extensions) else ""
     yield ok("extensions", f"{names}; {len(registrar.loaded) - listed} built in")
 
 

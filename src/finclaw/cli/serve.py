@@ -134,6 +134,17 @@ def _this_command() -> str:
         return str(here)
 
 
+_DEFAULTS: Final = {"memory": "memory (notes people ask it to keep)", "web": "web (reads pages)"}
+
+
+def _list_extensions(settings: Settings) -> str:
+    """The extensions in use, by name: those that are on by default say what they do."""
+    default = [_DEFAULTS[name] for name in settings.agent.default_extensions]
+    listed = [each if isinstance(each, str) else each.use for each in settings.agent.extensions]
+    names = [each for each in default if each.partition(" ")[0] not in listed] + listed
+    return ", ".join(names) if names else "no extensions"
+
+
 def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
     lines = [f"FinClaw listens on {url}", f"  state   {settings.state}"]
     if settings.market == "demo":
@@ -141,6 +152,7 @@ def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
     else:
         lines.append(f"  market  {settings.market}")
     lines.append(f"  model   {short(chosen_model(settings), 100)}")
+    lines.append(f"  with    {_list_extensions(settings)}")
     if new_token is not None:
         lines.append(f"  token   {new_token.reveal()}")
         lines.append(f"          shown this once; it is kept in {settings.state / 'token'}")
