@@ -96,7 +96,6 @@ def test_the_whole_outcome_with_and_without_a_gateway(tmp_path: Path) -> None:
         "cost",
         "model",
         "duration_ms",
-        "model",
         "reason",
     }
     question = ("ask", "--json", "--state", tmp_path, "삼성전자 현재 주가 알려줘")

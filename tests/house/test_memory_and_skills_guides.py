@@ -26,7 +26,11 @@ def test_every_settings_example_loads_and_fits(tmp_path: Path, page: str) -> Non
     assert len(examples) == 2
     for text in examples:
         (tmp_path / "finclaw.yaml").write_text(text, encoding="utf-8")
-        (ref,) = load_settings(state=tmp_path, environ={}).agent.extensions
+        agent = load_settings(state=tmp_path, environ={}).agent
+        if "default_extensions" in text:
+            assert agent.default_extensions == (page,)
+            continue
+        (ref,) = agent.extensions
         assert not isinstance(ref, str)
         assert ref.use == page
         KINDS[page](**ref.settings)
