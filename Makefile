@@ -34,13 +34,14 @@ spec: ## which requirements have a test that proves them
 	@scripts/venv run
 	@$(bin)/python scripts/spec.py
 
+# -s: progress is seen while it goes on; the table of kills and losses comes at the end.
 chaos: ## the chaos tests, in full         (takes long)
 	@scripts/venv test
-	@$(bin)/python -m pytest tests/chaos -m chaos --chaos=full --timeout=1800 $(ARGS)
+	@$(bin)/python -m pytest -s tests/chaos -m chaos --chaos=full --timeout=1800 $(ARGS)
 
 soak: ## chaos at length               (1,000 random kills, 20 at each crash point)
 	@scripts/venv test
-	@$(bin)/python -m pytest tests/chaos -m chaos --chaos=soak --timeout=14400 $(ARGS)
+	@$(bin)/python -m pytest -s tests -m "chaos or soak" --chaos=soak --timeout=14400 $(ARGS)
 
 # Not part of `make test`: that needs python3 and nothing else, and a test that skips itself where node is missing
 # would look like a pass. Installed by the hash in its lock file; the package has no dependencies of its own.

@@ -20,6 +20,7 @@ from typing import Final, Self
 
 from tests.chaos.audit import Audit, audit, given_up, unsettled
 from tests.chaos.gateway import CHILD, Gateway
+from tests.chaos.report import Row, current_test, rows, tell_progress
 
 from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.database import DATABASE
@@ -203,7 +204,7 @@ class Run:
         code = await gateway.ended()
         assert code == -signal.SIGKILL, f"the gateway did not die at {where} but ended with {code}\n{gateway.said}"
         await gateway.kill()
-        self.kills += 1
+        self._count_kill()
 
     async def live_for(self, seconds: float, *, caught_up: bool = False) -> None:
         """A life that ends so many seconds after it was ready, or had caught up, wherever it is then."""
@@ -213,7 +214,11 @@ class Run:
         await asyncio.sleep(seconds)
         assert gateway.alive, f"the gateway ended by itself\n{gateway.said}"
         await gateway.kill()
+        self._count_kill()
+
+    def _count_kill(self) -> None:
         self.kills += 1
+        tell_progress(self.kills, self.written, self.told)
 
     async def drain(self) -> Audit:
         """A life without harm: everybody gets their answer, the gateway stops, the books are read."""
@@ -244,6 +249,9 @@ class Run:
         found = audit(self.audience.events, self.database, max_attempts=self._max_attempts)
         took = time.monotonic() - self._began
         sins = found.verdict
+        doubled, in_doubt = len(sins.duplicated), found.repeats
+        kept = (len(sins.lost), len(sins.out_of_order), doubled, in_doubt)
+        rows.append(Row(current_test(), self.kills, found.messages, *kept, took))
         sys.stdout.write(
             f"{self.kills} kills, {found.messages} messages ({found.answered} answered, {found.failed} given up), "
             f"{found.units} units ({found.dead} given up), lost {len(sins.lost)}, "
