@@ -79,7 +79,7 @@ class ToolRunner:
         turn = RunningTurn.of(ctx.turn)
         tool = self._offered(ctx, turn)
         # A copy of our own: a layer may still hold the one it was given, and change it while a person decides.
-        checked = self._arguments.check(tool.spec, deepcopy(ctx.args))
+        checked = await self._arguments.check_off_loop(tool.spec, deepcopy(ctx.args))
         args = ctx.given = checked.args
         ctx.reread = checked.note
         scope = self._scope(ctx, turn)

@@ -132,7 +132,7 @@ class Counter:
         if name not in self._tools:
             raise ToolError(f"there is no tool {name[:100]!r} here; the tools are: {', '.join(sorted(self._tools))}")
         tool, source = self._tools[name]
-        checked = self._arguments.check(tool.spec, args)
+        checked = await self._arguments.check_off_loop(tool.spec, args)
         self._permit(tool, source, checked.args)
         scope = ToolScope(
             session=f"{CHANNEL}:local",

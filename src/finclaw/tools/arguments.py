@@ -1,14 +1,20 @@
 """Arguments as the model wrote them, checked against the tool's schema before anybody acts on them."""
 
+import asyncio
+import hashlib
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct
 
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
+from finclaw.tools.check_cost import CheckCost, Work
 from finclaw.tools.coercion import coerced, shown_path
 from finclaw.tools.guard.told import without_secrets
 
@@ -17,7 +23,19 @@ if TYPE_CHECKING:
 
 _LONGEST_COMPLAINT = 300
 """A complaint quotes the value; a model that wrote a page by mistake need not read it again."""
+_LONGEST_READ: Final = 4_000
+"""Characters of a complaint that are searched for secrets before it is cut to its length."""
 _MOST_CHANGES_TOLD = 5
+_MOST_COMPLAINTS: Final = 20
+"""A model corrects what it is told first; the rest shows when it tries again."""
+_OFF_LOOP_ABOVE: Final = 400
+"""Rules times values above which a check runs in a thread: listing the errors of fewer takes a few milliseconds."""
+_LARGEST_PATTERN: Final = 2_000_000
+"""Bytes of one compiled pattern; compiling more takes tens of milliseconds."""
+_MOST_STEPS_BACK: Final = 10_000
+"""Of a pattern that looks ahead or back; then it counts as not matching."""
+_MOST_COMPILED: Final = 1_000
+"""Schemas that are kept compiled."""
 
 
 class Checked(Struct, frozen=True):
@@ -36,45 +54,102 @@ class Checked(Struct, frozen=True):
         return f"[Arguments were read as another type than they were written: {told}]"
 
 
+class CompiledSchema:
+    """A validator with an estimate of what using it costs. It is made once for each schema, whoever needs it."""
+
+    def __init__(self, name: str, schema: dict[str, Any]) -> None:
+        self.validator: Final = _compile(name, schema)
+        self.cost: Final = CheckCost(schema)
+
+    def list_complaints(self, args: Mapping[str, Any], work: Work) -> list[str]:
+        """What is wrong, each in a line for the model, the first twenty; empty for arguments that fit."""
+        if self.validator.is_valid(args):
+            return []
+        if not work.is_listable:  # the validator gathers all of them before it gives the first
+            return ["it does not fit the schema, and there is too much of it to say where; send fewer items at once"]
+        return [_complaint(error) for error in islice(self.validator.iter_errors(args), _MOST_COMPLAINTS)]
+
+
 class ArgumentCheck:
-    """Checks arguments, and keeps one compiled validator per tool name, replaced when the tool's schema is."""
+    """Checks arguments, and keeps one compiled schema per tool name, replaced when the tool's schema is."""
 
     def __init__(self) -> None:
-        self._compiled: dict[str, tuple[dict[str, Any], Validator]] = {}
+        self._compiled: dict[str, tuple[dict[str, Any], CompiledSchema]] = {}
 
     def check(self, spec: ToolSpec, args: Mapping[str, Any]) -> Checked:
-        """The arguments with the schema's defaults filled in. Raises InvalidArguments with everything that is wrong.
+        """The arguments with the schema's defaults filled in. Raises InvalidArguments with what is wrong.
 
         Defaults and changed types become part of the arguments because policy, approvals and the log must see what
         will really run.
         """
+        compiled = self._schema(spec)
         complete = with_defaults(spec.input_schema, args)
-        if not (complaints := self.complaints(spec, complete)):
-            return Checked(complete)
-        better, changes = coerced(complete, self._validator(spec).iter_errors)
-        better = with_defaults(spec.input_schema, better)
-        if changes and not self.complaints(spec, better):
-            return Checked(better, changes)
-        listed = "\n".join(f"- {each}" for each in complaints)
-        raise InvalidArguments(f"Invalid input for {spec.name}:\n{listed}\nCorrect it and call the tool again.")
+        return _check(spec, compiled, complete, compiled.cost.estimate(complete))
+
+    async def check_off_loop(self, spec: ToolSpec, args: Mapping[str, Any]) -> Checked:
+        """The same, without keeping the event loop from its other work for long."""
+        compiled = self._schema(spec)
+        complete = with_defaults(spec.input_schema, args)
+        work = compiled.cost.estimate(complete)
+        if work.is_too_much or work.total <= _OFF_LOOP_ABOVE:
+            return _check(spec, compiled, complete, work)
+        return await asyncio.to_thread(partial(_check, spec, compiled, complete, work))
 
     def complaints(self, spec: ToolSpec, complete: Mapping[str, Any]) -> list[str]:
-        """Everything that is wrong, each in a line for the model. Raises ExtensionError for a schema that is none."""
-        return [_complaint(error) for error in self._validator(spec).iter_errors(complete)]
+        """What is wrong, each in a line for the model. Raises ExtensionError for a schema that is none."""
+        compiled = self._schema(spec)
+        work = compiled.cost.estimate(complete)
+        return [_TOO_MUCH] if work.is_too_much else compiled.list_complaints(complete, work)
 
-    def _validator(self, spec: ToolSpec) -> "Validator":
-        schema, validator = self._compiled.get(spec.name, (None, None))
-        if validator is None or schema is not spec.input_schema:
-            validator = _compile(spec)
-            self._compiled[spec.name] = (spec.input_schema, validator)
-        return validator
+    def _schema(self, spec: ToolSpec) -> CompiledSchema:
+        schema, compiled = self._compiled.get(spec.name, (None, None))
+        if compiled is None or schema is not spec.input_schema:
+            compiled = compile_schema(spec)
+            self._compiled[spec.name] = (spec.input_schema, compiled)
+        return compiled
+
+
+_TOO_MUCH: Final = (
+    "it is too large to be checked against the schema of this tool; send fewer or shorter values at once, "
+    "and no numbers of more than 19 digits"
+)
+
+
+def _check(spec: ToolSpec, compiled: CompiledSchema, complete: dict[str, Any], work: Work) -> Checked:
+    if work.is_too_much:
+        raise InvalidArguments(f"Invalid input for {spec.name}: {_TOO_MUCH}.")
+    if not (complaints := compiled.list_complaints(complete, work)):
+        return Checked(complete)
+    if work.is_listable:
+        better, changes = coerced(complete, compiled.validator.iter_errors)
+        better = with_defaults(spec.input_schema, better)
+        after = compiled.cost.estimate(better)
+        if changes and not after.is_too_much and compiled.validator.is_valid(better):
+            return Checked(better, changes)
+    listed = "\n".join(f"- {each}" for each in complaints)
+    raise InvalidArguments(f"Invalid input for {spec.name}:\n{listed}\nCorrect it and call the tool again.")
+
+
+_compiled_schemas: Final[dict[bytes, CompiledSchema]] = {}
+
+
+def compile_schema(spec: ToolSpec) -> CompiledSchema:
+    """The tool's schema, compiled now or before. Raises ExtensionError for one that cannot be used."""
+    written = json.dumps(spec.input_schema, separators=(",", ":"), default=repr)
+    digest = hashlib.sha256(written.encode(errors="surrogatepass")).digest()
+    if (found := _compiled_schemas.get(digest)) is None:
+        found = CompiledSchema(spec.name, spec.input_schema)
+        while len(_compiled_schemas) >= _MOST_COMPILED:
+            _compiled_schemas.pop(next(iter(_compiled_schemas)), None)
+        _compiled_schemas[digest] = found
+    return found
 
 
 def must_be_schema(spec: ToolSpec) -> None:
     """Raises ExtensionError unless the tool's arguments are described as one object that can be checked."""
     if spec.input_schema.get("type") != "object":
         raise ExtensionError(f"tool {spec.name!r}: its input schema must say `type: object`, for arguments have names")
-    _compile(spec)
+    compile_schema(spec)
 
 
 def with_defaults(schema: Mapping[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +164,7 @@ def with_defaults(schema: Mapping[str, Any], args: Mapping[str, Any]) -> dict[st
     return complete
 
 
-def _compile(spec: ToolSpec) -> "Validator":
+def _compile(name: str, schema: dict[str, Any]) -> "Validator":
     # Imported with the first tool call: its 23 ms would be paid by every command line that calls none.
     import jsonschema_rs  # noqa: PLC0415
 
@@ -97,11 +172,17 @@ def _compile(spec: ToolSpec) -> "Validator":
         # Offline, because a schema from a stranger's server must not make us fetch addresses.
         # Formats count, because a date that is none would be found out only after a person has approved it.
         return jsonschema_rs.validator_for(
-            spec.input_schema, offline=True, validate_formats=True, formats={"decimal": _is_decimal}
+            schema,
+            offline=True,
+            validate_formats=True,
+            formats={"decimal": _is_decimal},
+            pattern_options=jsonschema_rs.FancyRegexOptions(
+                size_limit=_LARGEST_PATTERN, backtrack_limit=_MOST_STEPS_BACK
+            ),
         )
     except (jsonschema_rs.ValidationError, ValueError, TypeError) as error:
         why = error.message if isinstance(error, jsonschema_rs.ValidationError) else error
-        raise ExtensionError(f"tool {spec.name!r} has an input schema that cannot be used: {why}") from error
+        raise ExtensionError(f"tool {name!r} has an input schema that cannot be used: {why}") from error
 
 
 def _is_decimal(text: str) -> bool:
@@ -116,5 +197,5 @@ def _complaint(error: "ValidationError") -> str:
     message = error.message
     if len(message) > _LONGEST_COMPLAINT:
         # Half of a secret would be known by nobody for what it is: they are taken out before anything is cut.
-        message = without_secrets(message)[: _LONGEST_COMPLAINT - 1] + "…"
+        message = without_secrets(message[:_LONGEST_READ])[: _LONGEST_COMPLAINT - 1] + "…"
     return f"{path}: {message}" if path else message

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ from hypothesis import strategies as st
 from tests.builtins.mcp.bench import SCOPE, Bench, honest, rogue, until
 
 from finclaw.builtins.mcp.definition import Definition, local_name
+from finclaw.builtins.mcp.pins import MIGRATIONS
+from finclaw.builtins.mcp.reader import ReadTool
 from finclaw.errors import ExtensionError
+from finclaw.kernel.extension import Rows
+from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 OFFERED = ["desk__fail", "desk__figures", "desk__greet", "desk__mixed", "desk__odd_name_here"]
 OTHERS = [name for name in OFFERED if name != "desk__greet"]
@@ -109,6 +114,66 @@ async def test_the_doctor_tells_of_both(bench: Bench, words: Path) -> None:
         assert (servers.result, "/nowhere/at-all" in servers.text) == ("error", True)
         pins = await asyncio.to_thread(checks["pins"])  # as the terminal: where no loop runs
         assert (pins.result, "desk greet (new)" in pins.text) == ("warning", True)
+
+
+# ── by the name here ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_tool(name: str, description: str = "Tells the time.") -> ReadTool:
+    definition = Definition(name, description, {"type": "object", "properties": {}})
+    return ReadTool(definition, definition.digest(), definition.text())
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("get.time", "get_time"), ("get time", "get/time"), ("x" * 80, "x" * 81), ("시각", "시간")]
+)
+async def test_another_tool_that_has_the_same_name_here_is_not_let_in(bench: Bench, first: str, second: str) -> None:
+    """Security trial H9: grants and rules know a tool by its name here, and so do pins."""
+    name = local_name("clock", first)
+    async with bench.pins() as pins:
+        assert (await pins.see("clock", [read_tool(first)], NOW, trust_new=True))[name].holds
+        seen = await pins.see("clock", [read_tool(second)], NOW, trust_new=True)
+        assert (seen[name].holds, seen[name].state) == (False, "changed")
+        assert not (await pins.see("clock", [read_tool(second)], NOW, trust_new=True))[name].holds
+        await pins.approve("clock", second)
+        seen = await pins.see("clock", [read_tool(second)], NOW, trust_new=True)
+        assert (seen[name].holds, seen[name].is_read) == (True, 1)
+        assert not (await pins.see("clock", [read_tool(first)], NOW, trust_new=True))[name].holds
+        assert len(await pins.every()) == 1
+
+
+@pytest.mark.parametrize("read", ["get.time", "get_time", ""])
+async def test_pins_of_an_earlier_release_become_one_for_each_name_here(bench: Bench, read: str) -> None:
+    """Security trial H9: of two, the one that somebody has read counts, and else the one that was seen first."""
+    both = [read_tool("get.time"), read_tool("get_time", "Another one.")]
+    database = ExtensionDatabase(bench.state / "own", "mcp", MIGRATIONS)
+
+    def keep(rows: Rows) -> None:
+        for at, each in enumerate(both):
+            values = (
+                "clock",
+                each.definition.name,
+                each.digest,
+                each.text,
+                each.digest,
+                each.text,
+                f"2026-01-0{at + 1}",
+            )
+            rows.execute(
+                "INSERT INTO pins (server, tool, pinned, pinned_text, offered, offered_text, offered_at, is_read)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*values, int(each.definition.name == read)),
+            )
+
+    await database.transaction(keep)
+    await database.close()
+    async with bench.pins() as pins:
+        for each in both:
+            seen = await pins.see("clock", [each], NOW, trust_new=True)
+            assert seen["clock__get_time"].holds == (each.definition.name == (read or "get.time"))
 
 
 # ── what is pinned ──────────────────────────────────────────────────────────────────────────────────────────

@@ -37,6 +37,11 @@ _LONGEST_PAUSE: Final = 60.0
 _STEADY: Final = 60.0
 """Seconds after which a server that is lost counts as one that had worked."""
 _BETWEEN_LISTINGS: Final = 1.0
+_LISTINGS_IN_A_ROW: Final = 5
+"""Listings at that pace; a server whose tools never stop changing is listed less and less often from then on."""
+_LONGEST_BETWEEN: Final = 30.0
+_QUIET: Final = 60.0
+"""Seconds without a change after which it may hurry again."""
 _ANYWAY: Final = 300.0
 """Seconds after which a server is asked for its tools though nothing has happened."""
 
@@ -125,6 +130,7 @@ class Connection:
 
     async def _look_after(self, session: ClientSession, ending: Ending) -> None:
         """List the tools, and again whenever something has stirred: its tools, its end, or a call that failed."""
+        in_a_row = 0
         while not ending.reason:
             ending.stirred.clear()
             try:
@@ -134,9 +140,12 @@ class Connection:
                 break
             self._session, self.state, self.reason = session, "up", ""
             self.settled.set()
+            listed_at = self._clock.monotonic()
             await self._something_stirs(ending)
+            in_a_row = 0 if self._clock.monotonic() - listed_at > _QUIET else in_a_row + 1
             if not ending.reason:
-                await self._clock.sleep(_BETWEEN_LISTINGS)
+                pause = _BETWEEN_LISTINGS * 2.0 ** max(0, min(in_a_row - _LISTINGS_IN_A_ROW, 10))
+                await self._clock.sleep(min(pause, _LONGEST_BETWEEN))
         raise ServerLost(ending.reason)
 
     async def _something_stirs(self, ending: Ending) -> None:

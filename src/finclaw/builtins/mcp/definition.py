@@ -13,12 +13,14 @@ from finclaw.builtins.mcp.bounds import must_be_bounded
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.tools.arguments import must_be_schema
+from finclaw.tools.check_cost import measure
 from finclaw.tools.guard.clean import clean
 
 _LARGEST: Final = 32_000
 """Characters of a whole definition. A longer one is a book for the model, and none of ours."""
 _LONGEST: Final = 1_000
 """Characters of a description."""
+_LONGEST_NAME: Final = 200
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN_TO_MODELS: Final = ("description", "title")
 
@@ -32,6 +34,11 @@ class Definition(Struct, frozen=True):
 
     def text(self) -> str:
         """The one way to write it down. Raises ExtensionError for what is too long or too deep."""
+        size = measure(self.schema, _LARGEST)
+        if len(self.name) > _LONGEST_NAME:
+            raise ExtensionError(f"its name has {len(self.name):,} characters, and {_LONGEST_NAME} are read at most")
+        if max(size.values, size.characters, len(self.description)) > _LARGEST:
+            raise ExtensionError(f"its definition is larger than {_LARGEST:,} characters, which are read at most")
         what = {"name": self.name, "description": self.description, "schema": self.schema}
         try:
             text = json.dumps(what, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -42,11 +49,15 @@ class Definition(Struct, frozen=True):
         return text
 
     def digest(self) -> str:
-        return hashlib.sha256(self.text().encode()).hexdigest()
+        return self.digest_of(self.text())
+
+    @staticmethod
+    def digest_of(text: str) -> str:
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def local_name(server: str, tool: str) -> str:
-    return f"{server}__{_UNFIT.sub('_', tool)}"[:64]
+    return f"{server}__{_UNFIT.sub('_', tool[:64])}"[:64]
 
 
 def ambiguous(server: str, definitions: Iterable[Definition]) -> frozenset[str]:

@@ -14,6 +14,7 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
+from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
 from finclaw.builtins.mcp.settings import ServerSettings
 from finclaw.builtins.mcp.whereabouts import Whereabouts, find
 from finclaw.builtins.web.address import Address
@@ -24,6 +25,7 @@ _CONNECT: Final = 10.0
 _SILENCE: Final = 300.0
 """Seconds without a byte in an answer. A call has its own limit, and a stream of news may be quiet for long."""
 GOODBYE: Final = 0.5
+_ENDS_OF_EVENTS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
 _STREAM: Final = 16
 """A stream of events may be so many times as long as a message."""
 
@@ -100,7 +102,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         limit = self._largest * (_STREAM if is_stream else 1)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Counted(response.stream, limit)
+        response.stream = _Counted(response.stream, limit, self._largest if is_stream else None)
         return response
 
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
@@ -116,17 +118,41 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
 
 class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int) -> None:
+    """Passes on whole messages: a body as one piece, of a stream one or more events. Each is counted before."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, largest_event: int | None) -> None:
         self._inner = inner
         self._limit = limit
+        self._largest_event = largest_event
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self._limit
+        left, waiting = self._limit, bytearray()
         async for chunk in self._inner:
             left -= len(chunk)
             if left < 0:
                 raise httpx2.ReadError(f"the server sent an answer of more than {self._limit:,} bytes")
-            yield chunk
+            begins = max(0, len(waiting) - 3)
+            waiting += chunk
+            if self._largest_event is None:
+                continue
+            if ends := _end_of_events(waiting, begins):
+                yield _counted(bytes(waiting[:ends]))
+                del waiting[:ends]
+            if len(waiting) > self._largest_event:
+                raise httpx2.ReadError(f"the server sent an event of more than {self._largest_event:,} bytes")
+        if waiting:
+            yield _counted(bytes(waiting))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _end_of_events(data: bytearray, begins: int) -> int:
+    """Where the last whole event ends, looked for from `begins`; 0 when none does."""
+    return max(data.rfind(mark, begins) + len(mark) if mark in data[begins:] else 0 for mark in _ENDS_OF_EVENTS)
+
+
+def _counted(message: bytes) -> bytes:
+    if has_too_many_values(message):
+        raise httpx2.ReadError(TOO_MANY)
+    return message

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from shlex import quote
 
-from finclaw.builtins.mcp.definition import Definition, ambiguous, local_name, spec_of
+from finclaw.builtins.mcp.definition import Definition, ambiguous, local_name
 from finclaw.builtins.mcp.pins import Pin, Pins
+from finclaw.builtins.mcp.reader import LATER, DefinitionReader, ReadTool
 from finclaw.builtins.mcp.remote_tool import Call, RemoteTool
 from finclaw.builtins.mcp.settings import McpSettings
 from finclaw.errors import ExtensionError
@@ -17,6 +18,8 @@ from finclaw.tools.origin import shown
 
 _HOUSE_LIMIT = 2.0
 """Seconds that the house waits longer for a call than we do, so that ours is the word that the model reads."""
+_MOST_TOLD = 20
+"""Lines in the log about tools of one listing that are left out."""
 
 
 class Offers:
@@ -37,6 +40,9 @@ class Offers:
         self._clock = clock
         self._logger = logger
         self._seen: Sequence[Definition] = ()
+        self._reader = DefinitionReader(server, clock)
+        self._read: Sequence[ReadTool] | None = None
+        """What was seen last, once it has been read."""
         self._offered: dict[str, RemoteTool] = {}
         self._settling = asyncio.Lock()
 
@@ -45,7 +51,7 @@ class Offers:
         return sorted(self._offered)
 
     async def listed(self, definitions: Sequence[Definition], call: Call) -> None:
-        self._seen = definitions
+        self._seen, self._read = definitions, None
         await self.settle(call)
 
     async def settle(self, call: Call) -> None:
@@ -65,19 +71,19 @@ class Offers:
             self._tell(left_out)
 
     async def _fitting(self, left_out: dict[str, str], call: Call) -> dict[str, RemoteTool]:
-        usable = list(self._usable(left_out))
+        usable = await self._usable(left_out)
         pins = await self._pins.see(self.server, usable, self._clock.now(), trust_new=self._settings.pin == "first")
         fitting: dict[str, RemoteTool] = {}
-        self.unread = frozenset(local_name(self.server, pin.tool) for pin in pins.values() if not pin.is_read)
+        self.unread = frozenset(name for name, pin in pins.items() if not pin.is_read)
         for each in usable:
-            pin = pins.get(each.name)
+            assert each.spec is not None, "what has no spec is not usable"
+            pin = pins.get(each.spec.name)
             if pin is None or not pin.holds:
-                left_out[each.name] = _why_not(self.server, each.name, pin)
+                left_out[each.definition.name] = _why_not(self.server, each.definition.name, pin)
                 continue
-            spec = spec_of(self.server, each)
-            fitting[spec.name] = RemoteTool(
-                spec=spec,
-                remote_name=each.name,
+            fitting[each.spec.name] = RemoteTool(
+                spec=each.spec,
+                remote_name=each.definition.name,
                 digest=pin.offered,
                 upstream=f"mcp:{self.server}",
                 timeout=self._settings.timeout + _HOUSE_LIMIT,
@@ -85,31 +91,38 @@ class Offers:
             )
         return fitting
 
-    def _usable(self, left_out: dict[str, str]) -> Sequence[Definition]:
+    async def _usable(self, left_out: dict[str, str]) -> Sequence[ReadTool]:
+        usable: list[ReadTool] = []
+        for each in await self._read_once(left_out):
+            if each.spec is None:
+                left_out[each.definition.name] = each.problem
+            else:
+                usable.append(each)
+        return usable
+
+    async def _read_once(self, left_out: dict[str, str]) -> Sequence[ReadTool]:
+        """The definitions that were seen last, read. Looking for approvals each second reads none of them again."""
         wanted = [each for each in self._seen if self._is_wanted(each)]
         twice = ambiguous(self.server, wanted)
-        usable: list[Definition] = []
         for each in wanted:
-            name = local_name(self.server, each.name)
-            if name in twice:
+            if (name := local_name(self.server, each.name)) in twice:
                 left_out[each.name] = f"several tools of this server would be called {name} here"
-                continue
-            try:
-                each.text()
-                spec_of(self.server, each)
-                usable.append(each)
-            except (ExtensionError, RecursionError) as error:
-                left_out[each.name] = str(error)
-        return usable
+        if self._read is None or any(each.is_waiting for each in self._read):
+            once = [each for each in wanted if local_name(self.server, each.name) not in twice]
+            self._read = await self._reader.read(once)
+        return self._read
 
     def _is_wanted(self, definition: Definition) -> bool:
         name = local_name(self.server, definition.name)
         return any(fnmatchcase(name, pattern) for pattern in self._settings.tools)
 
     def _tell(self, left_out: dict[str, str]) -> None:
-        for tool, why in left_out.items():
-            if self.left_out.get(tool) != why:
-                self._logger.warning("tool %r of MCP server %s is not offered: %s", shown(tool), self.server, why)
+        news = [(tool, why) for tool, why in left_out.items() if why not in (self.left_out.get(tool), LATER)]
+        for tool, why in news[:_MOST_TOLD]:
+            self._logger.warning("tool %r of MCP server %s is not offered: %s", shown(tool), self.server, why)
+        if len(news) > _MOST_TOLD:
+            more = len(news) - _MOST_TOLD
+            self._logger.warning("%d more tools of MCP server %s are not offered; /mcp says why", more, self.server)
         self.left_out = left_out
 
 

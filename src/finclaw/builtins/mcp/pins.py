@@ -1,6 +1,8 @@
 """Which definition of each tool the operator has let in, and whether anybody has read it.
 
 Another definition, by a single byte, is not that tool. One that nobody has read is a stranger's text like any other.
+A tool is known by its name here, as grants and rules know it: `get.time` and `get_time` are the same `clock__get_time`,
+so the one does not take the other's place unseen.
 """
 
 from collections.abc import Sequence
@@ -9,7 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from finclaw.builtins.mcp.definition import Definition
+from finclaw.builtins.mcp.definition import local_name
+from finclaw.builtins.mcp.reader import ReadTool
 from finclaw.errors import ExtensionError
 from finclaw.kernel.extension import Database, Rows
 
@@ -61,46 +64,56 @@ class Pins:
     async def every(self) -> Sequence[Pin]:
         return await self._database.transaction(lambda rows: _read(rows, ""))
 
-    async def see(
-        self, server: str, definitions: Sequence[Definition], now: datetime, *, trust_new: bool
-    ) -> dict[str, Pin]:
-        """Note what a server shows, and give what is known of each of these tools now, by its name."""
-        return await self._database.transaction(lambda rows: _see(rows, server, definitions, now, trust_new))
+    async def see(self, server: str, tools: Sequence[ReadTool], now: datetime, *, trust_new: bool) -> dict[str, Pin]:
+        """Note what a server shows, and give what is known of each of these tools now, by its name here."""
+        return await self._database.transaction(lambda rows: _see(rows, server, tools, now, trust_new))
 
     async def approve(self, server: str, tool: str, digest: str | None = None) -> Pin:
         """Let in what the server showed last; a digest makes sure that it is what was looked at."""
         return await self._database.transaction(lambda rows: _approve(rows, server, tool, digest))
 
 
-def _see(rows: Rows, server: str, definitions: Sequence[Definition], now: datetime, trust_new: bool) -> dict[str, Pin]:
-    known = {pin.tool: pin for pin in _read(rows, "WHERE server = ?", server)}
-    for each in definitions:
-        text, digest = each.text(), each.digest()
-        before = known.get(each.name)
+def _see(rows: Rows, server: str, tools: Sequence[ReadTool], now: datetime, trust_new: bool) -> dict[str, Pin]:
+    known = _by_local_name(rows, server)
+    names = [local_name(server, each.definition.name) for each in tools]
+    for name, each in zip(names, tools, strict=True):
+        before = known.get(name)
         if before is None and len(known) >= _MOST:
             continue
-        if before is not None and before.offered == digest:
+        if before is not None and before.offered == each.digest:
             continue
-        pinned = (before.pinned, before.pinned_text) if before else (digest, text) if trust_new else (None, None)
-        known[each.name] = Pin(
+        pinned = (each.digest, each.text) if trust_new else (None, None)
+        known[name] = Pin(
             server=server,
-            tool=each.name,
-            pinned=pinned[0],
-            pinned_text=pinned[1],
-            offered=digest,
-            offered_text=text,
+            tool=before.tool if before else each.definition.name,
+            pinned=before.pinned if before else pinned[0],
+            pinned_text=before.pinned_text if before else pinned[1],
+            offered=each.digest,
+            offered_text=each.text,
             offered_at=now.isoformat(timespec="seconds"),
             is_read=before.is_read if before else 0,
         )
-        _write(rows, known[each.name])
-    return {each.name: known[each.name] for each in definitions if each.name in known}
+        _write(rows, known[name])
+    return {name: known[name] for name in names if name in known}
+
+
+def _by_local_name(rows: Rows, server: str) -> dict[str, Pin]:
+    """The pins of a server, one for each name here.
+
+    Earlier releases kept one for each name on the server. Of several that are the same name here, the one that
+    somebody has read counts, and else the one that was seen first; the others are forgotten.
+    """
+    known: dict[str, Pin] = {}
+    for pin in sorted(_read(rows, "WHERE server = ?", server), key=lambda each: (-each.is_read, each.offered_at)):
+        if known.setdefault(local_name(server, pin.tool), pin) is not pin:
+            rows.execute("DELETE FROM pins WHERE server = ? AND tool = ?", (server, pin.tool))
+    return known
 
 
 def _approve(rows: Rows, server: str, tool: str, digest: str | None) -> Pin:
-    found = _read(rows, "WHERE server = ? AND tool = ?", server, tool)
-    if not found:
+    pin = _by_local_name(rows, server).get(local_name(server, tool))
+    if pin is None:
         raise ExtensionError(f"no tool {tool!r} of a server {server!r} was ever seen; look at: finclaw mcp pins")
-    (pin,) = found
     if digest is not None and (len(digest) < 8 or not pin.offered.startswith(digest)):
         raise ExtensionError(f"{tool!r} is {pin.offered[:12]} by now, not {digest}; look again: finclaw mcp pins")
     approved = Pin(

@@ -13,6 +13,7 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
+from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
 from finclaw.builtins.mcp.wire import Ending
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.told import without_secrets
@@ -66,6 +67,8 @@ async def _listen(
                 return ending.end(f"it sent a message of more than {largest:,} bytes")
             if not line:
                 return
+            if has_too_many_values(line):
+                return ending.end(TOO_MANY)
             message = _read(line)
             if message is None:
                 if line.strip() and not garbage:

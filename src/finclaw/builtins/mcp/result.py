@@ -22,7 +22,10 @@ def result_text(server: str, result: types.CallToolResult) -> str:
     text = "\n".join(_parts(result))
     if result.is_error:
         # Secrets before the cut: the guard behind us would not know half of one.
-        said = " ".join(clean(without_secrets(text[:_LONGEST])[:_LONGEST_COMPLAINT]).split()) or "no reason was given"
+        said = (
+            " ".join(clean(without_secrets(text[: 5 * _LONGEST_COMPLAINT])[:_LONGEST_COMPLAINT]).split())
+            or "no reason was given"
+        )
         raise ToolError(f"the MCP server {server} says that it failed, in its own words: «{said}»")
     number = token_hex(8)
     cut = "\n[The result goes on; only its beginning is shown.]" if len(text) > _LONGEST else ""
