@@ -38,6 +38,7 @@ from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.engine import LocalEngine
+from finclaw.pipeline.forgetting import Forgetting, drop_copies
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.pipeline import Pipeline, Stages
@@ -152,13 +153,13 @@ class App(Consents, Records):
         self.settings = settings
         self.events = registrar.events
         self.ready = False
-        self._channels = channels
-        self._receivers: list[asyncio.Task[None]] = []
+        self._channels, self._receivers = channels, list[asyncio.Task[None]]()
         emit = self.events.emit
         self._lanes = lanes = Lanes()
         pools = settings.pipeline.pools
         self._pools = Pools({"main": pools.main, "cron": pools.cron, "subagent": pools.subagent})
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
+        self.forgetting = Forgetting(store, registrar, settings.state, drop_copies(recent, self._sender, emit))
         people, chats = settings.everybody(), Chats(agent.name, store, channels)
         prefix, told = settings.pipeline.command_prefix, Announcer(emit, agent.name)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, chats, told, prefix)

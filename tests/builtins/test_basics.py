@@ -35,7 +35,7 @@ class Auditing:
 @pytest.fixture
 def registrar() -> Registrar:
     registrar = Registrar(EventStream())
-    registrar.load([Basics("!", lambda: registrar.commands, forget), Auditing()])
+    registrar.load([Basics("!", lambda: registrar.commands, forget, 365), Auditing()])
     return registrar
 
 
@@ -73,3 +73,13 @@ async def test_reset_forgets_exactly_this_session(registrar: Registrar) -> None:
     reply = await run(registrar, "초기화")
     assert forgotten == ["s-1"]
     assert not reply.ephemeral
+
+
+async def test_reset_says_what_it_keeps_and_how_to_erase_it_in_both_languages(registrar: Registrar) -> None:
+    """User trial B6: `/reset` "forgets", but the question, the reply and the trace stay."""
+    told = (await run(registrar, "reset")).text
+    assert told.count("finclaw sessions delete s-1") == 2
+    assert "stays on record" in told
+    assert "older than 365 days" in told
+    assert "기록에는 남아 있습니다" in told
+    assert "365일" in told

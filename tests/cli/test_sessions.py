@@ -180,7 +180,9 @@ def test_an_exported_conversation_comes_back_the_same(run: Run, tmp_path: Path) 
     assert run("sessions", "export", "main", "-o", first).out == f"{first}: 4 messages of {MAIN}\n"
     assert first.stat().st_mode & 0o777 == 0o600
     assert read_conversation(first.read_bytes())[0] == MAIN
-    assert run("sessions", "reset", "main").out == f"{MAIN} starts anew\n"
+    reset = run("sessions", "reset", "main").out
+    assert reset.startswith(f"{MAIN} starts anew; what was asked and answered before stays on record")
+    assert "finclaw sessions delete main" in reset
     assert listed(run)[MAIN] == 0
     assert f"{MAIN}: 4 messages imported" in run("sessions", "import", first).out
     assert told(run("sessions", "export", "main", "-o", second, "--json"))["messages"] == 4
@@ -413,7 +415,10 @@ def test_the_guides_commands_run_as_they_are_written(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-2:] == ["2 checked, all whole", "nothing is older than 365 days"]
+    *_, checked, pruned, deleted, forgotten = done.stdout.splitlines()
+    assert (checked, pruned) == ("2 checked, all whole", "nothing is older than 365 days")
+    assert deleted == "1 message with their answers in 1 conversation would be erased"
+    assert forgotten == "2 messages with their answers in 2 conversations would be erased"
 
 
 def test_conversations_kept_in_files_are_reached_the_same_way(tmp_path: Path) -> None:

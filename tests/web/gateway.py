@@ -20,6 +20,7 @@ from finclaw.kernel.approval import (
 )
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, new_id
+from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.fact import Fact
@@ -74,6 +75,9 @@ class MemoryGateway:
     pruned: list[tuple[timedelta, bool]] = field(default_factory=list[tuple[timedelta, bool]])
     waiting: dict[str, Approval] = field(default_factory=dict[str, Approval])
     standing: dict[str, Standing] = field(default_factory=dict[str, Standing])
+    busy: set[str] = field(default_factory=set[str])
+    """Sessions in which a message waits for its answer."""
+    forgotten: list[str] = field(default_factory=list[str])
     refuses: RefusalReason | None = None
     decisions: list[tuple[Inbound, str, str]] = field(default_factory=list[tuple[Inbound, str, str]])
     """By whom, how far, and why."""
@@ -266,6 +270,19 @@ class MemoryGateway:
         if not dry_run:
             self.conversations[session] = mended.messages
         return mended.findings
+
+    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
+        if session in self.busy:
+            raise SessionError(f"session {session!r} has a message that is not answered yet")
+        known = session in self.conversations
+        if not dry_run:
+            self.conversations.pop(session, None)
+        return Erased(sessions=(session,), messages=1) if known else Erased()
+
+    async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased:
+        if not dry_run:
+            self.forgotten.append(str(person))
+        return Erased(sessions=("s",), messages=1)
 
     async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
         self.pruned.append((older_than, dry_run))

@@ -34,11 +34,16 @@ class Basics:
     name = "basics"
 
     def __init__(
-        self, prefix: str, commands: Callable[[], Sequence[Command]], reset: Callable[[str], Awaitable[None]]
+        self,
+        prefix: str,
+        commands: Callable[[], Sequence[Command]],
+        reset: Callable[[str], Awaitable[None]],
+        retention_days: int,
     ) -> None:
         self._prefix = prefix
         self._commands = commands
         self._reset = reset
+        self._retention_days = retention_days
 
     def register(self, api: ExtensionApi) -> None:
         for command in (
@@ -83,7 +88,18 @@ class Basics:
 
     async def _forget(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         await self._reset(scope.session)
-        return CommandReply("The conversation starts anew. / 대화를 새로 시작합니다.")
+        return CommandReply(_what_a_reset_keeps(scope.session, self._retention_days))
+
+
+def _what_a_reset_keeps(session: str, days: int) -> str:
+    erase = f"finclaw sessions delete {session}"
+    return (
+        "The conversation starts anew. / 대화를 새로 시작합니다.\n"
+        "What was said before is not used any more, but it stays on record: "
+        f"`finclaw prune` removes what is older than {days} days, and `{erase}` erases it now.\n"
+        "지금까지의 대화는 더 이상 쓰이지 않지만 기록에는 남아 있습니다. "
+        f"`finclaw prune`은 {days}일이 지난 기록을 지우고, `{erase}`는 바로 지웁니다."
+    )
 
 
 def _details(command: Command) -> str:

@@ -65,6 +65,24 @@ def _reset(parser: ArgumentParser) -> None:
     _json(parser)
 
 
+def _erasing(parser: ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only tell what would be erased")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    _json(parser)
+
+
+def _delete(parser: ArgumentParser) -> None:
+    _key(parser)
+    _erasing(parser)
+
+
+def forget(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "person", type=_text, metavar="CHANNEL:ACCOUNT:SENDER", help="who, as /whoami shows it, such as web:owner:owner"
+    )
+    _erasing(parser)
+
+
 def _fork(parser: ArgumentParser) -> None:
     _key(parser)
     parser.add_argument(
@@ -79,7 +97,8 @@ SESSIONS: tuple[Words, ...] = (
     ("export", "write a conversation to a file", _export),
     ("import", "make a session from such a file", _import),
     ("fork", "copy a conversation into a new session", _fork),
-    ("reset", "forget a conversation, as /reset does", _reset),
+    ("reset", "begin a conversation anew, as /reset does; its records stay", _reset),
+    ("delete", "erase a conversation with its turns, traces and answers, for good", _delete),
     ("repair", "make broken conversations whole, and say what was wrong", _repair),
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from finclaw.cli.belongings import BELONGINGS
-from finclaw.cli.keeping import SESSIONS, Words, approvals, prune
+from finclaw.cli.keeping import SESSIONS, Words, approvals, forget, prune
 from finclaw.cli.mcp_words import MCP
 from finclaw.cli.upkeep import UPKEEP
 from finclaw.cli.usage import Parser
@@ -33,7 +33,7 @@ def build_parser(only: str | None = None) -> Parser:
         ),
         only,
     )
-    about = "look at conversations, copy, export, import, repair and reset them"
+    about = "look at conversations, copy, export, import, repair, reset and erase them"
     for name, what, actions in (("sessions", about, SESSIONS), *BELONGINGS, MCP):
         if only not in (None, name):
             continue
@@ -43,6 +43,7 @@ def build_parser(only: str | None = None) -> Parser:
     _add(
         commands,
         (
+            ("forget", "erase everything that one person said, for good", forget),
             ("prune", "remove what nobody has used for long", prune),
             ("approvals", "decide about what waits for a person; see and revoke every yes that stands", approvals),
             ("tools", "list the tools, where they come from, and whether they may run", _tools),

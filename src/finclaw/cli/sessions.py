@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from finclaw.cli.erasing import confirm, erase_typed_lines, must_be_confirmed, report_erased
 from finclaw.cli.new_file import write_new
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.session_names import all_sessions, find_key, name_of, new_key
@@ -129,7 +130,20 @@ def _reset(shelf: Shelf, settings: Settings, args: Namespace) -> int:
     if args.json:
         _print_json(SessionView(key, 0))
     else:
-        print(f"{key} starts anew")
+        print(f"{key} starts anew; what was asked and answered before stays on record until `finclaw prune` removes it")
+        print(f"erase it now:  finclaw sessions delete {shlex.quote(name_of(key) or key)}")
+    return 0
+
+
+def _delete(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    asks, key = must_be_confirmed(args), find_key(shelf, settings, args.key)
+    if asks and not confirm(shelf.erase(key, dry_run=True)):
+        print("nothing was erased")
+        return 1
+    erased = shelf.erase(key, dry_run=args.dry_run)
+    if not args.dry_run and name_of(key):
+        erase_typed_lines(settings.state)
+    report_erased(erased, args)
     return 0
 
 
@@ -172,5 +186,6 @@ _ACTIONS: dict[str, Action] = {
     "export": _export,
     "fork": _fork,
     "reset": _reset,
+    "delete": _delete,
     "repair": _repair,
 }

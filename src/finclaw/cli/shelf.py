@@ -16,6 +16,7 @@ from finclaw.errors import SessionError, StateBusy
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.conversation_file import read_conversation, write_conversation
+from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.port import Clock, Store
@@ -26,6 +27,7 @@ from finclaw.storage.state_lock import StateLock
 
 if TYPE_CHECKING:
     from finclaw.cli.shelf_approvals import ApprovalsHere
+    from finclaw.cli.shelf_erasing import ErasingHere
 
 T = TypeVar("T")
 PATIENCE = 10.0
@@ -40,6 +42,8 @@ class Shelf(Protocol):
     def restore(self, key: str, content: bytes) -> None: ...
     def reset(self, key: str) -> None: ...
     def repair(self, key: str, *, dry_run: bool) -> Sequence[Finding]: ...
+    def erase(self, key: str, *, dry_run: bool) -> Erased: ...
+    def forget(self, person: PersonId, *, dry_run: bool) -> Erased: ...
     def prune(self, days: int, *, dry_run: bool) -> Pruned: ...
     def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     def turn(self, name: str) -> TurnStory | None: ...
@@ -115,6 +119,17 @@ class ShelfHere:
     def repair(self, key: str, *, dry_run: bool) -> Sequence[Finding]:
         return self._run(self._store.repair(key, dry_run=dry_run))
 
+    def erase(self, key: str, *, dry_run: bool) -> Erased:
+        return self._run(self._erasing().erase_session(key, dry_run=dry_run))
+
+    def forget(self, person: PersonId, *, dry_run: bool) -> Erased:
+        return self._run(self._erasing().forget_person(person, dry_run=dry_run))
+
+    def _erasing(self) -> "ErasingHere":
+        from finclaw.cli.shelf_erasing import ErasingHere  # noqa: PLC0415  it loads the extensions
+
+        return ErasingHere(self._store, self._settings, self._clock)
+
     def prune(self, days: int, *, dry_run: bool) -> Pruned:
         return self._run(self._store.prune(self._clock.now() - timedelta(days=days), dry_run=dry_run))
 
@@ -164,6 +179,12 @@ class EmptyShelf:
 
     def prune(self, days: int, *, dry_run: bool) -> Pruned:
         return Pruned(messages=0, sessions=0)
+
+    def erase(self, key: str, *, dry_run: bool) -> Erased:
+        raise _nothing(key)
+
+    def forget(self, person: PersonId, *, dry_run: bool) -> Erased:
+        return Erased()
 
     def turns(self, limit: int) -> Sequence[TurnRecord]:
         return ()

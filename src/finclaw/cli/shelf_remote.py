@@ -8,10 +8,11 @@ import msgspec
 
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
+from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.record import Cost, CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
 from finclaw.web.approvals_view import ApprovalsView, ApproveBody, DenyBody, GrantsView
-from finclaw.web.sessions_view import PruneBody, PrunedView, RepairBody, RepairView, SessionView
+from finclaw.web.sessions_view import ForgetBody, PruneBody, PrunedView, RepairBody, RepairView, SessionView
 from finclaw.web.view import CostsView
 
 _LONG = 3_600.0
@@ -43,6 +44,14 @@ class ShelfRemote:
     def repair(self, key: str, *, dry_run: bool) -> Sequence[Finding]:
         body = msgspec.json.encode(RepairBody(dry_run))
         return self._client.call("POST", f"{_path(key)}/repair", RepairView, body).findings
+
+    def erase(self, key: str, *, dry_run: bool) -> Erased:
+        query = "?dry_run=true" if dry_run else ""
+        return self._client.call("DELETE", f"{_path(key)}{query}", Erased, timeout=_LONG)
+
+    def forget(self, person: PersonId, *, dry_run: bool) -> Erased:
+        body = msgspec.json.encode(ForgetBody(str(person), dry_run))
+        return self._client.call("POST", "/api/v1/forget", Erased, body, timeout=_LONG)
 
     def prune(self, days: int, *, dry_run: bool) -> Pruned:
         body = msgspec.json.encode(PruneBody(days, dry_run))

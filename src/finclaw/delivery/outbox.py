@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import Context
 from datetime import timedelta
 from typing import Final
@@ -80,6 +80,15 @@ class OrderedSender:
         if doubtful:
             await self._store.settle(*doubtful)
         self.enqueue(units)
+
+    def drop(self, sessions: Collection[str]) -> None:
+        """Send no more of what was erased; only the one unit that each place is at goes its way."""
+        for queue in self._queues.values():
+            left = [unit for place, unit in enumerate(queue) if place == 0 or unit.session not in sessions]
+            for unit in set(map(_id, queue)) - set(map(_id, left)):
+                del self._since[unit]
+            queue.clear()
+            queue.extend(left)
 
     async def idle(self) -> None:
         """Wait until everything that can be sent now has been."""
@@ -242,6 +251,10 @@ class OrderedSender:
         await patiently(lambda: self._store.settle(*units, lazy=lazy), self._clock, "what was sent")
         for unit in units:
             self._emit(UnitMoved(unit_id=unit.id, state=unit.state, session=unit.session, inbound_id=unit.inbound_id))
+
+
+def _id(unit: Unit) -> str:
+    return unit.id
 
 
 def _doubt(unit: Unit) -> Unit:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Clock, Command, Tool
@@ -32,14 +33,18 @@ from finclaw.kernel.scope import (
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
 
+EXTENSIONS: Final = "extensions"
+"""The directory of extensions' databases, in the state directory."""
+
 RingName = Literal["message", "turn", "step", "tool_call", "delivery"]
 RING_NAMES: tuple[RingName, ...] = ("message", "turn", "step", "tool_call", "delivery")
 
 # fmt: off
 HOUSE_COMMANDS: Final = frozenset({
     "approvals", "ask", "backup", "chat", "completion", "config", "cost", "costs", "doctor", "explain", "export",
-    "extensions", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate", "models", "prune", "replay",
-    "restore", "send", "serve", "sessions", "skills", "status", "stop", "token", "tools", "trace", "turns", "version",
+    "extensions", "forget", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate", "models", "prune",
+    "replay", "restore", "send", "serve", "sessions", "skills", "status", "stop", "token", "tools", "trace", "turns",
+    "version",
 })
 # fmt: on
 """What `finclaw` itself answers to, or means to: no extension may take these words. A test keeps it complete."""
@@ -237,6 +242,13 @@ class ExtensionApi(Protocol):
         A `key` makes it idempotent: the same key is said once to a session, for ever, whatever the words. It passes
         the delivery ring and the gate. Raises ExtensionError for a text that is no session key. In a command of the
         terminal, where no gateway runs, it is on disk and said by the next one.
+        """
+        ...
+
+    def on_forget(self, forget: Callable[[Erasure], Awaitable[None]]) -> None:
+        """Run it when somebody erases a conversation or a person: erase what you keep of those sessions and of them.
+
+        What `state` holds of a session goes by itself, and afterwards the free pages of your database are overwritten.
         """
         ...
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from finclaw.kernel.approvals import ApprovalDoor, ApprovalStore
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Sender
+from finclaw.kernel.erasure import ErasureDoor, ErasureStore
 from finclaw.kernel.event import Observer
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message, TurnEvent
@@ -271,7 +272,7 @@ class StateStore(Protocol):
         ...
 
 
-class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, Protocol):
+class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, ErasureStore, Protocol):
     """One database behind these ports, because Finish writes to several of them in one commit."""
 
     async def counts(self) -> Counts: ...
@@ -297,7 +298,7 @@ class Engine(Protocol):
         ...
 
 
-class Gateway(ApprovalDoor, Protocol):
+class Gateway(ApprovalDoor, ErasureDoor, Protocol):
     """What the web page, the API and the command line may ask of a running gateway."""
 
     async def accept(self, inbound: Inbound) -> Accepted: ...

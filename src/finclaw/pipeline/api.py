@@ -13,6 +13,7 @@ from finclaw.delivery.checks import Check
 from finclaw.errors import ExtensionError
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import new_id
+from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import RING_NAMES, Database
@@ -97,6 +98,10 @@ class Api:
         words = replace(place.inbound(text, name), said_by=self._mine.name)
         accepted = await self._services.accept(words, session)
         return accepted.id
+
+    def on_forget(self, forget: Callable[[Erasure], Awaitable[None]]) -> None:
+        self._mine.must_be_loading()
+        self._mine.forgetters.append(must_be_callable(forget))
 
     def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
         self._mine.must_be_loading()

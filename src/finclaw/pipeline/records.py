@@ -4,16 +4,20 @@ from collections.abc import Sequence
 from datetime import UTC, timedelta
 
 from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Clock, Store
 from finclaw.kernel.record import Cost, CostsBy, Counts, Pruned, SessionPage, TurnRecord, TurnStory, Unasked
+from finclaw.pipeline.forgetting import Forgetting
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
 
 
 class Records:
     """The part of `Gateway` that is about records. What it changes, no copy in memory outlives."""
+
+    forgetting: Forgetting
 
     def __init__(self, store: Store, recent: RecentConversations, clock: Clock, agent: str) -> None:
         self._store = store
@@ -53,6 +57,12 @@ class Records:
     async def reset(self, session: str) -> None:
         """As the command `/reset` does: a turn that runs there is superseded."""
         await self._store.reset(session)
+
+    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
+        return await self.forgetting.erase_session(session, dry_run=dry_run)
+
+    async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased:
+        return await self.forgetting.forget_person(person, dry_run=dry_run)
 
     async def restore(self, session: str, messages: Sequence[Message]) -> None:
         await self._store.restore(session, messages)

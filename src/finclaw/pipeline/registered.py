@@ -14,6 +14,7 @@ from finclaw.errors import ExtensionError
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import Database, Finding, RingName
 from finclaw.kernel.middleware import Layer
@@ -53,6 +54,10 @@ class DoctorCheck(Struct, frozen=True):
 
 
 class OwnDatabase(Database, Protocol):
+    async def scrub(self) -> None:
+        """Overwrite what removals left in free pages and in the journal. Makes no file that is not there."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -77,6 +82,9 @@ class Registered(Struct):
     doctor: list[DoctorCheck] = field(default_factory=list[DoctorCheck])
     stop_observing: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    forgetters: list[Callable[[Erasure], Awaitable[None]]] = field(
+        default_factory=list[Callable[[Erasure], Awaitable[None]]]
+    )
     database: OwnDatabase | None = None
 
     def must_be_loading(self) -> None:

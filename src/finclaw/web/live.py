@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from finclaw.kernel.accepted_event import MessageAccepted
 from finclaw.kernel.approval_event import ApprovalChanged
+from finclaw.kernel.erasure import SessionsErased
 from finclaw.kernel.event import (
     Event,
     MessageEnded,
@@ -66,6 +67,9 @@ class LiveStream:
             if event.channel == CHANNEL:
                 self._open[event.inbound_id] = _Open(event.account, event.conversation, event.unasked)
                 self._add(event, "accepted", self._whose(event))
+            return
+        if isinstance(event, SessionsErased):  # whoever follows is told to begin anew, by `reset`
+            self._entries.clear()
             return
         if isinstance(event, ApprovalChanged):  # also of a question whose message has long ended
             self._add_approval(event)

@@ -8,8 +8,9 @@ from typing import Final, TypeVar
 import msgspec
 from aiohttp import web
 
-from finclaw.errors import SessionError
+from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.conversation_file import read_conversation, write_conversation
+from finclaw.kernel.erasure import PersonId
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Gateway
 from finclaw.kernel.retention import DEDUPE_DAYS
@@ -19,6 +20,7 @@ from finclaw.web.errors import ApiError, too_large
 from finclaw.web.principal import Principal
 from finclaw.web.respond import json_response
 from finclaw.web.sessions_view import (
+    ForgetBody,
     ForkBody,
     Key,
     MessagesView,
@@ -85,6 +87,29 @@ class SessionsApi:
         await self._gateway.reset(key)
         return json_response(SessionView(key, 0))
 
+    async def delete_session(self, request: web.Request, _: Principal) -> web.Response:
+        dry_run = request.query.get("dry_run", "false")
+        if dry_run not in ("true", "false"):
+            raise ApiError(400, "bad_request", "dry_run is true or false")
+        key = request.match_info["key"]
+        if dry_run == "true":
+            await self._known(request)
+        try:
+            return json_response(await self._gateway.erase_session(key, dry_run=dry_run == "true"))
+        except SessionError as error:
+            raise _told(error, 409) from error
+
+    async def post_forget(self, request: web.Request, _: Principal) -> web.Response:
+        body = await _body(request, ForgetBody)
+        try:
+            person = PersonId.parse(body.person)
+        except ConfigError as error:
+            raise ApiError(400, "bad_request", str(error)) from error
+        try:
+            return json_response(await self._gateway.forget_person(person, dry_run=body.dry_run))
+        except SessionError as error:
+            raise _told(error, 409) from error
+
     async def post_repair(self, request: web.Request, _: Principal) -> web.Response:
         body, key = await _body(request, RepairBody), await self._known(request)
         findings = await self._gateway.repair(key, dry_run=body.dry_run)
@@ -114,6 +139,8 @@ class SessionsApi:
             Route("POST", f"{session}/fork", "sessions", self.post_fork),
             Route("POST", f"{session}/reset", "sessions", self.post_reset),
             Route("POST", f"{session}/repair", "sessions", self.post_repair),
+            Route("DELETE", session, "sessions", self.delete_session),
+            Route("POST", "/api/v1/forget", "sessions", self.post_forget),
             Route("POST", "/api/v1/prune", "sessions", self.post_prune),
         )
 

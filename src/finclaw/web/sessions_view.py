@@ -25,6 +25,12 @@ class PruneBody(Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
+class ForgetBody(Struct, frozen=True, forbid_unknown_fields=True):
+    person: Annotated[str, Meta(min_length=5, max_length=1_000)]
+    """`channel:account:sender`, as `/whoami` shows it."""
+    dry_run: bool = False
+
+
 class MessagesView(Struct, frozen=True):
     session: str
     items: Sequence[Message]

@@ -14,11 +14,12 @@ from msgspec import Meta, Struct
 
 from finclaw.builtins.memory.command import memory_command
 from finclaw.builtins.memory.notes import LONGEST, MIGRATIONS, Note, Notes
-from finclaw.builtins.memory.owner import is_a_persons, is_private, owner_of
+from finclaw.builtins.memory.owner import is_a_persons, is_private, owner_name, owner_of
 from finclaw.builtins.memory.telling import lines
 from finclaw.builtins.memory.wish import FORGET, REMEMBER, agreed, agreed_to_each_word, heard, meant, said_so, wished
 from finclaw.builtins.note import note_under, put_note
 from finclaw.errors import SessionError, ToolDenied, ToolError
+from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Patch
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
@@ -87,6 +88,11 @@ class Memory:
             api.tools.register(each)
         api.commands.register(memory_command(self._notes))
         api.pipeline.register("turn", self.recall)
+        api.on_forget(self.forget_person)
+
+    async def forget_person(self, erasure: Erasure) -> None:
+        if erasure.person is not None:
+            await self._notes.forget_owner(owner_name(erasure.person))
 
     async def recall(self, ctx: TurnContext) -> TurnResult:
         if not is_a_persons(ctx.context.inbound):

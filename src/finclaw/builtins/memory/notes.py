@@ -114,6 +114,16 @@ class Notes:
         """How many there were."""
         return await self._of(owner, lambda rows, who: _remove(rows, "owner = ?", (who,)), 0)
 
+    async def forget_owner(self, owner: str) -> int:
+        """All notes and the owner's own row, as if they had never been here; how many notes there were."""
+
+        def work(rows: Rows, who: int) -> int:
+            gone = _remove(rows, "owner = ?", (who,))
+            rows.execute("DELETE FROM owners WHERE id = ?", (who,))
+            return gone
+
+        return await self._of(owner, work, 0)
+
     async def latest(self, owner: str, most: int, skip: int = 0) -> tuple[Sequence[Note], int]:
         """A page of them, the newest first, and how many there are in all."""
 

@@ -1,11 +1,16 @@
 """Whose notes they are, and where they may be read aloud."""
 
 from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.erasure import PersonId
 
 
 def owner_of(inbound: Inbound) -> str:
     """As the channel authenticated them. The same id on another channel or account is somebody else."""
-    return ":".join(map(_escaped, (inbound.channel, inbound.account, inbound.sender.id)))
+    return owner_name(PersonId.of(inbound))
+
+
+def owner_name(person: PersonId) -> str:
+    return ":".join(map(_escaped, (person.channel, person.account, person.sender)))
 
 
 def is_a_persons(inbound: Inbound) -> bool:

@@ -112,6 +112,16 @@ class Files:
         with _told(path), suppress(FileNotFoundError):
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
+    def erase(self, path: Path) -> None:
+        """Overwrite a file's content before it is removed. A symbolic link is only removed."""
+        if path.is_file() and not path.is_symlink():
+            with _told(path):
+                file = os.open(path, _FLAGS)
+                with _closing(file):
+                    self.write(file, path, bytes(os.fstat(file).st_size), 0)
+                    self.sync(file, path)
+        self.remove(path)
+
     # ── the kernel ──────────────────────────────────────────────────────────────────────────────────────────
 
     def open(self, path: Path) -> int:

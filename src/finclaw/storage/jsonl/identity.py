@@ -56,3 +56,11 @@ def remove(files: Files, directory: Path) -> None:
         for path in paths:
             files.remove(path)
     files.remove(directory)
+
+
+def erase(files: Files, directory: Path) -> None:
+    """Everything in a session's directory, backups of earlier repairs too, and what was put away for a namesake."""
+    for each in (*directory.parent.glob(f"{directory.name}.old-*"), directory):
+        inside = sorted(each.rglob("*"), key=lambda path: (-len(path.parts), path.name == IDENTITY))
+        for path in (*inside, each):
+            files.erase(path)

@@ -1,14 +1,15 @@
 """Directories whose sessions are gone. Those of another database are nobody's here, and stay."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 from pathlib import Path
 
 from finclaw.errors import StoreFailed
 from finclaw.storage.jsonl.hands import Commit, OpenSessions
-from finclaw.storage.jsonl.identity import Identity, read_identity, remove
+from finclaw.storage.jsonl.identity import Identity, erase, read_identity, remove
 from finclaw.storage.sqlite import conversation
+from finclaw.storage.sqlite.erasure import Target
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,27 @@ class Removal:
                     await self._remove(path, identity)
                 except StoreFailed as error:
                     log.warning("%s; it is tried again with the next prune", error)
+
+    async def erase(self, target: Target, commit: Callable[[Target], Awaitable[int]]) -> int:
+        """The database first: what a crash leaves of the files `erase_left` finds, or the next look settles."""
+        if target.person is None:
+            async with self._sessions.locked(target.key):
+                messages = await commit(target)
+                directory = self._sessions.directories.of(target.key)
+                await self._sessions.run(lambda: erase(self._sessions.files, directory))
+                self._sessions.forget(target.key)
+                return messages
+        async with self._sessions.hold(target.key) as hands:
+            messages = await commit(target)
+            await hands.do(lambda: hands.files.erase(hands.files.version + 1))
+            return messages
+
+    async def erase_left(self, wanted: Callable[[str], bool]) -> None:
+        """What an erasure that was cut off has left: directories of sessions that the database does not have."""
+        for path, identity in (await self._directories(missing=True)).items():
+            if wanted(identity.key):
+                async with self._sessions.locked(identity.key):
+                    await self._sessions.run(lambda: erase(self._sessions.files, path))  # noqa: B023  awaited at once
 
     async def _remove(self, path: Path, identity: Identity) -> None:
         async with self._sessions.locked(identity.key):

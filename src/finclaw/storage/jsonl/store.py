@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.cancel import to_its_end
 from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.erasure import Erased, PartOf, PersonId
 from finclaw.kernel.event import Emit
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Append, Message, TurnEvent
@@ -46,6 +47,7 @@ from finclaw.storage.jsonl.transcript import copied
 from finclaw.storage.sqlite import conversation, inbox, sessions
 from finclaw.storage.sqlite.codec import Ids, to_micros
 from finclaw.storage.sqlite.database import open_database
+from finclaw.storage.sqlite.erasure import Target
 from finclaw.storage.sqlite.store import SqliteStore, open_writer
 from finclaw.storage.sqlite.writer import Writer
 
@@ -291,6 +293,21 @@ class JsonlStore(SqliteStore):
         pruned = await super().prune(before)
         await self._whole(self._removal.remove(present, before))
         return pruned
+
+    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
+        erased = await super().erase_session(session, dry_run=dry_run)
+        if not dry_run:
+            await self._whole(self._removal.erase_left(lambda key: key == session))
+        return erased
+
+    async def erase_person(self, person: PersonId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
+        erased = await super().erase_person(person, part_of, dry_run=dry_run)
+        if not dry_run:
+            await self._whole(self._removal.erase_left(lambda key: part_of(key) == "own"))
+        return erased
+
+    async def _erase(self, target: Target) -> int:
+        return await self._whole(self._removal.erase(target, super()._erase))
 
     async def _has_files(self, session: str) -> bool:
         """A question about a session that is not there must not leave anything behind."""

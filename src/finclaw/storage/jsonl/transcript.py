@@ -92,6 +92,13 @@ class SessionFiles:
         self._files.replace(self._base, _written(lines, FoldedLine("", 0, version)))
         self.version = version
 
+    def erase(self, version: int) -> None:
+        """Empty the conversation, overwriting what it held; backups of earlier repairs go with it."""
+        for path in sorted((self._directory / MESSAGES).iterdir()):
+            self._files.erase(path)
+        self.rewrite((), version)
+        self.settled = False
+
     def look(self) -> tuple[Finding, ...]:
         """What a repair would find."""
         return repair_transcript(self._files.read(self._base)).report.findings

@@ -11,13 +11,12 @@ import apsw
 
 from finclaw.errors import ConfigError, ExtensionError, SessionError, StoreFailed
 from finclaw.kernel.cancel import to_its_end
+from finclaw.kernel.extension import EXTENSIONS as EXTENSIONS  # noqa: PLC0414  others look for it beside its files
 from finclaw.kernel.extension import Rows
 from finclaw.storage.sqlite.database import close_quietly, explain
+from finclaw.storage.sqlite.erasure import scrub
 
 T = TypeVar("T")
-
-EXTENSIONS: Final = "extensions"
-"""The directory of these files, in the state directory."""
 
 _FORBIDDEN: Final = (apsw.SQLITE_TRANSACTION, apsw.SQLITE_ATTACH)
 _ITS_OWN_FAULT: Final = (
@@ -54,6 +53,11 @@ class ExtensionDatabase:
             raise StoreFailed(f"the database of extension {self._extension!r} is closed")
         return await self._hop(lambda: self._do(work))
 
+    async def scrub(self) -> None:
+        """Overwrite what removals left in free pages and in the journal. Makes no file that is not there."""
+        if not self._closed and (self._db is not None or self._path.exists()):
+            await self._hop(self._scrub)
+
     async def close(self) -> None:
         """May be called twice. What was asked for before is done first."""
         executor, self._closed = None if self._closed else self._executor, True
@@ -73,6 +77,12 @@ class ExtensionDatabase:
             return self._within(self._open(), work)
         except _ITS_OWN_FAULT as error:
             raise SessionError(f"the database of extension {self._extension!r}: {error}") from error
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+
+    def _scrub(self) -> None:
+        try:
+            scrub(self._open())
         except apsw.Error as error:
             raise explain(error, self._path) from error
 

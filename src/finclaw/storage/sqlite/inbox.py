@@ -1,7 +1,7 @@
 """Accepting and ending messages. Each function is one all-or-nothing piece of a group commit."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import apsw
 from msgspec.structs import replace
@@ -24,12 +24,20 @@ from finclaw.storage.sqlite.codec import (
     write_outcome,
 )
 
+ERASED: Final = "erased"
+"""The kind of a row whose words were erased; `erasure.py` makes it."""
+
 
 def accept(db: apsw.Connection, ids: Ids, inbound: Inbound, session: str, now: datetime) -> Accepted:
     """Make the message ours, with the next ticket of its session; or recognise that it is ours already."""
     name, digest = inbound_name(inbound), body_digest(inbound)
-    known = db.execute("SELECT id, digest FROM inbound WHERE name = ?", (name,)).fetchone()
+    known = db.execute("SELECT id, digest, kind FROM inbound WHERE name = ?", (name,)).fetchone()
     if known is not None:
+        if known[2] == ERASED:  # nothing is left of it but that it was here
+            row = int(known[0])
+            return Accepted(
+                id=ids.inbound(row), session=session, ticket=0, inbound=inbound, accepted_at=now, duplicate=True
+            )
         if known[1] != digest and inbound.said_by is None:  # an extension's key is said once, whatever the words
             raise InboundConflict(f"message id {inbound.message_id!r} was already used for another text")
         return _accepted(db, ids, int(known[0]), duplicate=True)
@@ -46,7 +54,10 @@ def accept(db: apsw.Connection, ids: Ids, inbound: Inbound, session: str, now: d
 
 def accept_again(db: apsw.Connection, ids: Ids, inbound_id: str, now: datetime) -> Accepted | None:
     """Accept a question a second time, linked to the first; never a third time."""
-    first = _accepted(db, ids, must_row(ids, inbound_id))
+    row = must_row(ids, inbound_id)
+    if db.execute("SELECT 1 FROM inbound WHERE id = ? AND kind = ?", (row, ERASED)).fetchone():
+        return None
+    first = _accepted(db, ids, row)
     if first.inbound.again_for is not None:
         return None
     again = replace(first.inbound, message_id=f"{first.inbound.message_id}#again", again_for=first.id)

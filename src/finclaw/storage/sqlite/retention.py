@@ -44,7 +44,7 @@ class Sweep:
             "AND inbound.id < (SELECT max(id) FROM inbound) AND NOT EXISTS (SELECT 1 FROM unit "
             "WHERE unit.id BETWEEN inbound.id << 10 AND inbound.id << 10 | 1023 "
             "AND unit.state IN ('planned', 'sending', 'unknown')) "
-            "FROM inbound JOIN session ON session.id = session WHERE inbound.id > ?2 ORDER BY inbound.id LIMIT ?3",
+            "FROM inbound LEFT JOIN session ON session.id = session WHERE inbound.id > ?2 ORDER BY inbound.id LIMIT ?3",
             (self._before, self._seen, PIECE),
         ).fetchall()
         old = [int(row) for row, _, _, is_old in rows if is_old]

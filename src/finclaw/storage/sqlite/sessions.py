@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import apsw
 
@@ -15,14 +15,22 @@ from finclaw.kernel.text import whole_characters
 from finclaw.storage.sqlite import conversation, pages, transcript
 from finclaw.storage.sqlite.codec import from_micros, to_micros
 
+EMPTY_FOR: Final = timedelta(days=1)
+"""How long a session that holds no message stays listed."""
 
-def page(db: apsw.Connection, limit: int, after: str | None, containing: str) -> SessionPage:
-    """By last use and row number, going back from the last one seen: whoever moves to the front disturbs nobody."""
+
+def page(db: apsw.Connection, limit: int, after: str | None, containing: str, now: datetime) -> SessionPage:
+    """By last use and row number, going back from the last one seen: whoever moves to the front disturbs nobody.
+
+    What holds no message and was not used for a day is listed only to who asks for a part of its key.
+    """
     used, row = _read_cursor(after)
+    since = 0 if containing else to_micros(now - EMPTY_FOR)
     found = db.execute(
         "SELECT id, key, created_at, updated_at, messages, turns FROM session "
-        "WHERE (updated_at, id) < (?, ?) AND instr(key, ?) > 0 ORDER BY updated_at DESC, id DESC LIMIT ?",
-        (used, row, whole_characters(containing), limit + 1),
+        "WHERE (updated_at, id) < (?, ?) AND instr(key, ?) > 0 AND (messages != 0 OR updated_at >= ?) "
+        "ORDER BY updated_at DESC, id DESC LIMIT ?",
+        (used, row, whole_characters(containing), since, limit + 1),
     ).fetchall()
     shown = found[:limit]
     more = len(found) > limit and bool(shown)

@@ -41,6 +41,7 @@ from finclaw.storage.sqlite.approval_rows import ApprovalRows
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
 from finclaw.storage.sqlite.codec import Ids, to_micros
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
+from finclaw.storage.sqlite.erasure_rows import ErasureRows
 from finclaw.storage.sqlite.retention import Sweep
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
 from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Work, Writer
@@ -68,7 +69,7 @@ def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Wri
     return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), Ids(name)
 
 
-class SqliteStore(ApprovalRows):
+class SqliteStore(ApprovalRows, ErasureRows):
     transcript: Transcript = ROWS
 
     def __init__(self, writer: Writer, clock: Clock, ids: Ids) -> None:
@@ -97,6 +98,12 @@ class SqliteStore(ApprovalRows):
         answer: asyncio.Future[T] = self._loop.create_future()
         self._writer.submit(Work(run, answer, mode="read"))
         return await answer
+
+    async def _alone(self, run: Callable[[apsw.Connection], T]) -> T:
+        """Outside of any transaction, and to its end even if the caller is cancelled."""
+        decision: Decision[T] = Decision(loop=self._loop)
+        self._writer.submit(Work(run, decision, mode="alone"))
+        return await decision
 
     # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,7 +208,8 @@ class SqliteStore(ApprovalRows):
         await self._commit(run)
 
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
-        return await self._read(lambda db: sessions.page(db, limit, after, containing))
+        now = self._clock.now()
+        return await self._read(lambda db: sessions.page(db, limit, after, containing, now))
 
     async def restore(self, session: str, messages: Sequence[Message]) -> None:
         now = self._clock.now()

@@ -1,0 +1,44 @@
+"""Erasure without a gateway: the store under its lock, and the extensions loaded for as long as they are asked."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from finclaw.config.schema import Settings
+from finclaw.kernel.erasure import Erased, PersonId
+from finclaw.kernel.port import Clock, Store
+from finclaw.ours import registered
+from finclaw.pipeline.forgetting import Forgetting
+from finclaw.pipeline.registered import NOWHERE
+from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
+
+
+class ErasingHere:
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+
+    async def erase_session(self, session: str, *, dry_run: bool) -> Erased:
+        if dry_run:
+            return await self._store.erase_session(session, dry_run=True)
+        return await self._with_extensions(lambda forgetting: forgetting.erase_session(session))
+
+    async def forget_person(self, person: PersonId, *, dry_run: bool) -> Erased:
+        return await self._with_extensions(lambda forgetting: forgetting.forget_person(person, dry_run=dry_run))
+
+    async def _with_extensions(self, work: Callable[[Forgetting], Awaitable[Erased]]) -> Erased:
+        databases = self._settings.state / EXTENSIONS
+        services = replace(
+            NOWHERE,
+            recall=self._store.recall,
+            remember=self._store.remember,
+            database=partial(ExtensionDatabase, databases),
+            clock=self._clock,
+        )
+        registrar = registered(self._settings, services)
+        try:
+            return await work(Forgetting(self._store, registrar, self._settings.state, lambda _: None))
+        finally:
+            await registrar.close()

@@ -1,0 +1,100 @@
+"""Erasure as a whole: the store's records, extensions' data, free pages, and what is held in memory."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from finclaw.delivery.outbox import OrderedSender
+from finclaw.errors import ExtensionError
+from finclaw.kernel.erasure import Erased, Erasure, ErasureStore, Part, PersonId, SessionsErased
+from finclaw.kernel.event import Emit
+from finclaw.kernel.extension import EXTENSIONS
+from finclaw.pipeline.registrar import Registrar
+from finclaw.routing.session_key import place_of
+from finclaw.sessions.conversation import RecentConversations
+
+log = logging.getLogger(__name__)
+
+
+class Forgetting:
+    """Erases sessions and persons. Raises SessionError (a message waits), StoreFailed, or ExtensionError.
+
+    `drop` forgets what is held in memory of the sessions, `state` is the directory of all. What failed may be
+    tried again: all of it is done anew.
+    """
+
+    def __init__(
+        self, store: ErasureStore, registrar: Registrar, state: Path, drop: Callable[[Sequence[str]], None]
+    ) -> None:
+        self._store = store
+        self._registrar = registrar
+        self._databases = state / EXTENSIONS
+        self._drop = drop
+
+    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
+        erased = await self._store.erase_session(session, dry_run=dry_run)
+        return erased if dry_run else await self._follow_up(erased, Erasure(sessions=erased.sessions))
+
+    async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased:
+        erased = await self._store.erase_person(person, _part_of(person), dry_run=dry_run)
+        if dry_run:
+            return erased
+        return await self._follow_up(erased, Erasure(sessions=(*erased.sessions, *erased.shared), person=person))
+
+    async def _follow_up(self, erased: Erased, erasure: Erasure) -> Erased:
+        self._drop(erasure.sessions)
+        failed = await self._ask_extensions(erasure)
+        await self._store.scrub()
+        for each in self._registrar.loaded:
+            if each.database is not None:
+                await each.database.scrub()
+        if failed:
+            raise ExtensionError(
+                f"what the gateway keeps is erased, but these extensions could not erase theirs: {', '.join(failed)}; "
+                "the log says why. Mend them and run the same command again"
+            )
+        return replace(erased, not_searched=self._not_searched())
+
+    def _not_searched(self) -> tuple[str, ...]:
+        """Databases of extensions that are not loaded, or that never said how to erase what they keep."""
+        asked = {each.name for each in self._registrar.loaded if each.forgetters}
+        return tuple(sorted(path.stem for path in self._databases.glob("*.db") if path.stem not in asked))
+
+    async def _ask_extensions(self, erasure: Erasure) -> list[str]:
+        failed: list[str] = []
+        for each in self._registrar.loaded:
+            for forget in each.forgetters:
+                try:
+                    await forget(erasure)
+                except Exception:  # the others are asked all the same, and the caller is told
+                    log.exception("extension %s could not erase", each.name)
+                    failed.append(each.name)
+        return failed
+
+
+def drop_copies(recent: RecentConversations, sender: OrderedSender, emit: Emit) -> Callable[[Sequence[str]], None]:
+    """In a running gateway: the latest conversations, answers that wait to be sent, and what clients may read again."""
+
+    def drop(sessions: Sequence[str]) -> None:
+        for session in sessions:
+            recent.forget(session)
+        sender.drop(sessions)
+        emit(SessionsErased(sessions=tuple(sessions)))
+
+    return drop
+
+
+def _part_of(person: PersonId) -> Callable[[str], Part | None]:
+    """What a session's key says about a person's part in it."""
+
+    def part(key: str) -> Part | None:
+        place = place_of(key)
+        if place is None or (place.channel, place.account) != (person.channel, person.account):
+            return None
+        if place.peer is None:
+            return "shared"
+        return "own" if place.peer == person.sender else None
+
+    return part

@@ -1,0 +1,190 @@
+"""SQL that erases sessions and what one person wrote. Each function is one all-or-nothing piece of a commit.
+
+An erased message leaves a row without words: its number, which no other message may get, and the digest of its name,
+by which a second delivery is recognised. Such a row belongs to session 0, which does not exist.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import apsw
+from msgspec import Struct
+
+from finclaw.errors import SessionError, StoreFailed
+from finclaw.kernel.erasure import PersonId
+from finclaw.kernel.message import Message
+from finclaw.kernel.scope import Outcome
+from finclaw.storage.sqlite import conversation, grants, inbox, state
+from finclaw.storage.sqlite.codec import Ids, events_of, read_outcome, units_of, write_outcome
+from finclaw.storage.sqlite.transcript import Transcript
+
+_APPROVAL_ID: Final = re.compile(r"ap-[0-9a-z]{20,}", re.IGNORECASE)
+_WROTE: Final = "body ->> '$.sender.id'"
+_A_PERSON: Final = "body ->> '$.said_by' IS NULL AND body ->> '$.limits' IS NULL"
+
+
+class Target(Struct, frozen=True):
+    """A session to erase: as a whole, or one person's part in it."""
+
+    row: int
+    key: str
+    person: PersonId | None = None
+
+
+def targets_of_session(db: apsw.Connection, ids: Ids, key: str) -> list[Target]:
+    row = conversation.session_row(db, key)
+    return [] if row is None else [Target(row, key), *_helpers(db, ids, [row])]
+
+
+def sessions_written_in(db: apsw.Connection, person: PersonId) -> set[int]:
+    rows = db.execute(
+        f"SELECT DISTINCT session FROM inbound WHERE session > 0 AND {_WROTE} = ? "
+        "AND body ->> '$.channel' = ? AND body ->> '$.account' = ?",
+        (person.sender, person.channel, person.account),
+    )
+    return {int(row) for (row,) in rows}
+
+
+def others_wrote_in(db: apsw.Connection, session: int, person: PersonId) -> bool:
+    found = db.execute(
+        f"SELECT 1 FROM inbound WHERE session = ? AND {_WROTE} != ? AND {_A_PERSON} LIMIT 1", (session, person.sender)
+    )
+    return found.fetchone() is not None
+
+
+def senders(messages: Iterable[Message]) -> set[str]:
+    return {message.source.id for message in messages if message.source.kind == "user" and message.source.id}
+
+
+def all_sessions(db: apsw.Connection) -> list[tuple[int, str]]:
+    return [(int(row), str(key)) for row, key in db.execute("SELECT id, key FROM session ORDER BY id")]
+
+
+def with_helpers(db: apsw.Connection, ids: Ids, targets: Sequence[Target]) -> list[Target]:
+    known = {target.row for target in targets}
+    helpers = _helpers(db, ids, [target.row for target in targets])
+    return [*targets, *(helper for helper in helpers if helper.row not in known)]
+
+
+def _helpers(db: apsw.Connection, ids: Ids, sessions: Sequence[int]) -> list[Target]:
+    """The sessions of helpers are held under the id of the turn that started them."""
+    place = f":{ids.turn(0)[:-1]}"
+    found: list[Target] = []
+    for row, key in all_sessions(db):
+        parts = key.split(":")
+        if place not in key or len(parts) < 5:
+            continue
+        parent = ids.row(parts[4].partition("+")[0])
+        owner = db.execute("SELECT session FROM inbound WHERE id = ?", (parent,)).fetchone()
+        if owner is not None and owner[0] in sessions:
+            found.append(Target(row, key))
+    return found
+
+
+def count(db: apsw.Connection, target: Target) -> int:
+    return len(_rows(db, target))
+
+
+def erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
+    """Gives the number of messages whose words are gone. Raises SessionError while one waits for its answer."""
+    if conversation.session_row(db, target.key) != target.row:
+        return 0
+    if db.execute("SELECT 1 FROM inbound WHERE session = ? AND kind IS NULL", (target.row,)).fetchone():
+        raise SessionError(
+            f"session {target.key!r} has a message that is not answered yet; "
+            "stop it (/stop, or POST /api/v1/messages/ID/stop) or wait, then try again"
+        )
+    db.execute("PRAGMA secure_delete = ON")
+    try:
+        return _erase(db, transcript, target)
+    finally:
+        db.execute("PRAGMA secure_delete = OFF")
+
+
+def _erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
+    rows = _rows(db, target)
+    quoted = [str(name) for (name,) in db.execute("SELECT id FROM approval WHERE session = ?", (target.key,))]
+    if target.person is not None:
+        quoted += _decided_with_words(db, target.person)
+    elsewhere = _quoting(db, quoted, target.row)
+    _remove_words(db, [*rows, *elsewhere])
+    db.execute("DELETE FROM standing_grant WHERE id IN (SELECT id FROM approval WHERE session = ?)", (target.key,))
+    db.execute("DELETE FROM approval WHERE session = ?", (target.key,))
+    grants.forget(db, target.key)
+    state.forget_session(db, target.key)
+    if target.person is None:
+        transcript.clear(db, target.row)
+        db.execute("DELETE FROM session WHERE id = ?", (target.row,))
+    else:
+        _remove_answers(db, target.row, min(rows, default=0))
+        conversation.reset(db, transcript, target.key)
+    return len(rows) + len(elsewhere)
+
+
+def _rows(db: apsw.Connection, target: Target) -> list[int]:
+    wanted = "" if target.person is None else f" AND {_WROTE} = ?"
+    values = (target.row,) if target.person is None else (target.row, target.person.sender)
+    return [int(row) for (row,) in db.execute(f"SELECT id FROM inbound WHERE session = ?{wanted}", values)]
+
+
+def _decided_with_words(db: apsw.Connection, person: PersonId) -> list[str]:
+    """Approvals of others that this person gave a reason for; the reason is emptied."""
+    rows = db.execute(
+        "UPDATE approval SET reason = '' WHERE decided_by = ? AND reason != '' RETURNING id", (str(person),)
+    )
+    return [str(name) for (name,) in rows.fetchall()]
+
+
+def _quoting(db: apsw.Connection, approvals: Sequence[str], session: int) -> list[int]:
+    """Messages elsewhere that show these approvals: cards sent to approvers, and the answers to their decisions."""
+    wanted, found = set(approvals), list[int]()
+    if wanted:
+        rows = db.execute(
+            "SELECT id, body FROM inbound WHERE session NOT IN (0, ?) AND kind IS NOT NULL AND body LIKE '%ap-%'",
+            (session,),
+        )
+        for row, body in rows.fetchall():
+            if wanted & {name.lower() for name in _APPROVAL_ID.findall(str(body))}:
+                found.append(int(row))
+    return found
+
+
+def _remove_words(db: apsw.Connection, rows: Iterable[int]) -> None:
+    for row in rows:
+        _remove_answer(db, row)
+        db.execute("DELETE FROM outcome WHERE id = ?", (row,))
+        db.execute(
+            "UPDATE inbound SET session = 0, body = '{}', digest = zeroblob(16), state = 'ended', kind = ? "
+            "WHERE id = ?",
+            (inbox.ERASED, row),
+        )
+
+
+def _remove_answers(db: apsw.Connection, session: int, since: int) -> None:
+    """Answers to others: each may quote what the person had said before."""
+    rows = db.execute("SELECT id FROM inbound WHERE session = ? AND id >= ?", (session, since)).fetchall()
+    for (row,) in rows:
+        _remove_answer(db, int(row))
+        ended = db.execute("SELECT body FROM outcome WHERE id = ?", (row,)).fetchone()
+        if ended is not None:
+            left = Outcome(kind=read_outcome(str(ended[0])).kind, reason="erased with what somebody else had said")
+            db.execute("UPDATE outcome SET body = ? WHERE id = ?", (write_outcome(left), row))
+
+
+def _remove_answer(db: apsw.Connection, row: int) -> None:
+    db.execute("DELETE FROM unit_body WHERE id BETWEEN ? AND ?", units_of(row))
+    db.execute("DELETE FROM unit WHERE id BETWEEN ? AND ?", units_of(row))
+    db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(row))
+    db.execute("DELETE FROM turn WHERE id = ?", (row,))
+
+
+def scrub(db: apsw.Connection) -> None:
+    """Rebuild the file, so that no free page holds what was removed before, and empty the journal."""
+    db.execute("VACUUM")
+    busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+    if busy:
+        raise StoreFailed(
+            "what was erased is gone from the records, but its journal could not be emptied because another program "
+            "reads the database; run the same command again when that has ended"
+        )
