@@ -9,6 +9,7 @@ from typing import Final
 
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WITHOUT_SPACES: Final = "ㄱ-ㆎ가-힣ぁ-ヿ一-鿿"
+_UNSPACED: Final = re.compile(f"[{_WITHOUT_SPACES}]")
 _RUN: Final = re.compile(rf"[{_WITHOUT_SPACES}]+|[0-9]+|[^\W\d_{_WITHOUT_SPACES}]+")
 
 SATURATION: Final = 1.2
@@ -22,12 +23,28 @@ def words(text: str) -> Iterator[str]:
 
     Where endings and particles grow on words without a space, pairs of letters are what two forms have in common.
     """
-    text = _HUMP.sub(" ", unicodedata.normalize("NFC", text)).casefold()
-    for run in _RUN.findall(text):
-        if re.match(f"[{_WITHOUT_SPACES}]", run):
-            yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
+    for run in runs(text):
+        if is_unspaced(run):
+            yield from pairs(run)
         else:
-            yield run[:-1] if len(run) > 3 and run.endswith("s") and not run.endswith("ss") else run
+            yield singular(run)
+
+
+def runs(text: str) -> Iterator[str]:
+    """Letters or digits that stand together, in small letters: a word, or several where no spaces are written."""
+    yield from _RUN.findall(_HUMP.sub(" ", unicodedata.normalize("NFC", text)).casefold())
+
+
+def is_unspaced(run: str) -> bool:
+    return _UNSPACED.match(run) is not None
+
+
+def pairs(run: str) -> Iterator[str]:
+    return (run[at : at + 2] for at in range(max(1, len(run) - 1)))
+
+
+def singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
 def rank(query: str, texts: Sequence[Mapping[str, float]]) -> list[int]:

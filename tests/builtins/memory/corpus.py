@@ -36,7 +36,7 @@ QUESTIONS: Final = {
     "올해 연금저축에 얼마나 더 넣을 수 있지?": {"tax"},
     "배당금이 들어왔는데 어떻게 하지": {"dividend"},
     "배당주 추천해줘": {"dividend"},
-    "Is leveraged ETF trading something for me?": {"etf"},
+    "Is leveraged trading something for me?": {"risk"},
     "should I use leverage here?": {"risk"},
     "what is that in dollars?": {"currency"},
     "서연이 대학 등록금을 준비하려면": {"daughter"},

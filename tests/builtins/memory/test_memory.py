@@ -37,6 +37,12 @@ def last(gateway: Gateway) -> ToolResult:
     ("wish", "note", "question", "answer"),
     [
         ("Remember that my broker is Kiwoom.", "The broker is Kiwoom", "what does my broker charge?", "It depends."),
+        (
+            "Remember that I never use leverage.",
+            "I never use leverage",
+            "Is this leveraged ETF something for me?",
+            "It is not.",
+        ),
         ("내 증권사는 키움이야, 기억해 줘", "증권사는 키움증권", "증권사 수수료는 얼마야?", "확인해 볼게요."),
     ],
 )

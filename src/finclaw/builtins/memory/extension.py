@@ -16,7 +16,17 @@ from finclaw.builtins.memory.command import memory_command
 from finclaw.builtins.memory.notes import LONGEST, MIGRATIONS, Note, Notes
 from finclaw.builtins.memory.owner import is_a_persons, is_private, owner_name, owner_of
 from finclaw.builtins.memory.telling import lines
-from finclaw.builtins.memory.wish import FORGET, REMEMBER, agreed, agreed_to_each_word, heard, meant, said_so, wished
+from finclaw.builtins.memory.wish import (
+    FORGET,
+    REMEMBER,
+    agreed,
+    agreed_to_each_word,
+    heard,
+    keeps_negation,
+    meant,
+    said_so,
+    wished,
+)
 from finclaw.builtins.note import note_under, put_note
 from finclaw.errors import SessionError, ToolDenied, ToolError
 from finclaw.kernel.erasure import Erasure
@@ -170,6 +180,11 @@ class Memory:
             raise ToolError("the note is empty; say what to remember")
         if not (wished(turn.ctx, REMEMBER, text) and heard(turn.ctx, text)):
             raise ToolDenied(_ask_first("remember", text))
+        if not keeps_negation(turn.ctx, text):
+            raise ToolDenied(
+                "the person's sentence has a negation that this note leaves out, so nothing was saved. "
+                "Save their whole sentence, in their own words."
+            )
         strangers = () if said_so(turn.ctx, text) else sources_met(turn.ctx.conversation, turn.ctx.context.inbound)
         if strangers and not agreed_to_each_word(turn.ctx, REMEMBER, text):
             raise ToolDenied(_ask_first("remember", text))

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.builtins.memory.words import asked, folded, indexed
+from finclaw.builtins.memory.words import asked, folded, forms, indexed
 from finclaw.errors import ToolError
 from finclaw.kernel.extension import Database, Rows
 
@@ -38,7 +38,11 @@ MIGRATIONS: Final = (
     """,
     # Each on a line of its own; empty for what is the person's own word.
     "ALTER TABLE notes ADD COLUMN sources TEXT NOT NULL DEFAULT ''",
+    # By which rules of `words.py` the index was made: it is made anew when they are others.
+    "CREATE TABLE index_rules (version INTEGER NOT NULL)",
 )
+INDEX_RULES: Final = 2
+"""To be raised with every change of what `indexed` gives."""
 
 _COLUMNS: Final = "notes.number, notes.text, notes.saved_at, notes.sources"
 
@@ -72,6 +76,7 @@ class Notes:
         new = Note(0, text, at, tuple(sources))
 
         def work(rows: Rows) -> Note:
+            _renew_index(rows)
             who = _known(rows, owner) or _new_owner(rows, owner)
             known = rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, folded(text)))
             return _again(rows, known[0][0], who, new) if known else _new(rows, who, new)
@@ -85,7 +90,9 @@ class Notes:
             return ()
 
         def work(rows: Rows, who: int) -> Sequence[Note]:
-            match = " OR ".join(f'"{_of(who, word)}"' for word in words)  # letters and digits only: see `words.py`
+            match = " OR ".join(
+                f'"{_of(who, form)}"' for word in words for form in forms(word)
+            )  # letters and digits only: see `words.py`
             found = rows.execute(
                 f"SELECT {_COLUMNS} FROM word_index JOIN notes ON notes.id = word_index.rowid "
                 "WHERE word_index MATCH ? AND notes.owner = ? ORDER BY bm25(word_index), notes.id DESC LIMIT ?",
@@ -147,6 +154,7 @@ class Notes:
 
     async def _of(self, owner: str, work: Callable[[Rows, int], T], nothing: T) -> T:
         def known(rows: Rows) -> T:
+            _renew_index(rows)
             who = _known(rows, owner)
             return nothing if who is None else work(rows, who)
 
@@ -159,6 +167,17 @@ class Notes:
 def _known(rows: Rows, owner: str) -> int | None:
     found = rows.execute("SELECT id FROM owners WHERE name = ?", (owner,))
     return found[0][0] if found else None
+
+
+def _renew_index(rows: Rows) -> None:
+    """Once, after the rules have changed: notes of an earlier release are found like new ones."""
+    if rows.execute("SELECT 1 FROM index_rules WHERE version = ?", (INDEX_RULES,)):
+        return
+    rows.execute("DELETE FROM word_index")
+    for id, who, text in rows.execute("SELECT id, owner, text FROM notes"):
+        _index(rows, id, who, text)
+    rows.execute("DELETE FROM index_rules")
+    rows.execute("INSERT INTO index_rules (version) VALUES (?)", (INDEX_RULES,))
 
 
 def _new_owner(rows: Rows, owner: str) -> int:

@@ -5,12 +5,13 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
+from finclaw.builtins.memory.negation import drops_negation, in_plain_letters, turns_around
 from finclaw.builtins.memory.notes import Note
 from finclaw.builtins.memory.owner import is_private
-from finclaw.builtins.memory.words import asked, folded, indexed
+from finclaw.builtins.memory.words import asked, folded, forms, indexed
 from finclaw.kernel.message import Append, Message
 from finclaw.kernel.scope import TurnContext
-from finclaw.tools.sources import kept_sources
+from finclaw.tools.sources import kept_sources, own_words
 
 _TO_REMEMBER: Final = re.compile(
     r"""
@@ -62,9 +63,16 @@ _QUOTED: Final = re.compile(
 )
 _QUOTED_LINE: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 
-_BEGINS: Final = r"[.:;!?…]|\b(?:remember|note|save|store|mind|forget)(?:\ (?:this|down))?(?:\ that)?\b"
-_ENDS: Final = r"[.;!?…]|,?\ (?:and\b|please\b|그리고|기억|저장|메모|기록|적어|잊지)"
-"""Where a thing that somebody says begins and ends. A comma does neither: a condition may stand behind it."""
+_BEGINS: Final = r"""
+      [.!?…]\s
+    | \b(?:remember|note|save|store|mind|forget|memori[sz]e|jot)
+      (?:\ (?:this|that|the|following|down|please|for|me|to|in|memory|notes?|it|one|thing)){0,6}\s?[:;,–—-]?
+    | (?:기억|저장|메모|기록|적어|외워|잊지)[가-힣\ ]{0,12}[:;,–—-]
+"""
+_ENDS: Final = r"[.!?…]|,?\ (?:and\b|please\b|그리고|기억|저장|메모|기록|적어|잊지)"
+"""Where a thing that somebody says begins and ends: with a sentence, or behind the wish. A comma, a colon and a dash
+do neither anywhere else: a condition or a "never" may stand on their other side.
+"""
 
 _YES: Final = re.compile(
     r"yes|yeah|yep|yup|sure|ok|okay|please|do|it|go|ahead|correct|right|exactly|that|that's|is|thanks"
@@ -88,30 +96,39 @@ def wished(turn: TurnContext, wish: Wish, text: str) -> bool:
     """
     if turn.context.inbound.forwarded:
         return False
-    return any(wish.asked.search(unquoted(said.text)) for said in _said(turn)) or agreed(turn, wish, text)
+    return any(wish.asked.search(unquoted(own_words(said))) for said in _said(turn)) or agreed(turn, wish, text)
 
 
 def heard(turn: TurnContext, text: str) -> bool:
     """Whether the person wrote or could read such words: a page must not ride on a wish for something else."""
-    telling = set(asked(text))
+    telling = asked(text)
     lately = [each for each in turn.conversation.base_messages[-_LATELY:] if each.role in ("user", "assistant")]
     known = {word for each in (*lately, *_said(turn)) if not each.passing for word in indexed(each.text[:_LONGEST])}
-    return _SHARE * len(telling & known) >= len(telling)
+    return _SHARE * sum(not known.isdisjoint(forms(word)) for word in telling) >= len(telling)
 
 
 def said_so(turn: TurnContext, text: str) -> bool:
     """Whether the note is, from its first word to its last, something the person has just written: no part of a
-    sentence, of which a "never" may have been left out.
+    sentence, and nothing that the rest of what they wrote may turn around.
     """
-    wanted = re.escape(folded(text))
-    exactly = re.compile(rf"(?:^|{_BEGINS})\ ?{wanted}(?:$|{_ENDS})")
-    return bool(wanted) and any(exactly.search(_in_one_line(said.text)) for said in _said(turn))
+    wanted = folded(text)
+    if not wanted:
+        return False
+    exactly = re.compile(rf"(?:^|{_BEGINS})\s*{re.escape(wanted)}(?:$|{_ENDS})", re.VERBOSE)
+    said = [own_words(each)[:_LONGEST] for each in _said(turn)]
+    rest = "\n".join(" ".join(in_plain_letters(each).split()).replace(wanted, " ", 1) for each in said)
+    return any(exactly.search(_in_one_line(each)) for each in said) and not turns_around(rest)
+
+
+def keeps_negation(turn: TurnContext, text: str) -> bool:
+    """Whether no "never" of theirs is missing in the note, also where the model words it in its own way."""
+    return not drops_negation([own_words(each)[:_LONGEST] for each in _said(turn)], text)
 
 
 def meant(turn: TurnContext, note: Note) -> bool:
     """Whether the person speaks of this note: by its number, or with one of its words."""
-    words = {word for said in _said(turn) for word in indexed(unquoted(said.text)[:_LONGEST])}
-    return str(note.number) in words or not words.isdisjoint(asked(note.text))
+    words = {word for said in _said(turn) for word in indexed(unquoted(own_words(said))[:_LONGEST])}
+    return str(note.number) in words or any(not words.isdisjoint(forms(word)) for word in asked(note.text))
 
 
 def _in_one_line(text: str) -> str:
@@ -121,7 +138,8 @@ def _in_one_line(text: str) -> str:
 def _said(turn: TurnContext) -> list[Message]:
     """The person's own messages of this turn, the one that began it and those that joined it; not what they pass on."""
     events = (each.message for each in turn.conversation.events if isinstance(each, Append))
-    joined = [each for each in events if each.role == "user" and each.source.kind == "user" and not each.passing]
+    sender = turn.context.inbound.sender.id
+    joined = [each for each in events if each.source.kind == "user" and each.source.id == sender and not each.passing]
     return [each for each in joined or [turn.input] if not any(kept_sources(each))]
 
 
@@ -139,7 +157,7 @@ def agreed_to_each_word(turn: TurnContext, wish: Wish, text: str) -> bool:
 def agreed(turn: TurnContext, wish: Wish, text: str) -> bool:
     """Only where one person talks with us: in a group a yes may be meant for anybody."""
     said = _said(turn)
-    if not said or not is_private(turn.context.inbound) or not is_yes(said[-1].text):
+    if not said or not is_private(turn.context.inbound) or not is_yes(own_words(said[-1])):
         return False
     reply = _last_reply(turn)
     return bool(wish.offered.search(reply)) and folded(text) in folded(reply)

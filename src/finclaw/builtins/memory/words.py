@@ -1,11 +1,18 @@
-"""The words by which notes are found: as they are indexed, and as they are asked for."""
+"""The words by which notes are found: as they are indexed, and as they are asked for.
 
+A note is found by any form of a word: English endings and Korean particles are taken off by a few rules of our own. A
+stemmer from a library merges short words that mean different things (`care` and `car`), knows no Korean particles, and
+would be a dependency for thirty lines. Ours tries what the plain word may be and keeps the word as it stands besides:
+two words meet when they have one form in common, so that a wrong guess merges nothing.
+"""
+
+import re
 import unicodedata
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from finclaw.builtins.ranking import words
+from finclaw.builtins.ranking import is_unspaced, pairs, runs, singular, words
 
 _MOST_ASKED: Final = 48
 """Different words of one question; the rest of a long message adds little but work."""
@@ -29,9 +36,68 @@ _SAID_OFTEN: Final = frozenset(words(
 # fmt: on
 """Words, and pairs of Korean letters, that say nothing about what a message is about."""
 
+_PARTICLE: Final = re.compile(
+    "(?:에서[는도]|에게는?|으로[는도]?|까지는?|부터는?|보다는?|이?라[도는]|이나|이랑|이[고며]|에[서는도]|로는|한테|처럼|마다|조차|하고|께서?"
+    "|[은는이가을를의에도만로와과])$"
+)
+_LONGEST_PARTICLE: Final = 3
+_OF_ONE_SYLLABLE: Final = frozenset("금은집차딸돈빚땅콩밀쌀꿈술약몸암개밥책")
+"""Nouns that are found though they have one syllable. Others are not: too many endings look like one."""
+
 
 def indexed(text: str) -> list[str]:
-    return list(words(text))
+    return [form for word in _words(text) for form in forms(word)]
+
+
+def forms(word: str) -> tuple[str, ...]:
+    """The word, and what it may be a form of."""
+    if not (word.isascii() and word.isalpha() and len(word) > 3):
+        return (word,)
+    return (word, *dict.fromkeys(each for each in _plain_forms(word) if each != word and each not in _SAID_OFTEN))
+
+
+def _plain_forms(word: str) -> Iterator[str]:
+    """Of an English word. Nothing shorter than four letters comes of an ending, but for a doubled or a clear one."""
+    if word.endswith("ie"):  # companies, without its s
+        yield f"{word[:-2]}y"
+    if word.endswith(("sse", "xe", "ze", "che", "she")) and len(word) > 3:  # losses, taxes
+        yield word[:-1]
+    if word.endswith("ied") and len(word) > 4:
+        yield f"{word[:-3]}y"
+    elif word.endswith("eed"):
+        if len(word) > 5:  # agreed; feed is no form of fee
+            yield word[:-1]
+    elif word.endswith("ed"):
+        yield from _without_ending(word[:-2])
+    elif word.endswith("ing"):
+        yield from _without_ending(word[:-3])
+
+
+def _without_ending(stem: str) -> Iterator[str]:
+    if len(stem) > 3 or (len(stem) == 3 and stem[-1] in "wxy"):  # taxed, buying
+        yield stem
+    if len(stem) > 2:  # rated, hedging
+        yield f"{stem}e"
+    if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "aeiou":  # planned
+        yield stem[:-1]
+
+
+def _words(text: str) -> Iterator[str]:
+    for run in runs(text):
+        if is_unspaced(run):
+            yield from _korean(run)
+        else:
+            yield singular(run)
+
+
+def _korean(run: str) -> Iterator[str]:
+    """Pairs of letters, without the particle that a word ends in."""
+    particle = _PARTICLE.search(run, max(0, len(run) - _LONGEST_PARTICLE))
+    noun = run if particle is None else run[: particle.start()]
+    if noun in _OF_ONE_SYLLABLE:
+        yield noun
+    else:
+        yield from pairs(noun if len(noun) > 1 else run)
 
 
 def asked(question: str) -> list[str]:
@@ -41,8 +107,8 @@ def asked(question: str) -> list[str]:
 
 def _telling(question: str) -> Iterator[str]:
     seen = set(_SAID_OFTEN)
-    for word in words(question):
-        if word not in seen and not (len(word) == 1 and not word.isdigit()):
+    for word in _words(question):
+        if word not in seen and (len(word) > 1 or word.isdigit() or word in _OF_ONE_SYLLABLE):
             seen.add(word)
             yield word
 

@@ -1,0 +1,70 @@
+"""Negations in what a person says, English and Korean: a note that leaves one out says the opposite of what they meant.
+
+Word lists and no grammar. A word too many costs one question to the person; a word too few turns their wish around.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Final
+
+from finclaw.builtins.memory.words import asked, forms, indexed
+
+_NEGATION: Final = re.compile(
+    r"""
+      (?<![a-z])(?:
+        no|not|never|none|nothing|nobody|nowhere|neither|nor|without|cannot
+      | \w{1,8}n't | (?:do|does|did|wo|ca|is|are|was|were|would|should|could|have|has|must|need)nt
+      | avoid\w{0,3}|refus\w{1,3}|refrain\w{0,3}|stop\w{0,4}|forb[aio]\w{1,6}|exclud\w{1,3}|except|against|quit
+      | zero|lacks?|unless
+      )(?![a-z])
+    | (?<![가-힣])안(?!녕|전|정|내|건|경|과|방|주|락|심|보|산|양)(?=[\s가-힣]) | (?<![가-힣])못
+    | 않|[지진질]\s?(?:마|말|못)|말[고라자아]|말\s?것|아니|아닌|아닙|없
+    | 금지|절대|결코|거부|피하|피한|피해|제외|빼고|그만
+    """,
+    re.VERBOSE,
+)
+_DOUBT: Final = re.compile(
+    r"""
+      (?<![a-z])(?:
+        wrong|false|fake|lie[sd]?|lying|mistake\w{0,2}|scam(?=s?\W+(?:is|was|are|to|if)\b)|ignor\w{1,3}|den(?:y|ies|ied)
+      | reject\w{0,3}|doubt\w{0,4}|beware|opposite|contrary|instead|rather|disagree\w{0,2}|hardly|untrue|nonsense|if
+      | pretend\w{0,3}|suppos\w{1,3}|hate\w{0,1}|dangerous|stupid|foolish|bad|says?|said|claims?|want(?:s|ed)?\ me
+      )(?![a-z])
+    | 거짓|가짜|틀[렸린리]|반대|무시|의심|위험|사기(?=[라야다는를을]|꾼)|잘못|속지|대신|만약|(?<![가-힣])만일
+    """,
+    re.VERBOSE,
+)
+"""What may turn the rest of a message around without a "not" in it."""
+_WISH: Final = re.compile(
+    r"(?:do not|don't|dont|never)(?: ever)? forget(?: that)?|잊지\s?(?:마|말)[가-힣]{0,3}(?:\s(?:주|줘)[가-힣]{0,3})?"
+)
+"""A wish to remember that is worded with a negation of its own."""
+_SENTENCE: Final = re.compile(r"[.!?。…\n]+(?=\s|$)|\n")
+
+
+def in_plain_letters(text: str) -> str:
+    """In one spelling: small letters, one kind of apostrophe."""
+    return unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+
+
+def negates(text: str) -> bool:
+    return _NEGATION.search(_WISH.sub(" ", in_plain_letters(text))) is not None
+
+
+def turns_around(text: str) -> bool:
+    """Whether something in it may mean that what stands beside it is not so, or not wanted."""
+    plain = _WISH.sub(" ", in_plain_letters(text))
+    return _NEGATION.search(plain) is not None or _DOUBT.search(plain) is not None
+
+
+def drops_negation(said: Iterable[str], note: str) -> bool:
+    """Whether a sentence about the same thing has a negation, and the note has none."""
+    if negates(note):
+        return False
+    telling = {form for word in asked(note) for form in forms(word)}
+    return any(
+        negates(sentence) and not telling.isdisjoint(indexed(sentence))
+        for text in said
+        for sentence in _SENTENCE.split(text)
+    )
