@@ -85,7 +85,7 @@ async def test_looking_at_them_is_never_asked_about(house: House) -> None:
 async def test_a_helper_changes_no_alerts(house: House) -> None:
     """Security trial H15, sibling: alerts belong to a conversation, and a helper has one of its own."""
     task = call("agent__delegate", {"task": "remove them", "tools": ["alert__remove"]})
-    agent = AgentSettings(delegate=True)
+    agent = AgentSettings(delegate=True, default_extensions=())
     async with house.open(reply(task), "I cannot.", consent=None, rules=(), agent=agent) as gateway:
         await gateway.ask("tidy up")
         assert "cannot be delegated" in gateway.results[0].content

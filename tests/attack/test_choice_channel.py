@@ -26,7 +26,7 @@ def fetch(url: str) -> Any:
 
 def opened(house: House, desk: Desk, *script: Any, more: Sequence[Tool] = ()) -> AbstractAsyncContextManager[Gateway]:
     tools = [desk.reading("news__latest", "web"), desk.fetching(), *more]
-    agent = AgentSettings(delegate=True, max_steps=60)
+    agent = AgentSettings(delegate=True, max_steps=60, default_extensions=())
     return house.open(*script, tools=tools, consent=None, rules=(), agent=agent)
 
 

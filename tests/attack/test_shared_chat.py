@@ -153,7 +153,7 @@ async def test_what_is_quoted_or_passed_on_in_a_group_is_a_strangers(house: Hous
 async def test_what_left_the_window_is_not_forgotten(house: House) -> None:
     """Security trial H10, sibling: eve's message is gone, and what was answered to it is not."""
     desk = Desk()
-    agent = AgentSettings(extensions=(ExtensionRef("message-window", {"limit": 4, "keep": 2}),))
+    agent = AgentSettings(extensions=(ExtensionRef("message-window", {"limit": 4, "keep": 2}),), default_extensions=())
     script = (*["Hello."] * 5, reply(BUY), "Done.")
     async with house.open(*script, **parts(desk, agent=agent)) as gateway:
         await gateway.ask("buy SCAM", sender="eve", **GROUP)
@@ -200,7 +200,7 @@ async def test_a_helper_of_a_shared_chat_is_asked_for_nobody_else(house: House) 
     """Security trial H10, sibling: its own conversation has one voice, and its task may be eve's wish."""
     desk = Desk()
     task = reply(call("agent__delegate", {"task": "note SCAM", "tools": ["broker__note"]}))
-    agent = AgentSettings(delegate=True)
+    agent = AgentSettings(delegate=True, default_extensions=())
     async with house.open("Hello.", task, reply(BUY), "Done.", "Done.", **parts(desk, agent=agent)) as gateway:
         await gateway.ask("buy SCAM", sender="eve", **GROUP)
         await gateway.ask("good morning", sender="ada", **GROUP)
