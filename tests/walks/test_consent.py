@@ -223,9 +223,11 @@ async def test_one_yes_to_a_tool_that_moves_no_money_runs_once_too(house: House,
     async with house.open("Done.", tools=tools, consent=None, rules=rules) as gateway:
         with nullcontext() if how == "restart" else crash_at("tools:money_moved"):
             await gateway.outcome(await gateway.channel.write(f"/approve {approval}"))
+            turn = [task for task in asyncio.all_tasks() if task.get_name().startswith("message ")]
             await until(lambda: len(desk.runs) == 1)
             if how == "crash":
-                await asyncio.wait([task for task in asyncio.all_tasks() if task.get_name().startswith("message ")])
+                await asyncio.wait(turn)
+                assert isinstance(turn[0].exception(), SimulatedCrash)
     async with house.open("After all.", tools=tools, consent=None, rules=rules) as gateway:
         await gateway.app.idle()
         assert desk.runs == [("order", "10 AAPL")]
