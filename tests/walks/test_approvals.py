@@ -82,7 +82,7 @@ async def test_a_call_that_asks_for_something_else_is_not_the_one_that_was_asked
     """A model may use one name for two calls: the card of the first must not stand for the second."""
     async with house.open() as gateway:
         first = await asked(gateway, ADA, args={"quantity": 1})
-        with pytest.raises(ToolDenied, match=f"has asked for something else already, as {first.id}"):
+        with pytest.raises(ToolDenied, match="has asked for something else already"):
             await asked(gateway, ADA, args={"quantity": 1_000})
         assert [each.id for each in await gateway.app.approvals()] == [first.id]
 
@@ -333,7 +333,7 @@ async def test_the_action_is_taken_once(house: House) -> None:
             assert (await consents.take(approval.id, turn, approval.session)).args == approval.args
         with pytest.raises(ToolDenied, match=r"is used|is failed"):
             await consents.take(approval.id, "t-other", approval.session)
-        with pytest.raises(ToolDenied, match="there is no approval"):
+        with pytest.raises(ToolDenied, match="there is no such approval"):
             await consents.take("ap-none", turn, approval.session)
-        with pytest.raises(ToolDenied, match="there is no approval"):
+        with pytest.raises(ToolDenied, match="there is no such approval"):
             await consents.take(approval.id, turn, "another session")

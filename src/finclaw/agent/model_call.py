@@ -19,6 +19,7 @@ from finclaw.agent.plainer import without_thoughts
 from finclaw.agent.room import Rooms
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.stream import Answer
+from finclaw.agent.unseen_ids import UnseenIds
 from finclaw.agent.verbosity import say_how_long
 from finclaw.errors import BadRequest, ContextTooLong
 from finclaw.kernel.chunk import Model, ModelRequest, StopReason, ToolSpec, Usage
@@ -50,6 +51,7 @@ class ModelCall:
         self._dice = random.Random()
         self._meter = Meter()
         self._rooms = Rooms(clock, self.ask_quietly)
+        self._ids = UnseenIds()
 
     async def __call__(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], step: int) -> Message:
         """The assistant's message. Raises ProviderError; nothing of a failed answer is kept."""
@@ -93,7 +95,7 @@ class ModelCall:
         """The question as this model gets it. Raises ContextTooLong."""
         room = await self._rooms.fit(turn, tools, model)
         messages = turn.conversation.next_messages
-        return ModelRequest(
+        request = ModelRequest(
             model=model,
             system=turn.system,
             messages=without_thoughts(messages) if turn.plain else as_messages(messages),
@@ -103,6 +105,7 @@ class ModelCall:
             thinking=turn.thinking,
             stop_sequences=turn.stop_sequences if model.features.stop_sequences else (),
         )
+        return self._ids.take_out(request)
 
     def _routes_of(self, turn: RunningTurn) -> Sequence[ModelRoute]:
         if turn.picked:
@@ -115,6 +118,7 @@ class ModelCall:
 
     async def ask_quietly(self, turn: RunningTurn, request: ModelRequest) -> str:
         """For the turn itself: nobody sees the answer, and it is paid for beside the turn's own calls."""
+        request = self._ids.take_out(request)
         asking = Asking(turn, self._clock, self._cooldowns, self._dice, self._meter, quiet=True)
 
         async def same(model: Model) -> ModelRequest:

@@ -112,7 +112,11 @@ class Permission:
             return
         if not untrusted and await approvals.grants.standing(action) is not None:
             return
-        raise _awaiting(await approvals.ask(action))
+        await approvals.ask(action)
+        raise ToolAwaiting(
+            "awaiting approval, not executed. The person has been asked; do not ask again, and do not say that it was "
+            "done."
+        )
 
     @staticmethod
     def _action(
@@ -155,11 +159,3 @@ def _is_that(approved: Approval, ctx: RunningCall, tool: Tool, args: Mapping[str
 
 def approved_call_id(approved: Approval) -> str:
     return f"{APPROVED}{approved.id}"
-
-
-def _awaiting(asked: Approval) -> ToolAwaiting:
-    return ToolAwaiting(
-        f"awaiting approval {asked.id}, not executed. The person has been asked; do not ask again, and do not say "
-        "that it was done.",
-        suggestion=asked.id,
-    )

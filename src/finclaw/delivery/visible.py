@@ -1,6 +1,7 @@
 """The one gate: everything a person will see passes here last, after every layer.
 
 Control tokens are taken out of what the model says, and secrets: a chat is read by more than one, and kept for long.
+So are approval ids and the head of a card, which only the gateway may show.
 """
 
 from msgspec import Struct
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from finclaw.delivery.control import ControlToken, extract_control
 from finclaw.delivery.split import split_text
 from finclaw.kernel.envelope import Capabilities, Embed, Outbound
+from finclaw.tools.approval.forgery import without_forged_consent
 from finclaw.tools.guard.told import without_secrets
 
 RESENT_MARK = "(re-sent) "
@@ -29,7 +31,7 @@ def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
     Nor are secrets hidden in those: whoever approves an action sees it to the letter.
     """
     if outbound.kind != "notice":
-        outbound = _without_secrets(outbound)
+        outbound = _cleaned(outbound)
     text, tokens = (
         (outbound.text, frozenset[ControlToken]()) if outbound.kind == "notice" else extract_control(outbound.text)
     )
@@ -53,15 +55,19 @@ def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
     return Visible(parts, text.strip(), tokens)
 
 
-def _without_secrets(outbound: Outbound) -> Outbound:
-    text = without_secrets(outbound.text)
+def _cleaned(outbound: Outbound) -> Outbound:
+    text = clean_words(outbound.text)
     if text is outbound.text and not outbound.embeds:
         return outbound
     embeds = tuple(
-        Embed(title=without_secrets(each.title), text=without_secrets(each.text), url=each.url)
-        for each in outbound.embeds
+        Embed(title=clean_words(each.title), text=clean_words(each.text), url=each.url) for each in outbound.embeds
     )
     return replace(outbound, text=text, embeds=embeds)
+
+
+def clean_words(text: str) -> str:
+    """A model's words as a person may see them. The very same text where nothing has to go."""
+    return without_forged_consent(without_secrets(text))
 
 
 def _as_text(embed: Embed) -> str:

@@ -4,6 +4,7 @@ Most messages are nothing but words, and a model's API is told the words and who
 what only we keep of a message, and in the form in which every API takes them: nobody reads them to pass them on.
 """
 
+import operator
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.errors import SessionError
+from finclaw.kernel.approval_id import without_ids_in_bytes, without_ids_in_message
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.text import whole_characters
 
@@ -88,7 +90,7 @@ class Page:
     the message, else what is `Beside` them. It may be packed.
     """
 
-    __slots__ = ("_messages", "_written", "length", "size")
+    __slots__ = ("_messages", "_without_ids", "_written", "length", "size")
 
     def __init__(self, length: int, beside: bytes, words: bytes) -> None:
         self.length: Final = length
@@ -96,6 +98,31 @@ class Page:
         """In bytes, as it was written; without packing once it is open."""
         self._written: tuple[bytes, bytes] | None = beside, words
         self._messages: tuple[Message, ...] = ()
+        self._without_ids: Page | None = None
+
+    def without_approval_ids(self) -> "Page":
+        """The same page where it holds none, which is looked for once; else one with a mark in place of each."""
+        if self._without_ids is None:
+            self._without_ids = self._cleaned()
+        return self._without_ids
+
+    def _cleaned(self) -> "Page":
+        if self._written is None:
+            return self._of_messages(tuple(map(without_ids_in_message, self._messages)))
+        beside, words = self._written
+        clean = without_ids_in_bytes(words)
+        if words.startswith(b"\n") or b"\n\n" in words:  # some messages are more than words, and stand beside them
+            read = unpacked(beside)
+            rest = without_ids_in_bytes(read)
+            beside = beside if rest is read else rest
+        return self if clean is words and beside is self._written[0] else Page(self.length, beside, clean)
+
+    def _of_messages(self, messages: tuple[Message, ...]) -> "Page":
+        if all(map(operator.is_, messages, self._messages)):
+            return self
+        page = Page(self.length, b"", b"")
+        page.size, page._messages, page._written = self.size, messages, None
+        return page
 
     @property
     def is_open(self) -> bool:

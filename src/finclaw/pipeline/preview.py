@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from finclaw.delivery.checks import Check, objection
 from finclaw.delivery.preview import Preview
+from finclaw.delivery.visible import clean_words
 from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
-from finclaw.tools.guard.told import without_secrets
 
 
 def with_previews(emit: Emit, checks: Sequence[Check] = ()) -> Emit:
@@ -22,7 +22,7 @@ def with_previews(emit: Emit, checks: Sequence[Check] = ()) -> Emit:
             preview, shown, withheld = Preview(), "", False
         elif isinstance(event, TextStreamed) and not withheld:
             seen = preview.feed(event.text)
-            seen = without_secrets(seen) if seen else seen
+            seen = clean_words(seen) if seen else seen
             withheld = bool(seen and checks) and objection(checks, shown + seen) is not None
             if seen and not withheld:
                 emit(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast, get_args
 
 from msgspec.structs import replace
 
@@ -43,6 +43,8 @@ from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.guard.told import without_secrets
 
 _MANY: Final = 10_000
+_OPEN: Final[tuple[ApprovalState, ...]] = ("pending", "granted")
+_EVERY: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
 
 
 class Kept(ApprovalStore, Inbox, Protocol):
@@ -97,13 +99,20 @@ class Approvals:
             shown = card(asked, prefix=self._prefix, max_length=door.max_length)
             kept = await self._store.ask(replace(asked, card=shown))
         if kept.hash != asked.hash:
-            raise ToolDenied(
-                f"this call has asked for something else already, as {kept.id}; {asked.tool} was not run. Call it anew"
-            )
+            raise ToolDenied(f"this call has asked for something else already; {asked.tool} was not run. Call it anew")
         if kept.id == asked.id:
             self._announce("asked", kept, by=kept.asked_by)
         self.asked.set()
         return kept
+
+    async def asked_by_calls(self, session: str, turn_id: str, calls: Sequence[str]) -> Sequence[Approval]:
+        """What these calls of a turn have asked for, in their order. Mostly it is open still."""
+        found: dict[str, Approval] = {}
+        for states in (_OPEN, _EVERY):
+            if any(call not in found for call in calls):
+                kept = await self._store.approvals(states, session, _MANY)
+                found = {each.call_id: each for each in kept if each.turn_id == turn_id} | found
+        return [found[call] for call in calls if call in found]
 
     async def _put_to(self, asked: Approval) -> Sequence[KnownAs]:
         waiting = await self._store.approvals(limit=_MANY)
@@ -153,14 +162,14 @@ class Approvals:
         """
         asked = await self._store.approval(approval_id)
         if asked is None or session not in (None, asked.session):
-            raise ToolDenied(f"there is no approval {approval_id} here; nothing was run")
+            raise ToolDenied("there is no such approval here; nothing was run")
         if asked.state == "granted" and not self._still_counts(asked):
             await self.fail(asked, turn_id)
             raise ToolDenied(f"{asked.decided_by} may no longer approve it; {asked.tool} was not run. Ask again")
         if not await self._store.use(approval_id, turn_id, action_hash(asked.tool, asked.args)):
             now = await self._store.approval(approval_id)
             state = "gone" if now is None else now.state
-            raise ToolDenied(f"approval {approval_id} is {state}; {asked.tool} was not run")
+            raise ToolDenied(f"its approval is {state}; {asked.tool} was not run")
         self._announce("run", asked, by=turn_id)
         return asked
 

@@ -55,6 +55,8 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
     },
 }
 
+TITLES: Final = tuple(words["title"] for words in _WORDS.values())
+
 
 def card(approval: Approval, *, prefix: str = "/", max_length: int = LONGEST, elsewhere: bool = False) -> str:
     """`elsewhere`: for an approver in another chat, who has to be told whose request it is.

@@ -1,0 +1,93 @@
+"""Approval ids in text. A person needs one to decide; a model that knew one could write a false card around it.
+
+So what is sent to a model holds a mark in place of every id, whoever wrote it there and however long ago.
+"""
+
+import re
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from finclaw.kernel.message import Block, Message, Text, Thinking, ToolCall, ToolResult
+
+_WHOLE: Final = "ap-[0-7oil][0-9a-tv-z]{25}"
+"""As `read_approval_id` takes it, with what it forgives."""
+_SHORT: Final = "(?<![0-9a-z])ap-(?=[0-9]*[a-z])[0-7][0-9a-tv-z]{7,24}(?![0-9a-z])"
+"""The beginning of one, as lists show it. It begins with a digit, which no word does, and has a letter, unlike the
+number of an invoice."""
+ID_IN_TEXT: Final = re.compile(f"(?:{_WHOLE}|{_SHORT})", re.IGNORECASE | re.ASCII)
+_ID_IN_BYTES: Final = re.compile(ID_IN_TEXT.pattern.encode(), re.IGNORECASE)
+MARK: Final = "(id not shown)"
+_HINTS: Final = ("ap-", "AP-", "Ap-", "aP-")
+_HINTS_IN_BYTES: Final = tuple(hint.encode() for hint in _HINTS)
+
+
+def without_approval_ids(text: str, mark: str = MARK) -> str:
+    """The very same text where it holds none."""
+    return ID_IN_TEXT.sub(mark, text) if _may_hold_one(text) else text
+
+
+def without_ids_in_bytes(text: bytes) -> bytes:
+    """The same for JSON: the mark needs no quoting there."""
+    if not any(hint in text for hint in _HINTS_IN_BYTES):
+        return text
+    clean, found = _ID_IN_BYTES.subn(MARK.encode(), text)
+    return clean if found else text
+
+
+def without_ids_in_message(message: Message) -> Message:
+    """The very same message where it holds none."""
+    blocks = message.blocks
+    if len(blocks) == 1 and isinstance(only := blocks[0], Text) and not _may_hold_one(only.text):
+        return message  # as most are
+    clean = tuple([each for block in blocks if (each := _clean_block(block)) is not None])
+    same = len(clean) == len(blocks) and all(one is other for one, other in zip(clean, blocks, strict=True))
+    return message if same else replace(message, blocks=clean or (Text(MARK),))
+
+
+def _clean_block(block: Block) -> Block | None:
+    """None for a thought that holds one: it is signed, and cannot be changed."""
+    match block:
+        case Text(text):
+            clean = without_approval_ids(text)
+            return block if clean is text else Text(clean)
+        case Thinking(text):
+            return block if without_approval_ids(text) is text else None
+        case ToolCall():
+            args: dict[str, Any] = _clean_value(block.args)
+            return block if args is block.args else replace(block, args=args)
+        case ToolResult():
+            return _clean_result(block)
+        case _:
+            return block
+
+
+def _clean_result(result: ToolResult) -> ToolResult:
+    content, failure = without_approval_ids(result.content), result.error
+    if failure is not None:
+        message, suggestion = without_approval_ids(failure.message), without_approval_ids(failure.suggestion or "")
+        if message is not failure.message or suggestion is not (failure.suggestion or ""):
+            failure = replace(failure, message=message, suggestion=suggestion or None)
+    if content is result.content and failure is result.error:
+        return result
+    return replace(result, content=content, error=failure)
+
+
+def _clean_value(value: Any) -> Any:
+    """The very same where nothing in it holds one."""
+    if isinstance(value, str):
+        return without_approval_ids(value)
+    if isinstance(value, dict):
+        given: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        clean = {without_approval_ids(key): _clean_value(each) for key, each in given.items()}
+        return given if all(clean.get(key) is each for key, each in given.items()) else clean
+    if isinstance(value, list):
+        items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        cleaned = [_clean_value(each) for each in items]
+        return items if all(one is other for one, other in zip(cleaned, items, strict=True)) else cleaned
+    return value
+
+
+def _may_hold_one(text: str) -> bool:
+    """Quickly: nearly no text does."""
+    return any(hint in text for hint in _HINTS)
