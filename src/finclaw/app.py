@@ -43,7 +43,6 @@ from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.prompt import agent_prompt
-from finclaw.pipeline.provide import Providers
 from finclaw.pipeline.records import Records
 from finclaw.pipeline.recovery import Recovery
 from finclaw.pipeline.recurring import RecurringTasks
@@ -168,7 +167,7 @@ class App(Consents, Records):
             commands=Commands(prefix, registrar.commands),
             ack=Ack(enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels),
-            dispatch=Dispatch(store, lanes, self._pools, recent, clock, Providers(registrar.fields, clock)),
+            dispatch=Dispatch(store, lanes, self._pools, recent, clock, agent.reserve_first_call, registrar.fields),
             agent=agent,
             deliver=Deliver(
                 store,

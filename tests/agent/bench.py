@@ -15,7 +15,7 @@ from finclaw.kernel.event import Event
 from finclaw.kernel.message import Append, Message, Source, Text, ToolResult, TurnEvent
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import ConversationStore, Tool
-from finclaw.kernel.record import Claim
+from finclaw.kernel.record import Claim, TurnCalls
 from finclaw.kernel.scope import Ids, TurnResult
 from finclaw.kernel.wishes import Wishes
 from finclaw.sessions.conversation import Conversation
@@ -31,14 +31,19 @@ AnyLayer = Callable[[Any], Awaitable[Any]]
 
 
 class Memory:
-    """The one method of the store that a turn uses; `groups` holds what was committed together."""
+    """The one method of the store that a turn uses; `groups` holds what was committed together, and `calls` with it."""
 
     def __init__(self) -> None:
         self.groups: list[tuple[TurnEvent, ...]] = []
+        self.calls: list[TurnCalls] = []
 
-    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
+    async def record(
+        self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None], calls: TurnCalls
+    ) -> None:
         assert seq == 1 + sum(map(len, self.groups)), "the log has a hole or a repeat"
-        self.groups.append(tuple(events))
+        self.calls.append(calls)
+        if events:
+            self.groups.append(tuple(events))
         then()
 
 

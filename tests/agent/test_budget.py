@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from finclaw.agent.budget import Account, Budget, LimitName, Refusal, Reservation, Spent
-from finclaw.agent.purse import Cashier, Purse
+from finclaw.agent.call_ledger import Payer
+from finclaw.agent.meter import Meter, most_of
+from finclaw.agent.purse import Cashier, Payment, Purse
 from finclaw.agent.settings import BudgetSettings
 from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, ModelRequest, Price, ToolSpec, Usage
@@ -197,10 +200,18 @@ class Shop:
 
     def __post_init__(self) -> None:
         self.cashier = Cashier(self.house)
+        self.meter = Meter()
 
     def purse(self, user: str = "ada", turn: str = "t-1") -> Purse:
         ids = Ids(agent="main", session="s", inbound_id="i", turn_id=turn)
-        return self.cashier.purse(ids, self.events.append, user, ())
+        return self.cashier.purse(ids, self.events.append, user, Decimal(0), ())
+
+    async def pay(self, request: ModelRequest, purse: Purse | None = None) -> Payment:
+        """As a turn does before each call."""
+        size = self.meter.size(request, whole=True)
+        most = most_of(request.model, size.tokens, request.max_tokens, Payer(), EPOCH)
+        measure = partial(self.meter.settle, request, size)
+        return await (purse or self.purse()).pay_for(request.model, most.cost, measure)
 
     def held(self, user: str = "ada") -> Decimal:
         return max(each.reserved for each in self.house.accounts("main", user))
@@ -208,7 +219,7 @@ class Shop:
 
 async def test_a_call_holds_the_most_it_may_cost() -> None:
     shop = Shop(budget(month_usd="100"))
-    payment = await shop.purse().pay_for(question("word " * 10_000, most=4_000))
+    payment = await shop.pay(question("word " * 10_000, most=4_000))
     output = SONNET.output * 4_000 / 1_000_000
     assert output + Decimal("3.75") * 10_000 / 1_000_000 <= shop.held() <= output + Decimal("3.75") * 20_000 / 1_000_000
     payment.settle(Usage(input=10_000, output=5), begun=True, said="")
@@ -220,14 +231,14 @@ async def test_system_prompt_and_tools_count_and_are_counted_again_when_they_cha
     shop = Shop(budget(month_usd="100"))
     tool = ToolSpec("look", "looks " * 500, {})
     sizes = [
-        shop.cashier.meter.count(question()),
-        shop.cashier.meter.count(question(system="word " * 500)),
-        shop.cashier.meter.count(question(system="word " * 500)),
-        shop.cashier.meter.count(ModelRequest(model=PRICED, system="", messages=question().messages, tools=(tool,))),
+        shop.meter.count(question()),
+        shop.meter.count(question(system="word " * 500)),
+        shop.meter.count(question(system="word " * 500)),
+        shop.meter.count(ModelRequest(model=PRICED, system="", messages=question().messages, tools=(tool,))),
     ]
     assert sizes[1] == sizes[2] > sizes[0] + 400
     assert sizes[3] > sizes[0] + 400
-    assert shop.cashier.meter.count(question()) == sizes[0]
+    assert shop.meter.count(question()) == sizes[0]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +253,7 @@ async def test_system_prompt_and_tools_count_and_are_counted_again_when_they_cha
 async def test_what_an_ended_call_cost(reported: Usage, begun: bool, spent: bool) -> None:
     """Who stops an answer halfway has used up what came of it."""
     shop = Shop(budget(month_usd="100"))
-    payment = await shop.purse().pay_for(question("word " * 1_000))
+    payment = await shop.pay(question("word " * 1_000))
     usage = payment.settle(reported, begun=begun, said="half an answer")
     assert (usage != Usage()) == spent
     assert shop.house.accounts("main", "ada")[0].spent == SONNET.cost(usage)
@@ -254,7 +265,7 @@ async def test_what_an_ended_call_cost(reported: Usage, begun: bool, spent: bool
 async def test_a_model_without_a_price_is_refused_under_a_budget() -> None:
     shop = Shop(budget(month_usd="100"))
     with pytest.raises(BudgetExceeded, match=r"declare models\.scripted/two\.input_price") as caught:
-        await shop.purse().pay_for(question(model=Model("scripted", "two")))
+        await shop.pay(question(model=Model("scripted", "two")))
     assert caught.value.limit == ""
     assert shop.held() == 0
 
@@ -262,21 +273,21 @@ async def test_a_model_without_a_price_is_refused_under_a_budget() -> None:
 async def test_a_turn_has_a_limit_of_its_own() -> None:
     shop = Shop(budget(turn_usd="0.05"))
     first, second = shop.purse(), shop.purse(turn="t-2")
-    (await first.pay_for(question())).settle(Usage(input=12_000), begun=True, said="")
+    (await shop.pay(question(), first)).settle(Usage(input=12_000), begun=True, said="")
     with pytest.raises(BudgetExceeded) as caught:
-        await first.pay_for(question())
+        await shop.pay(question(), first)
     assert caught.value.limit == "turn_usd"
-    await second.pay_for(question())
+    await shop.pay(question(), second)
 
 
 async def test_the_operator_is_warned_once_and_told_of_every_refusal() -> None:
     shop = Shop(budget(agent_day_usd="0.1"))
     purse = shop.purse()
     for tokens in (20_000, 8_000, 500):
-        (await purse.pay_for(question(most=100))).settle(Usage(input=tokens), begun=True, said="")
+        (await shop.pay(question(most=100), purse)).settle(Usage(input=tokens), begun=True, said="")
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
-            await purse.pay_for(question())
+            await shop.pay(question(), purse)
     (warned,) = (event for event in shop.events if isinstance(event, BudgetWarned))
     assert (warned.limit, warned.limit_usd, warned.spent_usd) == ("agent_day_usd", Decimal("0.1"), Decimal("0.084"))
     refused = [event for event in shop.events if isinstance(event, BudgetRefused)]
@@ -291,7 +302,7 @@ def test_a_call_waits_for_others_that_hold_what_it_needs() -> None:
     shop = Shop(budget(clock, agent_day_usd="0.1"))
 
     async def one(number: int) -> float:
-        payment = await shop.purse(turn=f"t-{number}").pay_for(question(most=3_000))
+        payment = await shop.pay(question(most=3_000), shop.purse(turn=f"t-{number}"))
         await clock.sleep(10)
         payment.settle(Usage(input=10, output=10), begun=True, said="")
         return clock.monotonic()
@@ -309,9 +320,9 @@ def test_whoever_is_stopped_while_waiting_holds_nothing() -> None:
     shop = Shop(budget(clock, agent_day_usd="0.1"))
 
     async def walk() -> None:
-        first = await shop.purse().pay_for(question(most=5_000))
+        first = await shop.pay(question(most=5_000))
         held = shop.held()
-        waiting = asyncio.create_task(shop.purse(turn="t-2").pay_for(question(most=5_000)))
+        waiting = asyncio.create_task(shop.pay(question(most=5_000), shop.purse(turn="t-2")))
         await clock.sleep(1)
         assert not waiting.done()
         waiting.cancel()
@@ -339,13 +350,11 @@ def test_fifty_turns_at_once_never_overshoot(seed: int, limit: Decimal) -> None:
         for _ in range(dice.randint(1, 5)):
             request = question("word " * dice.randint(1, 2_000), most=dice.randint(1, 4_000))
             await clock.sleep(dice.random())
-            payment = await purse.pay_for(request)
+            payment = await shop.pay(request, purse)
             usage = Usage()
             try:
                 await clock.sleep(dice.random() * 3)
-                used = dice.randint(
-                    0, shop.cashier.meter.estimator(PRICED).corrected(shop.cashier.meter.count(request))
-                )
+                used = dice.randint(0, shop.meter.estimator(PRICED).corrected(shop.meter.count(request)))
                 usage = Usage(input=used, output=dice.randint(0, request.max_tokens))
             finally:
                 cost = SONNET.cost(payment.settle(usage, begun=usage != Usage(), said=""))

@@ -327,7 +327,7 @@ def under(bench: Bench, **limits: str) -> Budget:
 
     async def with_purse(ctx: TurnContext) -> TurnResult:
         turn = RunningTurn.of(ctx)
-        turn.purse = Cashier(house).purse(turn.ids, bench.events.append, "ada", ())
+        turn.purse = Cashier(house).purse(turn.ids, bench.events.append, "ada", Decimal(0), ())
         return await ctx.next()
 
     bench.turn.append(with_purse)

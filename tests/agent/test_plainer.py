@@ -116,7 +116,7 @@ def test_one_reservation_at_a_time_and_one_bill() -> None:
 
     async def with_purse(ctx: TurnContext) -> TurnResult:
         turn = RunningTurn.of(ctx)
-        turn.purse = Cashier(house).purse(turn.ids, bench.events.append, "ada", ())
+        turn.purse = Cashier(house).purse(turn.ids, bench.events.append, "ada", Decimal(0), ())
         return await ctx.next()
 
     bench.turn.append(with_purse)

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from finclaw.agent.call_ledger import Payer
+from finclaw.agent.meter import most_of
+from finclaw.kernel.chunk import Model
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.event_stream import EventStream
-from finclaw.kernel.record import Accepted
+from finclaw.kernel.record import Accepted, Reserve
 from finclaw.kernel.scope import Ids
 from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.deadline import Deadline
@@ -20,6 +23,10 @@ from finclaw.sessions.pool import Pools
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.clock import EPOCH
+
+
+def reserve(_: Inbound) -> Reserve:
+    return lambda context: most_of(Model("scripted", "one"), context, 1, Payer(), EPOCH)
 
 
 def accepted(inbound: Inbound) -> Accepted:
@@ -45,7 +52,7 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
     async def main() -> None:
         store = open_store(tmp_path / "x.db", clock, threaded=False)
         lanes = Lanes()
-        dispatch = Dispatch(store, lanes, Pools(), RecentConversations(), clock)
+        dispatch = Dispatch(store, lanes, Pools(), RecentConversations(), clock, reserve)
         inbound = Inbound(text="hi")
         mine = await store.accept(inbound, "s", lambda each: lanes.expect(each.session, each.ticket))
         ids = Ids(agent="a", session="s", inbound_id=mine.id, turn_id="")

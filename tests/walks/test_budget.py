@@ -94,21 +94,29 @@ async def test_a_helpers_turn_is_the_persons_own_cost(house: House) -> None:
 
 
 @pytest.mark.parametrize("budget", [None, limit(agent_day_usd="5", turn_usd="5")], ids=["without", "with a budget"])
-@pytest.mark.parametrize(("point", "lost"), [("results:after_commit", 0), ("tools:started", 0), ("model:ended", 1)])
+@pytest.mark.parametrize(
+    ("point", "lost", "interrupted"),
+    [("results:after_commit", 0, 1), ("tools:started", 0, 0), ("model:ended", 1, 1)],
+)
 @in_virtual_time
 async def test_a_resumed_turn_is_charged_once(
-    house: House, point: str, lost: int, budget: BudgetSettings | None
+    house: House, point: str, lost: int, interrupted: int, budget: BudgetSettings | None
 ) -> None:
-    """Only an answer that no disk has seen yet is lost to the books, though not to the bill."""
+    """An answer that no disk has seen is not lost to the books: its call is there as interrupted.
+
+    So is the next one, where the process died when it was about to leave: nobody knows that it did not.
+    """
     tools = [Desk().tool("look")]
     asking = reply(call("look"), usage=TEN_CENTS)
     await crash(house, point, asking, tools=tools, agent=SONNET, budget=budget)
     again = (asking, answer()) if lost else (answer(),)
     async with house.open(*again, tools=tools, agent=SONNET, budget=budget) as gateway:
         await gateway.app.idle()
-        assert await costs(gateway) == {"memory:ada": 2 * COST}
+        (line,) = await gateway.app.costs(1, "user")
+        assert (line.calls, line.interrupted) == (2 + interrupted, interrupted)
+        assert line.cost == 2 * COST + line.interrupted_cost
     async with house.open(agent=SONNET, budget=budget) as gateway:
-        assert await costs(gateway) == {"memory:ada": 2 * COST}
+        assert list(await gateway.app.costs(1, "user")) == [line]
 
 
 # ── at the limit ────────────────────────────────────────────────────────────────────────────────────────────
@@ -165,7 +173,9 @@ async def test_what_a_crash_left_unfinished_counts_against_the_limit_once_it_goe
         assert outcome.kind == "failed"
         await gateway.app.idle()
         assert "cost more than one answer may" in gateway.said[0]
-        assert await costs(gateway) == {"memory:ada": COST}
+        (line,) = await gateway.app.costs(1, "user")
+        assert (line.calls, line.interrupted, line.cost) == (2, 1, COST + line.interrupted_cost)
+        assert outcome.cost == line.cost
 
 
 @in_virtual_time

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.advice import advice, reason_with_advice
 from finclaw.agent.cooldown import Cooldowns, Route
-from finclaw.agent.meter import Meter, Settle
+from finclaw.agent.meter import Meter, Settle, most_of
 from finclaw.agent.paid import Paid
 from finclaw.agent.plainer import plainer
 from finclaw.agent.remedy import remedy_for, wish_of
@@ -24,11 +24,13 @@ from finclaw.agent.stream import Answer, Heard, collect
 from finclaw.agent.under_way import CallUnderWay
 from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest
+from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.history import with_more
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking
 from finclaw.kernel.port import Clock, Provider
+from finclaw.kernel.record import Spend
 from finclaw.tools.guard.told import reason_of
 
 log = logging.getLogger(__name__)
@@ -95,17 +97,21 @@ class Asking:
 
     async def __call__(self, routes: Sequence[ModelRoute], request: RequestFor) -> tuple[Answer, ModelRoute]:
         """Raises the last ProviderError when nobody answers, or BudgetExceeded when nobody may be asked."""
+        turn_log = self._turn.log
+        if not self._quiet:
+            turn_log.trying = self.paid
         try:
             return await self._of_anybody(routes, request)
         except BaseException:  # also when it is stopped: what was paid for is counted, whatever came of it
             if not self._quiet:
-                self._turn.log.beside.extend(self.paid)
+                turn_log.beside.extend(self.paid)
+                turn_log.trying = ()
             raise
 
     def settle(self) -> None:
         """Pay now for what has come of the answer so far. Whoever calls this wants no more of it."""
         if self._call is not None:
-            self._call.settle()
+            self._call.settle(cut_off=True)
 
     async def _of_anybody(self, routes: Sequence[ModelRoute], request: RequestFor) -> tuple[Answer, ModelRoute]:
         failure: ProviderError | BudgetExceeded | None = None
@@ -187,13 +193,19 @@ class Asking:
 
     async def _once(self, route: ModelRoute, request: ModelRequest) -> Answer:
         request = self._going_on(request)
-        call = self._call = CallUnderWay(route.model, await self._reserved(request), self._clock, self.paid)
+        settle, most = await self._reserved(request)
+        call = self._call = CallUnderWay(route.model, settle, self._clock, self.paid, self._turn.log.ledger)
         before = tuple(self._said)
         try:
+            call.open = await self._turn.log.begin_call(most)
+            crash_point("model:reserved")
             answer = await self._collected(route, request, call.heard)
             call.whole = True
-        finally:
-            call.settle()
+        except BaseException as error:
+            call.settle(cut_off=isinstance(error, (asyncio.CancelledError, ProviderTimeout)))
+            raise
+        call.settle()
+        crash_point("model:settled")
         return self._joined(answer, before)
 
     async def _collected(self, route: ModelRoute, request: ModelRequest, heard: Heard) -> Answer:
@@ -206,10 +218,15 @@ class Asking:
         except TimeoutError as error:
             raise ProviderTimeout(f"{_named(route.model)} was not done within {route.within:g} s") from error
 
-    async def _reserved(self, request: ModelRequest) -> Settle:
-        """Where there is a budget, and then it has to be settled on every way out."""
+    async def _reserved(self, request: ModelRequest) -> tuple[Settle, Spend]:
+        """How the call is settled, on every way out, and the most that it may cost; held where there is a budget."""
+        size = self._meter.size(request, whole=self._turn.guard is not None)
+        most = most_of(request.model, size.tokens, request.max_tokens, self._turn.log.ledger.payer, self._clock.now())
+        measure: Settle = partial(self._meter.settle, request, size)
         purse = self._turn.purse
-        return partial(self._meter.used, request) if purse is None else (await purse.pay_for(request)).settle
+        if purse is None:
+            return measure, most
+        return (await purse.pay_for(request.model, most.cost, measure)).settle, most
 
     def _hear(self, text: str) -> None:
         self._said.append(text)

@@ -1,13 +1,12 @@
 """A turn's lines in the books, told from its log: what happened before a crash is there too, and nothing twice."""
 
 from collections.abc import Sequence
-from datetime import date
 from decimal import Decimal
 
-from msgspec.structs import replace
-
+from finclaw.agent.call_ledger import Payer, lines_of
 from finclaw.agent.log import TurnLog
-from finclaw.agent.paid import Paid, from_metadata
+from finclaw.agent.paid import Paid, from_metadata, measured_size
+from finclaw.agent.tokens import characters_of
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Spend
@@ -20,44 +19,30 @@ def user_of(inbound: Inbound) -> str:
 
 
 def calls_of(log: TurnLog) -> Sequence[Paid]:
-    """Every call that was paid for, whatever came of it."""
+    """Every call that was paid for, whatever came of it; but for those of earlier processes that gave no answer."""
     log.paid += map(from_metadata, log.answers[len(log.paid) :])
     return (*log.paid, *log.beside)
 
 
 def usage_so_far(log: TurnLog) -> Usage:
-    return sum((each.usage for each in calls_of(log)), Usage())
+    return sum((each.usage for each in (*calls_of(log), *log.ledger.before)), Usage())
 
 
 def cost_so_far(log: TurnLog) -> Decimal:
     """Each call at the price of its model."""
-    return sum((each.cost for each in calls_of(log)), Decimal(0))
+    return sum((each.cost for each in (*calls_of(log), *log.ledger.before)), Decimal(0))
+
+
+def context_tokens(log: TurnLog) -> int:
+    """The size of the conversation behind this turn, as its model measured it; what nobody measured is estimated."""
+    since = 0
+    for message in reversed(log.messages):
+        if measured := measured_size(message):
+            return measured + since
+        since += characters_of(message)
+    return log.claim.context + since
 
 
 def spend_of(log: TurnLog, agent: str, user: str) -> tuple[Spend, ...]:
-    lines: dict[tuple[date, str], Spend] = {}
-    for paid in calls_of(log):
-        key = (paid.day, paid.model)
-        line = Spend(
-            day=paid.day,
-            agent=agent,
-            user=user,
-            model=paid.model,
-            calls=1,
-            usage=paid.usage,
-            cost=paid.cost,
-            saved=paid.saved,
-        )
-        former = lines.get(key)
-        lines[key] = line if former is None else _plus(former, line)
-    return tuple(lines.values())
-
-
-def _plus(line: Spend, more: Spend) -> Spend:
-    return replace(
-        line,
-        calls=line.calls + more.calls,
-        usage=line.usage + more.usage,
-        cost=line.cost + more.cost,
-        saved=line.saved + more.saved,
-    )
+    """What this process has paid for, in lines of the books."""
+    return lines_of(log.ledger.settled, Payer(agent, user))

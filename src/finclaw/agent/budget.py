@@ -1,17 +1,18 @@
 """What may be spent: each call is reserved at the most it may cost before it is made, and settled at what it did cost.
 
 One object for the whole process, and nothing waits between a look and a reservation: calls side by side cannot all
-take the same last dollar. Days and months are those of UTC.
+take the same last dollar. Days and months are those of the machine's zone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date
+from datetime import date
 from decimal import Decimal
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from finclaw.agent.settings import BudgetSettings
+from finclaw.kernel.clock import local_day
 from finclaw.kernel.port import Clock
 
 LimitName = Literal["turn_usd", "user_day_usd", "agent_day_usd", "month_usd"]
@@ -86,7 +87,7 @@ class Budget:
             self._open("user_day_usd", today, user, cost)
 
     def today(self) -> date:
-        return self._clock.now().astimezone(UTC).date()
+        return local_day(self._clock.now())
 
     def accounts(self, agent: str, user: str, day: date | None = None) -> list[Account]:
         """Those that a call on this day counts against; the turn's own is the turn's to keep."""

@@ -6,7 +6,8 @@ from typing import Any, Final
 from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
-from finclaw.agent.paid import Paid
+from finclaw.agent.call_ledger import CallLedger, OpenCall, Payer
+from finclaw.agent.paid import Paid, from_metadata
 from finclaw.agent.taint import still_to_know
 from finclaw.errors import ExtensionError
 from finclaw.kernel.message import (
@@ -26,7 +27,7 @@ from finclaw.kernel.message import (
     TurnEvent,
 )
 from finclaw.kernel.port import ConversationStore
-from finclaw.kernel.record import Claim
+from finclaw.kernel.record import Claim, Spend, TurnCalls
 from finclaw.sessions.conversation import Conversation
 from finclaw.tools.guard import guard_result
 from finclaw.tools.sources import sources_read
@@ -40,8 +41,11 @@ APPROVED: Final = "approved-"
 
 
 class TurnLog:
-    def __init__(self, store: ConversationStore, claim: Claim, conversation: Conversation) -> None:
+    def __init__(
+        self, store: ConversationStore, claim: Claim, conversation: Conversation, payer: Payer | None = None
+    ) -> None:
         self._store = store
+        self.ledger = CallLedger(claim, payer or Payer())
         self.claim = claim
         self._logged = len(claim.events)
         self._offset = conversation.length
@@ -52,7 +56,9 @@ class TurnLog:
         self.heard: dict[str, ToolResult] = {}
         """Results by call that are not in the log yet: a turn that is cut off still knows what has happened."""
         self.beside: list[Paid] = []
-        """Paid for, with no answer to keep it with: calls that failed or were stopped, summaries. Lost in a crash."""
+        """Paid for in this process, with no answer to keep it with: calls that failed or were stopped, summaries."""
+        self.trying: Sequence[Paid] = ()
+        """Paid for by the question that is being asked, until its answer is here and tells of it."""
         self.paid: list[Paid] = []
         """What the answers cost, in their order, as far as somebody asked."""
         self._open_to_layers = True
@@ -72,6 +78,8 @@ class TurnLog:
         """Results that were kept at once, by call."""
         for event in conversation.events_from(0):
             self._read(event)
+        if not claim.booked:
+            self.ledger.add_unbooked(map(from_metadata, self.answers))
 
     def push(self, event: TurnEvent) -> None:
         """Count an event in now; it reaches the disk with the next commit, at the latest with Finish."""
@@ -102,15 +110,42 @@ class TurnLog:
         return self.conversation.events_from(self._offset)
 
     async def commit(self) -> None:
-        events = self.unlogged
-        if not events:
-            return
+        if events := self.unlogged:
+            await self._record(events)
+
+    async def _record(self, events: tuple[TurnEvent, ...]) -> None:
+        is_committed = False
+        calls, booked = self.ledger.take((*self.beside, *self.trying))
 
         def committed() -> None:  # counted by the commit itself: a caller cut off meanwhile must not log them twice
+            nonlocal is_committed
+            is_committed = True
             self._logged += len(events)
             self._offset += len(events)
 
-        await self._store.record(self.claim, self._logged, events, committed)
+        try:
+            await self._store.record(self.claim, self._logged, events, committed, calls)
+        finally:
+            if not is_committed:
+                self.ledger.give_back(booked)
+
+    # ── model calls ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def begin_call(self, most: Spend) -> OpenCall:
+        """Returns when the most that the call may cost is on disk; before that its request must not leave."""
+        call = self.ledger.begin(most)
+        try:
+            if not call.on_disk:
+                await self._record(())  # no events: others may be on their way with them
+        except BaseException:
+            self.ledger.end(call, None)
+            raise
+        return call
+
+    def put_back(self) -> TurnCalls:
+        """What its model calls come to for the process that will resume the turn, from what is on disk of its log."""
+        lost = len(self.answers) - sum(_is_answer(event) for event in self.unlogged)
+        return self.ledger.put_back((*self.beside, *self.trying, *map(from_metadata, self.answers[lost:])))
 
     # ── what the log tells ──────────────────────────────────────────────────────────────────────────────────
 
@@ -131,6 +166,7 @@ class TurnLog:
         self.messages.append(message)
         if message.source.kind == "assistant":
             self.answers.append(message)
+            self.trying = ()
         elif message.source.kind == "tool":
             self._read_results(message.tool_results)
 
@@ -163,6 +199,10 @@ class TurnLog:
         if not isinstance(last, Append) or last.message.source.kind != "tool" or not self.answers:
             return None
         return self.answers[-1], last.message.tool_results
+
+
+def _is_answer(event: TurnEvent) -> bool:
+    return isinstance(event, Append) and event.message.source.kind == "assistant"
 
 
 def from_layer(event: MessageEvent) -> MessageEvent:

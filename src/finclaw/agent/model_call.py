@@ -13,7 +13,7 @@ from finclaw.agent.asking import Asking, ModelRoute
 from finclaw.agent.books import usage_so_far
 from finclaw.agent.cooldown import Cooldowns
 from finclaw.agent.log import APPROVED
-from finclaw.agent.meter import Meter
+from finclaw.agent.meter import UNFORESEEN, Meter, most_of
 from finclaw.agent.paid import Paid, to_metadata, usage_of
 from finclaw.agent.plainer import without_thoughts
 from finclaw.agent.room import Rooms
@@ -115,6 +115,19 @@ class ModelCall:
             return self._routes
         # A layer has chosen another: by the same keys.
         return [replace(each, model=turn.model) if each.model is chosen else each for each in self._routes]
+
+    def head_tokens(self, system: str, tools: tuple[ToolSpec, ...]) -> int:
+        """Of what stands before the messages of every request, for the chosen model."""
+        estimator = self._meter.estimator(self._routes[0].model)
+        return estimator.corrected(estimator.tokens_of_head(system, tools))
+
+    def reserve_next(self, turn: RunningTurn, tools: tuple[ToolSpec, ...]) -> None:
+        """Reserve the call that will follow the turn's next commit, as far as it can be known by then."""
+        messages, model = as_messages(turn.conversation.next_messages), turn.model
+        request = ModelRequest(model=model, system=turn.system, messages=messages, tools=tools)
+        tokens = self._meter.size(request, whole=turn.guard is not None).tokens + UNFORESEEN
+        payer, now = turn.log.ledger.payer, self._clock.now()
+        turn.log.ledger.reserve_ahead(most_of(model, tokens, turn.longest_answer, payer, now))
 
     async def ask_quietly(self, turn: RunningTurn, request: ModelRequest) -> str:
         """For the turn itself: nobody sees the answer, and it is paid for beside the turn's own calls."""

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, cast
 
@@ -10,6 +10,7 @@ from msgspec import Struct, convert
 from msgspec.structs import astuple
 
 from finclaw.kernel.chunk import Model, Usage
+from finclaw.kernel.clock import local_day
 from finclaw.kernel.message import Message
 
 _NOTHING: Final = Decimal(0)
@@ -22,14 +23,16 @@ class Paid(Struct, frozen=True):
     cost: Decimal
     saved: Decimal
     """By the cache."""
+    cut_off: bool = False
+    """We left before the answer had come to its end."""
 
     @property
     def day(self) -> date:
-        return self.at.astimezone(UTC).date()
+        return local_day(self.at)
 
 
-def paid_for(model: Model, usage: Usage, at: datetime) -> Paid:
-    return Paid(at, f"{model.provider}/{model.name}", usage, model.cost(usage), model.saved(usage))
+def paid_for(model: Model, usage: Usage, at: datetime, *, cut_off: bool = False) -> Paid:
+    return Paid(at, f"{model.provider}/{model.name}", usage, model.cost(usage), model.saved(usage), cut_off)
 
 
 def to_metadata(model: Model, tries: list[Paid]) -> dict[str, Any]:
@@ -61,6 +64,14 @@ def usage_of(message: Message) -> Usage:
         if set(map(type, numbers)) == {int}:  # as we write it
             return Usage(*numbers)
     return convert(told, Usage) if isinstance(told, dict) else Usage(*convert(told, tuple[int, ...])[:4])
+
+
+def measured_size(answer: Message) -> int:
+    """The size of the conversation up to and with this answer, by the model's own count; 0 where it gave none."""
+    if answer.source.kind != "assistant":
+        return 0
+    told = answer.metadata.get("context")
+    return told if isinstance(told, int) else usage_of(answer).total
 
 
 def _amount(told: Mapping[str, Any], name: str) -> Decimal:

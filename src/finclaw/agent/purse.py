@@ -1,27 +1,19 @@
-"""How a turn pays: before each model call the most it may cost is reserved, or the call is refused.
-
-A call is estimated generously: what it sends with a margin for the estimate's own error, at the price of writing all
-of it to the cache where that is dearer, and the longest answer that it may give.
-"""
+"""How a turn pays: before each model call the most it may cost is reserved, or the call is refused."""
 
 import asyncio
 from collections.abc import Iterable
-from datetime import UTC
 from decimal import Decimal
-from typing import Final
 
 from finclaw.agent.budget import Account, Budget, Refusal, Reservation, Spent
-from finclaw.agent.meter import Meter
+from finclaw.agent.meter import Settle
 from finclaw.agent.settings import BudgetSettings
 from finclaw.errors import BudgetExceeded, ConfigError
-from finclaw.kernel.chunk import Model, ModelRequest, Usage
+from finclaw.kernel.chunk import Model, Usage
+from finclaw.kernel.clock import local_day
 from finclaw.kernel.event import BudgetRefused, BudgetWarned, Emit
 from finclaw.kernel.port import Clock, Store
 from finclaw.kernel.record import Spend
 from finclaw.kernel.scope import Ids
-
-MARGIN: Final = Decimal("1.25")
-"""An estimate of the input is never under by more than a fifth."""
 
 
 async def open_cashier(limits: BudgetSettings, models: Iterable[Model], store: Store, clock: Clock) -> "Cashier | None":
@@ -41,7 +33,7 @@ def must_have_prices(limits: BudgetSettings, models: Iterable[Model]) -> None:
 
 async def _spent_so_far(limits: BudgetSettings, store: Store, clock: Clock) -> Spent:
     """Today and this month, by the books; only what a limit asks for is read."""
-    today = clock.now().astimezone(UTC).date()
+    today = local_day(clock.now())
     month = await store.costs(today.replace(day=1), "agent") if limits.month_usd is not None else ()
     agents = await store.costs(today, "agent") if limits.agent_day_usd is not None else ()
     users = await store.costs(today, "user") if limits.user_day_usd is not None else ()
@@ -57,16 +49,16 @@ class Cashier:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self.meter = Meter()
 
-    def purse(self, ids: Ids, emit: Emit, user: str, before: Iterable[Spend]) -> "Purse":
-        """`before` is what the turn had spent before it was taken up again; the books do not have it yet."""
+    def purse(self, ids: Ids, emit: Emit, user: str, before: Decimal, unbooked: Iterable[Spend]) -> "Purse":
+        """`before` is what the turn had spent before it was taken up again; `unbooked` what the books lack of it."""
         turn = self.budget.limits.turn_usd
         own = [] if turn is None else [Account("turn_usd", turn)]
         purse = Purse(self, own, ids, emit, user)
-        for each in before:
+        self.budget.charge(own, before)
+        for each in unbooked:
             accounts = self.budget.accounts(each.agent, each.user, each.day)
-            purse.tell_warnings(self.budget.charge([*own, *accounts], each.cost))
+            purse.tell_warnings(self.budget.charge(accounts, each.cost))
         return purse
 
 
@@ -74,28 +66,28 @@ class Purse:
     """One turn's. What is reserved is given back on every way out: whoever pays, settles."""
 
     def __init__(self, cashier: Cashier, own: list[Account], ids: Ids, emit: Emit, user: str) -> None:
-        self._meter = cashier.meter
         self._budget = cashier.budget
         self._own = own
         self._ids = ids
         self._emit = emit
         self._user = user
 
-    async def pay_for(self, request: ModelRequest) -> "Payment":
-        """Raises BudgetExceeded. While other calls hold what this one needs, it waits for them to be settled."""
-        if request.model.price is None:
-            raise BudgetExceeded(f"{_unpriced(request.model)}; until then it is not asked under a budget")
-        counted = self._meter.count(request)
-        amount = _most(request, self._meter.estimator(request.model).corrected(counted))
+    async def pay_for(self, model: Model, amount: Decimal, measure: Settle) -> "Payment":
+        """Raises BudgetExceeded. While other calls hold what this one needs, it waits for them to be settled.
+
+        `amount` is the most that it may cost; `measure` says afterwards what it has used.
+        """
+        if model.price is None:
+            raise BudgetExceeded(f"{_unpriced(model)}; until then it is not asked under a budget")
         while True:
             accounts = [*self._own, *self._budget.accounts(self._ids["agent"], self._user)]
             match self._budget.reserve(accounts, amount):
                 case Reservation() as reservation:
-                    return Payment(self, self._meter, reservation, request, counted)
+                    return Payment(self, reservation, model, measure)
                 case Refusal(passing=True):
                     await self._next_settlement()
                 case refusal:
-                    self._tell_refusal(request.model, refusal)
+                    self._tell_refusal(model, refusal)
                     raise BudgetExceeded(str(refusal), limit=refusal.name)
 
     def settle(self, reservation: Reservation, cost: Decimal) -> None:
@@ -129,31 +121,17 @@ class Purse:
 class Payment:
     """For one call that is under way."""
 
-    def __init__(
-        self, purse: Purse, meter: Meter, reservation: Reservation, request: ModelRequest, counted: int
-    ) -> None:
+    def __init__(self, purse: Purse, reservation: Reservation, model: Model, measure: Settle) -> None:
         self._purse = purse
-        self._meter = meter
         self._reservation = reservation
-        self._request = request
-        self._counted = counted
+        self._model = model
+        self._measure = measure
 
     def settle(self, reported: Usage, *, begun: bool, said: str, whole: bool = True) -> Usage:
         """What the call has used, by the meter."""
-        model = self._request.model
-        if reported != Usage():
-            measured = reported.input + reported.cache_read + reported.cache_write
-            self._meter.estimator(model).correct(self._counted, measured)
-        usage = self._meter.used(self._request, reported, begun=begun, said=said, whole=whole)
-        self._purse.settle(self._reservation, model.cost(usage))
+        usage = self._measure(reported, begun=begun, said=said, whole=whole)
+        self._purse.settle(self._reservation, self._model.cost(usage))
         return usage
-
-
-def _most(request: ModelRequest, tokens: int) -> Decimal:
-    price = request.model.price
-    assert price is not None
-    dearest = max(price.input, price.cache_write)
-    return (dearest * tokens * MARGIN + price.output * request.max_tokens) / 1_000_000
 
 
 def _named(model: Model) -> str:

@@ -8,14 +8,14 @@ from finclaw.agent.compaction import Compactor, Summaries
 from finclaw.agent.compaction.prompt import instructions, transcript
 from finclaw.agent.context_guard import ContextGuard
 from finclaw.agent.gauge import Gauges
-from finclaw.agent.paid import usage_of
+from finclaw.agent.paid import measured_size
 from finclaw.agent.running import RunningTurn
-from finclaw.agent.tokens import AN_IMAGE, Estimator, shown
+from finclaw.agent.tokens import Estimator, characters_of
 from finclaw.agent.window import Capacity, Thresholds
 from finclaw.errors import ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage, Vocabulary
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.message import Image, Message, Source, Text, Thinking, ToolCall, ToolResult
+from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import Clock
 
 LOOK_CLOSER: Final = 0.6
@@ -75,7 +75,7 @@ class Rooms:
         for message in reversed(turn.conversation.next_messages):
             if measured := measured_size(message):
                 return measured + since >= limit
-            since += _characters(message)
+            since += characters_of(message)
             if since >= limit:
                 return True
         return self._estimator(model).tokens_of_head(turn.system, tools) + since >= limit
@@ -134,28 +134,3 @@ class Rooms:
 def _longest_answer(turn: RunningTurn, model: Model) -> int:
     """Tokens that one call may write, as far as this model goes; what it thinks comes on top of what it says."""
     return min(turn.max_tokens + model.room_to_think(turn.thinking), model.max_output)
-
-
-def _characters(message: Message) -> int:
-    total = 0
-    for block in message.blocks:
-        match block:
-            case Text(text):
-                total += len(text)
-            case ToolResult():
-                total += len(block.content)
-            case ToolCall():
-                total += len(block.id) + len(block.name) + len(shown(block))
-            case Thinking():
-                total += len(block.text) + len(block.signature)
-            case Image():
-                total += AN_IMAGE
-    return total
-
-
-def measured_size(answer: Message) -> int:
-    """The size of the conversation up to and with this answer, by the model's own count; 0 where it gave none."""
-    if answer.source.kind != "assistant":
-        return 0
-    told = answer.metadata.get("context")
-    return told if isinstance(told, int) else usage_of(answer).total

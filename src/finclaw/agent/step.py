@@ -62,6 +62,8 @@ class Step:
         crash_point("tools:ended")
         results = tuple(known[call.id] for call in calls)
         turn.log.push(Append(self._told(ctx, turn, results)))
+        if not turn.log.waits:
+            self._model.reserve_next(turn, ctx.tool_catalog)
         await turn.log.commit()
         crash_point("results:after_commit")
         return results

@@ -132,3 +132,21 @@ def _median(ratios: Collection[float]) -> float:
     ordered = sorted(ratios)
     middle = len(ordered) // 2
     return (ordered[middle] + ordered[~middle]) / 2
+
+
+def characters_of(message: Message) -> int:
+    """At a token each they are more than the tokens of nearly everything."""
+    total = 0
+    for block in message.blocks:
+        match block:
+            case Text(text):
+                total += len(text)
+            case ToolResult():
+                total += len(block.content)
+            case ToolCall():
+                total += len(block.id) + len(block.name) + len(shown(block))
+            case Thinking():
+                total += len(block.text) + len(block.signature)
+            case Image():
+                total += AN_IMAGE
+    return total

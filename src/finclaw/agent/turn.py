@@ -9,8 +9,10 @@ from msgspec import Struct, field
 from finclaw.agent.approved import ApprovedActions
 from finclaw.agent.asides import Asides
 from finclaw.agent.asking import ModelRoute
-from finclaw.agent.books import cost_so_far, spend_of, usage_so_far, user_of
+from finclaw.agent.books import cost_so_far, usage_so_far, user_of
+from finclaw.agent.call_ledger import Payer
 from finclaw.agent.log import TurnLog
+from finclaw.agent.meter import UNFORESEEN, most_of
 from finclaw.agent.model_call import ModelCall, without_calls
 from finclaw.agent.open_calls import answer_open_calls
 from finclaw.agent.permission import Permission
@@ -25,7 +27,7 @@ from finclaw.agent.tool_use import UseTool
 from finclaw.errors import ConfigError, ModelUnknown
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import Limits, new_id
+from finclaw.kernel.envelope import Inbound, Limits, new_id
 from finclaw.kernel.event import (
     Emit,
     ExecutionCompleted,
@@ -38,6 +40,7 @@ from finclaw.kernel.event import (
 from finclaw.kernel.message import Append, Message, Source, Text, ToolResult
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.port import Clock, Provider
+from finclaw.kernel.record import Reserve, Spend
 from finclaw.kernel.scope import (
     Ids,
     StepContext,
@@ -212,7 +215,23 @@ class Agent:
 
     def _purse(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> Purse | None:
         cashier, user = self._abilities.cashier, user_of(context.inbound)
-        return None if cashier is None else cashier.purse(ids, emit, user, spend_of(log, ids["agent"], user))
+        if cashier is None:
+            return None
+        return cashier.purse(ids, emit, user, cost_so_far(log), log.ledger.unbooked_lines())
+
+    def reserve_first_call(self, inbound: Inbound) -> Reserve:
+        """What a commit that begins a turn reserves for it: its first model call follows without another commit."""
+        abilities, settings = self._abilities, self._settings
+        head = self._model_call.head_tokens(abilities.system, abilities.tools.specs())
+        model, now, payer = abilities.model, self._clock.now(), Payer(settings.name, user_of(inbound))
+        longest = min(settings.max_tokens + model.room_to_think(settings.thinking), model.max_output)
+        said = len(inbound.text)  # at a token a character, which is too much for nearly everything
+
+        def reserve(context: int) -> Spend:
+            tokens = min((context or head) + said + UNFORESEEN, model.window)
+            return most_of(model, tokens, longest, payer, now)
+
+        return reserve
 
     async def _loop(self, turn: TurnContext) -> TurnResult:
         running = RunningTurn.of(turn)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 
 
@@ -14,3 +14,13 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def local_day(moment: datetime) -> date:
+    """The date in the zone of this machine: that of `TZ`, else the system's."""
+    return moment.astimezone().date()
+
+
+def zone_name(moment: datetime) -> str:
+    """What the zone of this machine is called at that time, such as `KST` or `UTC`."""
+    return moment.astimezone().tzname() or "local time"

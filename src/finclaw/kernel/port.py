@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -23,8 +23,10 @@ from finclaw.kernel.record import (
     HeadStart,
     InboundRecord,
     Pruned,
+    Reserve,
     SessionPage,
     Spend,
+    TurnCalls,
     TurnRecord,
     TurnStory,
     Unasked,
@@ -32,6 +34,7 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.scope import Outcome
+from finclaw.kernel.state_store import StateStore as StateStore  # noqa: PLC0414  a border too, described next door
 from finclaw.kernel.tool import Isolation as Isolation  # noqa: PLC0414  a border too, described next door
 from finclaw.kernel.tool import Tool as Tool  # noqa: PLC0414  a border too, described next door
 from finclaw.kernel.tool import ToolOutput as ToolOutput  # noqa: PLC0414  a border too, described next door
@@ -184,17 +187,25 @@ class ConversationStore(Protocol):
         first: Sequence[TurnEvent],
         known_version: int | None,
         then: Callable[[Claim], None] | None = None,
+        reserve: Reserve | None = None,
     ) -> Claim:
         """Begin the turn or, after a crash, take it up again: attempts rise, the log so far comes back.
 
-        `then` runs after the commit, also if the caller is gone.
+        `then` runs after the commit, also if the caller is gone. `reserve` is for a turn whose model call comes next.
         """
         ...
 
-    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
-        """Append to the turn's log, from `seq` on. Raises Superseded when a newer writer owns the session.
+    async def record(
+        self,
+        claim: Claim,
+        seq: int,
+        events: Sequence[TurnEvent],
+        then: Callable[[], None],
+        calls: TurnCalls | None = None,
+    ) -> None:
+        """Append to the turn's log, from `seq` on; `then` as above. Raises Superseded: a newer writer has the session.
 
-        `then` runs after the commit, also if the caller is gone.
+        `calls` replaces what was reserved before, and its spend is entered, in the same commit.
         """
         ...
 
@@ -204,8 +215,8 @@ class ConversationStore(Protocol):
 
     async def set_out(self, inbound_id: str) -> None: ...  # a try from here on, as by a claim, before its turn has come
 
-    async def release(self, inbound_id: str) -> None:
-        """Put a message back that was claimed or had set out, as if it had not been tried."""
+    async def release(self, inbound_id: str, calls: TurnCalls | None = None) -> None:
+        """Put a message back that was claimed or had set out, as if it had not been tried. `calls` as in `record`."""
         ...
 
     async def messages(self, session: str) -> Sequence[Message]: ...
@@ -257,27 +268,12 @@ class Outbox(Protocol):
         ...
 
 
-class StateStore(Protocol):
-    """What extensions remember: one value each, or one each per session (`session` empty: for the extension itself)."""
-
-    async def recall(self, extension: str, session: str) -> Any:
-        """The value, as JSON gives it back; None when there is none."""
-        ...
-
-    async def remember(self, extension: str, session: str, value: Any) -> None:
-        """On disk when it returns. None forgets. Raises SessionError for what JSON cannot hold.
-
-        Raises Superseded in a turn whose session was reset meanwhile: what it knows of that is forgotten.
-        """
-        ...
-
-
 class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, ErasureStore, Protocol):
     """One database behind these ports, because Finish writes to several of them in one commit."""
 
     async def counts(self) -> Counts: ...
     async def costs(self, since: date, by: CostsBy) -> Sequence[Cost]:
-        """What turns that have ended cost from this day (UTC) on: days in their order, else the dearest first."""
+        """What model calls cost from this day on: days in their order, else the dearest first."""
         ...
 
     async def close(self) -> None: ...
@@ -318,7 +314,7 @@ class Gateway(ApprovalDoor, ErasureDoor, Protocol):
     async def turn(self, turn_id: str) -> TurnStory | None: ...
     async def counts(self) -> Counts: ...
     async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
-        """Of so many days (UTC), today among them."""
+        """Of so many days, today among them; see `Spend`."""
         ...
 
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage: ...

@@ -1,6 +1,6 @@
 """What the store keeps, as the rest of the house sees it: rows become these and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
@@ -30,6 +30,16 @@ class Claim(Struct, frozen=True, kw_only=True):
     session_started_at: datetime
     base: Sequence[Message] | None
     events: tuple[TurnEvent, ...] = ()
+    context: int = 0
+    """Tokens of the conversation, as far as they are known from its last turn."""
+    reserved: "tuple[Spend, ...]" = ()
+    """What the claim's own commit has reserved, for the turn's first model call."""
+    beside: "tuple[Spend, ...]" = ()
+    """Calls of this turn in earlier processes that its log does not tell of, such as interrupted ones. All are in the
+    books.
+    """
+    booked: bool = True
+    """What the log does tell of is in the books; it is not where an older release has written the log."""
 
     @property
     def resumed(self) -> bool:
@@ -43,6 +53,7 @@ class HeadStart(Struct, frozen=True):
     """
 
     known_version: int | None = None
+    reserve: "Reserve | None" = None
 
 
 class Accepted(Struct, frozen=True, kw_only=True):
@@ -95,7 +106,7 @@ class Unit(Struct, frozen=True, kw_only=True):
 
 
 class Spend(Struct, frozen=True, kw_only=True):
-    """What a turn has cost on one day with one model. Days begin at midnight UTC."""
+    """What a turn has cost on one day with one model. Days begin at midnight in the zone of the machine (`TZ`)."""
 
     day: date
     agent: str
@@ -106,6 +117,25 @@ class Spend(Struct, frozen=True, kw_only=True):
     cost: Decimal
     saved: Decimal
     """By the cache; negative where writing to it cost more than reading from it has saved."""
+    interrupted: int = 0
+    """Calls among them that a crash or a restart cut off."""
+    interrupted_cost: Decimal = Decimal(0)
+    """The part of the cost that is an estimate of those."""
+
+
+Reserve = Callable[[int], Spend]
+"""The most that a turn's first model call may cost, by the tokens of the conversation so far."""
+
+
+class TurnCalls(Struct, frozen=True, kw_only=True):
+    """The model calls of a turn that has not ended, as one of its commits writes them."""
+
+    reserved: tuple[Spend, ...] = ()
+    """Calls that may be under way, each at the most that it may cost. Should the process die, they are interrupted."""
+    beside: tuple[Spend, ...] = ()
+    """See `Claim.beside`."""
+    spend: tuple[Spend, ...] = ()
+    """Lines that this commit enters into the books."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -116,6 +146,8 @@ class Cost(Struct, frozen=True, kw_only=True):
     usage: Usage
     cost: Decimal
     saved: Decimal
+    interrupted: int = 0
+    interrupted_cost: Decimal = Decimal(0)
 
 
 class Finish(Struct, frozen=True, kw_only=True):
@@ -131,6 +163,8 @@ class Finish(Struct, frozen=True, kw_only=True):
     outcome: Outcome
     units: tuple[Unit, ...]
     spend: tuple[Spend, ...] = ()
+    context: int = 0
+    """Tokens of the conversation from here on."""
 
 
 class InboundRecord(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from finclaw.agent.books import spend_of, user_of
+from finclaw.agent.books import context_tokens
 from finclaw.agent.log import TurnLog
 from finclaw.delivery.checks import Check
 from finclaw.delivery.outbox import OrderedSender
@@ -156,7 +156,8 @@ class Deliver:
             events=turn.unlogged,
             outcome=outcome,
             units=units,
-            spend=_spend(walk),
+            spend=turn.ledger.unbooked_lines(),
+            context=context_tokens(turn),
         )
 
         kept = turn.conversation.lasting_messages
@@ -205,4 +206,4 @@ def _with_sources(walk: Walk, outcome: Outcome) -> Outcome:
 
 def _spend(walk: Walk) -> tuple[Spend, ...]:
     """Also of a turn that failed, was stopped or was superseded: it was paid for."""
-    return () if walk.log is None else spend_of(walk.log, walk.ids["agent"], user_of(walk.inbound))
+    return () if walk.log is None else walk.log.ledger.unbooked_lines()

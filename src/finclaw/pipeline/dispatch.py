@@ -1,12 +1,14 @@
 """Stage 6: the message's turn in its session. Earlier tickets go first; then the turn is claimed, or taken up again."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from finclaw.agent.books import user_of
+from finclaw.agent.call_ledger import Payer
 from finclaw.agent.log import TurnLog
 from finclaw.errors import SessionError
 from finclaw.kernel.context import Context
@@ -17,9 +19,10 @@ from finclaw.kernel.log import bind_log_ids
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Clock, ConversationStore
-from finclaw.kernel.record import Claim, HeadStart
+from finclaw.kernel.record import Claim, HeadStart, Reserve
 from finclaw.pipeline.context import complete
 from finclaw.pipeline.provide import Providers
+from finclaw.pipeline.registered import Provided
 from finclaw.pipeline.walk import Walk
 from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.lane import Lanes
@@ -44,21 +47,23 @@ class Dispatch:
         pools: Pools,
         recent: RecentConversations,
         clock: Clock,
-        providers: Providers | None = None,
+        reserve: Callable[[Inbound], Reserve],
+        fields: Sequence[Provided] = (),
     ) -> None:
         self._store = store
         self._lanes = lanes
         self._pools = pools
         self._recent = recent
         self._clock = clock
-        self._providers = providers or Providers((), clock)
+        self._reserve = reserve
+        self._providers = Providers(fields, clock)
 
-    def head_start(self, session: str) -> HeadStart | None:
+    def head_start(self, inbound: Inbound, session: str) -> HeadStart | None:
         """For a message that would not have to wait for a seat."""
         if not self._pools.has_room("main"):
             return None
         kept = self._recent.get(session)
-        return HeadStart(None if kept is None else kept[0])
+        return HeadStart(None if kept is None else kept[0], self._reserve(inbound))
 
     async def admit(self, walk: Walk, context: Context) -> AdmittedTurn:
         accepted = walk.accepted
@@ -66,18 +71,21 @@ class Dispatch:
             await self._lanes.turn_of(accepted.session, accepted.ticket)
             limits = walk.accepted.inbound.limits or Limits()
             walk.seat = await self._pools.enter(limits.pool, accepted.session)
-            log = await patiently(lambda: self.claim(walk), self._clock, "the start of a turn")
+            log = await patiently(lambda: self.claim(walk, reserve=True), self._clock, "the start of a turn")
         completed = complete(context, log.claim, log.conversation.base_messages)
         return AdmittedTurn(await self._providers.fill(completed), log)
 
-    async def claim(self, walk: Walk) -> TurnLog:
-        """From here on the turn is ours to end: begun with the input, or as far as its log says it had come."""
+    async def claim(self, walk: Walk, *, reserve: bool = False) -> TurnLog:
+        """From here on the turn is ours to end: begun with the input, or as far as its log says it had come.
+
+        `reserve`: a model call follows.
+        """
         since = new_id()
         first = Append(self._input(walk))
         if (claim := walk.accepted.claim) is not None:  # it came with the acceptance
             self._begin(walk, claim, await self._base(claim), since)
         else:
-            claim = await self._claim(walk, first, since)
+            claim = await self._claim(walk, first, since, self._reserve(walk.inbound) if reserve else None)
         crash_point("claim:after_commit")
         if walk.log is None:
             raise SessionError("the turn was claimed, but could not be begun; its log cannot be read")
@@ -87,14 +95,14 @@ class Dispatch:
         current_turn.set(claim.turn_id)
         return walk.log
 
-    async def _claim(self, walk: Walk, first: Append, since: str) -> Claim:
+    async def _claim(self, walk: Walk, first: Append, since: str, reserve: Reserve | None) -> Claim:
         kept = self._recent.get(walk.accepted.session)
 
         def begin(claim: Claim) -> None:  # by the commit itself: who is stopped meanwhile has a turn to end, too
             base = claim.base if claim.base is not None or kept is None else kept[1]
             self._begin(walk, claim, base or (), since)
 
-        return await self._store.claim(walk.accepted, [first], kept[0] if kept else None, begin)
+        return await self._store.claim(walk.accepted, [first], kept[0] if kept else None, begin, reserve)
 
     async def _base(self, claim: Claim) -> Sequence[Message]:
         """What was said before a turn with a head start. Our copy may have had to go since."""
@@ -107,7 +115,7 @@ class Dispatch:
         emit, ids = walk.emit, walk.ids  # not the walk: it will know the conversation, and neither would ever go
         ids["turn_id"] = claim.turn_id
         conversation = Conversation(base, claim.events, lambda event: emit(replace(event, **ids)), since)
-        walk.log = TurnLog(self._store, claim, conversation)
+        walk.log = TurnLog(self._store, claim, conversation, Payer(ids["agent"], user_of(walk.inbound)))
 
     def _input(self, walk: Walk) -> Message:
         inbound, accepted = walk.inbound, walk.accepted.inbound

@@ -26,7 +26,7 @@ from finclaw.kernel.event import Emit, MessageEnded
 from finclaw.kernel.log import log_ids
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.port import Channel, Clock, ConversationStore
-from finclaw.kernel.record import Accepted, HeadStart
+from finclaw.kernel.record import Accepted, HeadStart, TurnCalls
 from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Admitted, Commands
@@ -107,7 +107,7 @@ class Pipeline:
         may_wait = inbound.limits is not None or not self._company.is_open
         if may_wait or inbound.said_by is not None or self._stages.commands.may_know(inbound.text):
             return None
-        return self._stages.dispatch.head_start(session)
+        return self._stages.dispatch.head_start(inbound, session)
 
     def room_for(self, accepted: Accepted) -> AbstractAsyncContextManager[None]:
         """Entered before `handle`. Whatever ran when the process died is a suspect, and may be innocent.
@@ -178,9 +178,8 @@ class Pipeline:
         if accepted.inbound.said_by is None:
             walk.reply = notice(which, accepted.inbound)
         with log_ids(message=accepted.id, session=accepted.session):
-            if fold:
-                await self._stages.dispatch.claim(walk)
-            outcome = walk.ended("expired" if which == "expired" else "failed", reason)
+            spent = self._stages.agent.so_far(await self._stages.dispatch.claim(walk)) if fold else None
+            outcome = walk.ended("expired" if which == "expired" else "failed", reason, result=spent)
             outcome = await self._stages.deliver.close(walk, outcome, skip_layers=True)
         self._emit(MessageEnded(outcome=outcome.kind, reason=reason, reply=outcome.reply, **walk.ids))
         return outcome
@@ -304,7 +303,8 @@ class Pipeline:
         accepted = walk.accepted
         counted = accepted.claim is not None or walk.log is not None or self._first_steps.is_out(accepted.id)
         if counted and walk.recorded is None:
-            await self._store.release(accepted.id)
+            unused = TurnCalls() if accepted.claim is not None else None
+            await self._store.release(accepted.id, unused if walk.log is None else walk.log.put_back())
 
     def _walk(self, accepted: Accepted, last: str | None = None) -> Walk:
         seconds = self._settings.timeout_ms / 1000

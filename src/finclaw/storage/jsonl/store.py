@@ -29,9 +29,11 @@ from finclaw.kernel.record import (
     Finish,
     HeadStart,
     Pruned,
+    Reserve,
     SessionPage,
     SessionRecord,
     Spend,
+    TurnCalls,
     TurnStory,
     Unit,
 )
@@ -97,8 +99,9 @@ class JsonlStore(SqliteStore):
         first: Sequence[TurnEvent],
         known_version: int | None,
         then: Callable[[Claim], None] | None = None,
+        reserve: Reserve | None = None,
     ) -> Claim:
-        return await self._whole(self._claim(accepted, tuple(first), known_version, then))
+        return await self._whole(self._claim(accepted, tuple(first), known_version, then, reserve))
 
     async def _claim(
         self,
@@ -106,6 +109,7 @@ class JsonlStore(SqliteStore):
         first: tuple[TurnEvent, ...],
         known: int | None,
         then: Callable[[Claim], None] | None,
+        reserve: Reserve | None,
     ) -> Claim:
         turn = self._ids.turn(inbox.must_row(self._ids, accepted.id))
         async with self._sessions.hold(accepted.session) as hands:
@@ -115,7 +119,7 @@ class JsonlStore(SqliteStore):
             begun = () if logged else first
             await hands.do(lambda: hands.logs.append(turn, len(logged), begun))
             try:
-                claim = await super().claim(accepted, logged or first, known)
+                claim = await super().claim(accepted, logged or first, known, reserve=reserve)
             except Exception:
                 await hands.do(lambda: hands.logs.undo(turn, begun))
                 raise
@@ -124,13 +128,23 @@ class JsonlStore(SqliteStore):
                 then(claim)
             return claim
 
-    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
-        await self._whole(self._record(claim, seq, tuple(events), then))
+    async def record(
+        self,
+        claim: Claim,
+        seq: int,
+        events: Sequence[TurnEvent],
+        then: Callable[[], None],
+        calls: TurnCalls | None = None,
+    ) -> None:
+        await self._whole(self._record(claim, seq, tuple(events), then, calls))
 
-    async def _record(self, claim: Claim, seq: int, events: tuple[TurnEvent, ...], then: Callable[[], None]) -> None:
+    async def _record(
+        self, claim: Claim, seq: int, events: tuple[TurnEvent, ...], then: Callable[[], None], calls: TurnCalls | None
+    ) -> None:
         async with self._sessions.hold(claim.session) as hands:
-            await super().record(claim, seq, events, _nothing)
-            await hands.do(lambda: hands.logs.append(claim.turn_id, seq, events))
+            await super().record(claim, seq, events, _nothing, calls)
+            if events:
+                await hands.do(lambda: hands.logs.append(claim.turn_id, seq, events))
             try:
                 then()
             except Exception:  # the events are on disk, whatever becomes of who is told

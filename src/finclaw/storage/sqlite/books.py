@@ -12,10 +12,10 @@ from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import Cost, CostsBy, Spend
 from finclaw.kernel.text import whole_characters
 
-_COLUMNS: Final = "calls, input, output, cache_read, cache_write, cost, saved"
+_COLUMNS: Final = "calls, interrupted, input, output, cache_read, cache_write, cost, saved, interrupted_cost"
 _MOST: Final = 1 << 62
 """What a column holds. A server that reports more must not keep a turn from ending."""
-_Row = tuple[int, int, int, int, int, str, str]
+_Row = tuple[int, int, int, int, int, int, str, str, str]
 
 
 def exactly(one: str, other: str) -> str:
@@ -24,26 +24,30 @@ def exactly(one: str, other: str) -> str:
 
 
 _ENTER: Final = f"""
-    INSERT INTO spend (day, agent, user, model, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO spend (day, agent, user, model, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (day, agent, user, model) DO UPDATE SET
     calls = min(calls + excluded.calls, {_MOST}),
+    interrupted = min(interrupted + excluded.interrupted, {_MOST}),
     input = min(input + excluded.input, {_MOST}),
     output = min(output + excluded.output, {_MOST}),
     cache_read = min(cache_read + excluded.cache_read, {_MOST}),
     cache_write = min(cache_write + excluded.cache_write, {_MOST}),
     cost = iif(excluded.cost = '0', cost, exactly(cost, excluded.cost)),
-    saved = iif(excluded.saved = '0', saved, exactly(saved, excluded.saved))
+    saved = iif(excluded.saved = '0', saved, exactly(saved, excluded.saved)),
+    interrupted_cost =
+        iif(excluded.interrupted_cost = '0', interrupted_cost, exactly(interrupted_cost, excluded.interrupted_cost))
 """
 
 
 def enter(db: apsw.Connection, spend: Sequence[Spend]) -> None:
-    """In the commit that ends the turn, so that a turn is in the books exactly once."""
+    """In a commit of the turn that also says what is booked, so that a call is in the books exactly once."""
     for each in spend:
         names = map(whole_characters, (each.agent, each.user, each.model))
-        numbers = (each.calls, *astuple(each.usage))
+        numbers = (each.calls, each.interrupted, *astuple(each.usage))
         if max(numbers) > _MOST:
             numbers = tuple(min(number, _MOST) for number in numbers)
-        db.execute(_ENTER, (each.day.isoformat(), *names, *numbers, str(each.cost), str(each.saved)))
+        amounts = map(str, (each.cost, each.saved, each.interrupted_cost))
+        db.execute(_ENTER, (each.day.isoformat(), *names, *numbers, *amounts))
 
 
 def costs(db: apsw.Connection, since: date, by: CostsBy) -> list[Cost]:
@@ -58,12 +62,14 @@ def costs(db: apsw.Connection, since: date, by: CostsBy) -> list[Cost]:
 
 
 def _sum(name: str, rows: Sequence[_Row]) -> Cost:
-    *numbers, costs, saved = zip(*rows, strict=True)
-    calls, *tokens = (sum(map(int, each)) for each in numbers)
+    *numbers, costs, saved, estimates = zip(*rows, strict=True)
+    calls, interrupted, *tokens = (sum(map(int, each)) for each in numbers)
     return Cost(
         name=name,
         calls=calls,
         usage=Usage(*tokens),
         cost=sum(map(Decimal, costs), Decimal(0)),
         saved=sum(map(Decimal, saved), Decimal(0)),
+        interrupted=interrupted,
+        interrupted_cost=sum(map(Decimal, estimates), Decimal(0)),
     )

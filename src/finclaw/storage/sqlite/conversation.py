@@ -11,10 +11,11 @@ from finclaw.errors import Superseded
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import TurnEvent
-from finclaw.kernel.record import Accepted, Claim, Finish, HeadStart, Spend, Unit
+from finclaw.kernel.record import Accepted, Claim, Finish, HeadStart, Reserve, Spend, TurnCalls, Unit
 from finclaw.kernel.scope import Outcome
-from finclaw.storage.sqlite import books, inbox
+from finclaw.storage.sqlite import books, inbox, reservations
 from finclaw.storage.sqlite.codec import Ids, from_micros, to_micros, write
+from finclaw.storage.sqlite.reservations import Found
 from finclaw.storage.sqlite.transcript import Transcript
 
 
@@ -31,7 +32,8 @@ def accept(
     accepted = inbox.accept(db, ids, inbound, session, now)
     if accepted.duplicate or inbox.is_behind_another(db, ids, accepted):
         return accepted
-    return replace(accepted, claim=_claim(db, ids, transcript, accepted, head_start.known_version, now))
+    claim = _claim(db, ids, transcript, accepted, head_start.known_version, now, head_start.reserve, Found())
+    return replace(accepted, claim=claim)
 
 
 def claim(
@@ -42,10 +44,14 @@ def claim(
     first: Sequence[TurnEvent],
     known_version: int | None,
     now: datetime,
+    reserve: Reserve | None = None,
 ) -> Claim:
     """Begin the turn, or take up the one that a crash left: then the log so far comes back with the claim."""
-    claim = _claim(db, ids, transcript, accepted, known_version, now)
-    return replace(claim, events=transcript.begin(db, inbox.must_row(ids, accepted.id), first))
+    events = transcript.begin(db, inbox.must_row(ids, accepted.id), first)
+    calls_next = len(events) <= len(first[:1])  # a turn with more in its log may have tools to run before
+    left = reservations.interrupt(db, inbox.must_row(ids, accepted.id))
+    claim = _claim(db, ids, transcript, accepted, known_version, now, reserve if calls_next else None, left)
+    return replace(claim, events=events)
 
 
 def _claim(
@@ -55,6 +61,8 @@ def _claim(
     accepted: Accepted,
     known_version: int | None,
     now: datetime,
+    reserve: Reserve | None,
+    left: Found,
 ) -> Claim:
     row = inbox.must_row(ids, accepted.id)
     attempt, owner = db.execute(
@@ -62,13 +70,15 @@ def _claim(
         "RETURNING attempts, session",
         (row,),
     ).fetchone() or _already_ended(accepted.id)
-    epoch, version, began = db.execute(
-        "SELECT epoch, version, created_at FROM session WHERE id = ?", (owner,)
+    epoch, version, began, tokens = db.execute(
+        "SELECT epoch, version, created_at, tokens FROM session WHERE id = ?", (owner,)
     ).fetchall()[0]
+    reserved = () if reserve is None else (reserve(int(tokens)),)
+    calls = reservations.encode(TurnCalls(reserved=reserved, beside=left.beside), booked=left.booked)
     db.execute(
-        "INSERT INTO turn (id, session, epoch, status, started_at) VALUES (?, ?, ?, 'running', ?) "
-        "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch",
-        (row, owner, epoch, to_micros(now)),
+        "INSERT INTO turn (id, session, epoch, status, started_at, reserved) VALUES (?, ?, ?, 'running', ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, reserved = excluded.reserved",
+        (row, owner, epoch, to_micros(now), calls),
     )
     crash_point("claim:before_commit")
     return Claim(
@@ -80,6 +90,10 @@ def _claim(
         version=int(version),
         session_started_at=from_micros(int(began)),
         base=None if version == known_version else transcript.messages(db, int(owner)),
+        context=int(tokens),
+        reserved=reserved,
+        beside=left.beside,
+        booked=left.booked,
     )
 
 
@@ -88,11 +102,19 @@ def _already_ended(inbound_id: str) -> tuple[int, int]:
 
 
 def record(
-    db: apsw.Connection, ids: Ids, transcript: Transcript, claim: Claim, seq: int, events: Sequence[TurnEvent]
+    db: apsw.Connection,
+    ids: Ids,
+    transcript: Transcript,
+    claim: Claim,
+    seq: int,
+    events: Sequence[TurnEvent],
+    calls: TurnCalls | None,
 ) -> None:
     row = inbox.must_row(ids, claim.turn_id)
     _must_own(db, row, claim.epoch, running=True)
     transcript.append(db, row, seq, events)
+    if calls is not None:
+        reservations.keep(db, row, calls)
 
 
 def set_out(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
@@ -102,11 +124,13 @@ def set_out(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
     )
 
 
-def release(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
+def release(db: apsw.Connection, ids: Ids, inbound_id: str, calls: TurnCalls | None) -> None:
+    row = inbox.must_row(ids, inbound_id)
     db.execute(
-        "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'",
-        (inbox.must_row(ids, inbound_id),),
+        "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'", (row,)
     )
+    if calls is not None and db.changes():
+        reservations.keep(db, row, calls)
 
 
 def take_back(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
@@ -142,7 +166,10 @@ def end(
     row = inbox.must_row(ids, inbound_id)
     transcript.drop(db, row)
     books.enter(db, spend)
-    db.execute("UPDATE turn SET status = 'aborted', ended_at = ? WHERE id = ?", (to_micros(now), row))
+    db.execute(
+        "UPDATE turn SET status = 'aborted', ended_at = ?, reserved = ? WHERE id = ?",
+        (to_micros(now), reservations.NOTHING, row),
+    )
     return True
 
 
@@ -153,15 +180,16 @@ def finish(db: apsw.Connection, ids: Ids, transcript: Transcript, finish: Finish
     if not inbox.end(db, ids, finish.inbound_id, finish.outcome, finish.units, now):
         return False
     folded = transcript.fold(db, session, row, finish.events)
-    db.execute("UPDATE session SET version = version + 1 WHERE id = ?", (session,))
+    db.execute("UPDATE session SET version = version + 1, tokens = ? WHERE id = ?", (finish.context, session))
     books.enter(db, finish.spend)
     result = finish.outcome
     db.execute(
-        "UPDATE turn SET status = ?, ended_at = ?, steps = ?, usage = ?, cost = ?, "
+        "UPDATE turn SET status = ?, ended_at = ?, reserved = ?, steps = ?, usage = ?, cost = ?, "
         "first_message = ?, last_message = ?, last_event = ? WHERE id = ?",
         (
             finish.status,
             to_micros(now),
+            reservations.NOTHING,
             finish.steps,
             write(result.usage),
             str(result.cost),
@@ -186,7 +214,8 @@ def reset(db: apsw.Connection, transcript: Transcript, key: str) -> None:
         return
     transcript.clear(db, session)
     db.execute(
-        "UPDATE session SET epoch = epoch + 1, version = version + 1, cleared = version + 1 WHERE id = ?", (session,)
+        "UPDATE session SET epoch = epoch + 1, version = version + 1, cleared = version + 1, tokens = 0 WHERE id = ?",
+        (session,),
     )
 
 

@@ -1,6 +1,7 @@
 """Opening the database: pragmas, migrations, and errors in words that tell the operator what to do."""
 
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -80,10 +81,14 @@ def _migrate(db: apsw.Connection, path: Path) -> None:
                 db.execute("INSERT INTO meta VALUES ('name', ?), ('boot', 0)", (secrets.token_hex(4),))
 
 
-def begin_boot(db: apsw.Connection) -> tuple[str, int]:
-    """Raise the boot epoch: from now on no earlier process can commit. Returns the database's name and the epoch."""
+def begin_boot(db: apsw.Connection, take_over: Callable[[apsw.Connection], None]) -> tuple[str, int]:
+    """Raise the boot epoch: from now on no earlier process can commit. Returns the database's name and the epoch.
+
+    `take_over` does in the same commit what earlier processes have left undone.
+    """
     with db:
         db.execute("UPDATE meta SET value = value + 1 WHERE key = 'boot'")
+        take_over(db)
     name = str(db.execute("SELECT value FROM meta WHERE key = 'name'").get)
     return name, boot_epoch(db)
 

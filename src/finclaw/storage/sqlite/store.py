@@ -26,8 +26,10 @@ from finclaw.kernel.record import (
     HeadStart,
     InboundRecord,
     Pruned,
+    Reserve,
     SessionPage,
     Spend,
+    TurnCalls,
     TurnRecord,
     TurnStory,
     Unasked,
@@ -36,7 +38,18 @@ from finclaw.kernel.record import (
 from finclaw.kernel.retention import prunable
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.text import whole_characters
-from finclaw.storage.sqlite import books, conversation, grants, inbox, outbox, sessions, state, story, unasked
+from finclaw.storage.sqlite import (
+    books,
+    conversation,
+    grants,
+    inbox,
+    outbox,
+    reservations,
+    sessions,
+    state,
+    story,
+    unasked,
+)
 from finclaw.storage.sqlite.approval_rows import ApprovalRows
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
 from finclaw.storage.sqlite.codec import Ids, to_micros
@@ -60,7 +73,7 @@ def open_store(
 def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Writer, Ids]:
     """Take the database over from every earlier process."""
     try:
-        name, boot = begin_boot(db)
+        name, boot = begin_boot(db, reservations.interrupt_all)
     except apsw.Error as error:
         close_quietly(db)
         raise explain(error, path) from error
@@ -163,16 +176,24 @@ class SqliteStore(ApprovalRows, ErasureRows):
         first: Sequence[TurnEvent],
         known_version: int | None,
         then: Callable[[Claim], None] | None = None,
+        reserve: Reserve | None = None,
     ) -> Claim:
         now = self._clock.now()
         return await self._commit(
-            lambda db: conversation.claim(db, self._ids, self.transcript, accepted, first, known_version, now),
+            lambda db: conversation.claim(db, self._ids, self.transcript, accepted, first, known_version, now, reserve),
             then,
         )
 
-    async def record(self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]) -> None:
+    async def record(
+        self,
+        claim: Claim,
+        seq: int,
+        events: Sequence[TurnEvent],
+        then: Callable[[], None],
+        calls: TurnCalls | None = None,
+    ) -> None:
         await self._commit(
-            lambda db: conversation.record(db, self._ids, self.transcript, claim, seq, events), lambda _: then()
+            lambda db: conversation.record(db, self._ids, self.transcript, claim, seq, events, calls), lambda _: then()
         )
 
     async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
@@ -189,8 +210,8 @@ class SqliteStore(ApprovalRows, ErasureRows):
     async def set_out(self, inbound_id: str) -> None:
         await self._commit(lambda db: conversation.set_out(db, self._ids, inbound_id))
 
-    async def release(self, inbound_id: str) -> None:
-        await self._commit(lambda db: conversation.release(db, self._ids, inbound_id))
+    async def release(self, inbound_id: str, calls: TurnCalls | None = None) -> None:
+        await self._commit(lambda db: conversation.release(db, self._ids, inbound_id, calls))
 
     async def messages(self, session: str) -> Sequence[Message]:
         def read(db: apsw.Connection) -> tuple[Message, ...]:

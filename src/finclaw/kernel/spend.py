@@ -1,0 +1,35 @@
+"""Sums of spend lines: calls of the same day, agent, user and model share one line."""
+
+from collections.abc import Iterable
+from datetime import date
+
+from msgspec.structs import replace
+
+from finclaw.kernel.record import Spend
+
+
+def merge_lines(lines: Iterable[Spend]) -> tuple[Spend, ...]:
+    """One line for each day, agent, user and model, in the order in which they first came."""
+    merged: dict[tuple[date, str, str, str], Spend] = {}
+    for line in lines:
+        key = (line.day, line.agent, line.user, line.model)
+        former = merged.get(key)
+        merged[key] = line if former is None else _add(former, line)
+    return tuple(merged.values())
+
+
+def interrupted(line: Spend) -> Spend:
+    """The same calls, marked as cut off."""
+    return replace(line, interrupted=line.calls, interrupted_cost=line.cost)
+
+
+def _add(line: Spend, more: Spend) -> Spend:
+    return replace(
+        line,
+        calls=line.calls + more.calls,
+        usage=line.usage + more.usage,
+        cost=line.cost + more.cost,
+        saved=line.saved + more.saved,
+        interrupted=line.interrupted + more.interrupted,
+        interrupted_cost=line.interrupted_cost + more.interrupted_cost,
+    )
