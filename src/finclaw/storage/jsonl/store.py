@@ -56,6 +56,7 @@ from finclaw.storage.sqlite.writer import Writer
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_Then = Callable[[], None]
 
 
 def open_jsonl_store(
@@ -129,12 +130,7 @@ class JsonlStore(SqliteStore):
             return claim
 
     async def record(
-        self,
-        claim: Claim,
-        seq: int,
-        events: Sequence[TurnEvent],
-        then: Callable[[], None],
-        calls: TurnCalls | None = None,
+        self, claim: Claim, seq: int, events: Sequence[TurnEvent], then: _Then, calls: TurnCalls | None = None
     ) -> None:
         await self._whole(self._record(claim, seq, tuple(events), then, calls))
 
@@ -142,7 +138,7 @@ class JsonlStore(SqliteStore):
         self, claim: Claim, seq: int, events: tuple[TurnEvent, ...], then: Callable[[], None], calls: TurnCalls | None
     ) -> None:
         async with self._sessions.hold(claim.session) as hands:
-            await super().record(claim, seq, events, _nothing, calls)
+            await super().record(claim, seq, events, lambda: None, calls)
             if events:
                 await hands.do(lambda: hands.logs.append(claim.turn_id, seq, events))
             try:
@@ -351,7 +347,3 @@ class JsonlStore(SqliteStore):
 def _restored(db: apsw.Connection, session: str, messages: int, now: datetime) -> None:
     sessions.restore(db, session, (), now)
     counted(db, session, messages)
-
-
-def _nothing() -> None:
-    """What follows a look at the epoch."""
