@@ -23,7 +23,7 @@ def test_a_new_extension_passes_its_own_test_and_can_be_listed(tmp_path: Path, n
     made = finclaw("extensions", "new", name, cwd=tmp_path)
     assert made.code == 0, made.err
     assert sorted(each.name for each in tmp_path.iterdir()) == [f"{module}.py", f"test_{module}.py"]
-    assert f"python -m pytest test_{module}.py" in made.out
+    assert f"{sys.executable} -m pytest test_{module}.py" in made.out
     assert "1 passed" in passes(tmp_path)
     state = tmp_path / "state"
     state.mkdir()
@@ -71,3 +71,19 @@ def test_a_name_that_would_not_work_is_refused(tmp_path: Path, name: str, says: 
 def test_a_name_is_needed(tmp_path: Path) -> None:
     assert "needs a name; try: finclaw extensions new price-alarm" in finclaw("extensions", "new", cwd=tmp_path).line()
     assert "'old' is no choice" in finclaw("extensions", "old", "x", cwd=tmp_path).line()
+
+
+def test_where_there_is_no_pytest_it_says_how_to_get_it(tmp_path: Path) -> None:
+    """User trial M3: the environment of `make run` has none."""
+    hidden = "import runpy, sys; sys.modules['pytest'] = None; sys.argv[0] = 'finclaw'; "
+    command = [sys.executable, "-c", hidden + "runpy.run_module('finclaw', run_name='__main__')"]
+    done = subprocess.run(
+        [*command, "extensions", "new", "one"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=clean_environment(),
+    )
+    assert "needs pytest: scripts/venv test in a clone" in done.stdout
+    assert "needs pytest" not in finclaw("extensions", "new", "two", cwd=tmp_path).out

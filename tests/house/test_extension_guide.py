@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.terminal import finclaw
+from tests.cli.terminal import clean_environment, finclaw
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -68,6 +68,32 @@ def test_the_tutorial_ends_with_what_the_template_makes_and_its_test_passes(tmp_
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_tutorial_works_to_the_letter(tmp_path: Path) -> None:
+    """User trial M3: done literally, it showed nothing of the new extension, and its last step failed."""
+    tutorial = GUIDE[GUIDE.index("## Your first extension") : GUIDE.index("## The five rings")]
+    blocks = re.findall(r"^```(\S*)(?: file=(\S+))?\n(.*?)^```", tutorial, re.MULTILINE | re.DOTALL)
+    environ = clean_environment() | {
+        "FINCLAW_HOME": str(tmp_path / "state"),
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+    }
+    (tmp_path / "new").mkdir()
+    commands = 0
+    for _, file, text in blocks:
+        if file:
+            (tmp_path / "new" / file).write_text(text, encoding="utf-8")
+        elif text.startswith("$ "):
+            command, *expected = text.removeprefix("$ ").splitlines()
+            done = subprocess.run(
+                command, shell=True, cwd=tmp_path / "new", env=environ, capture_output=True, text=True, check=False
+            )
+            said = done.stdout + done.stderr
+            assert done.returncode == 0, said
+            for line in expected:
+                assert line.partition("/…")[0].strip("…") in said, (command, said)
+            commands += 1
+    assert commands == 2
 
 
 # ── what the tables promise ─────────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 """`finclaw extensions new NAME`: an extension that works, and its test, to be changed into what you want."""
 
+import importlib.util
 import keyword
 import re
 import shlex
@@ -31,9 +32,27 @@ def run(args: Namespace) -> int:
         write_new(directory / name, text.encode(), force=False)
     extension, test = (directory / name for name in made)
     print(f"made  {extension}  a tool, a layer and some state\nmade  {test}  whole messages through it")
-    print(f"try it:      python -m pytest {shlex.quote(str(test))}")
+    python = shlex.quote(_shown(Path(sys.executable)))
+    print(f"try it:      {python} -m pytest {shlex.quote(str(test))}")
+    if not _has_pytest():
+        print(f"             needs pytest: scripts/venv test in a clone, else {python} -m pip install pytest")
     print(f"switch on:   in finclaw.yaml, under agent:  extensions: [{extension.absolute()}]")
     return 0
+
+
+def _has_pytest() -> bool:
+    try:
+        return importlib.util.find_spec("pytest") is not None
+    except ValueError:  # somebody has put it out of reach
+        return False
+
+
+def _shown(path: Path) -> str:
+    """As short as it can be typed here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
 
 
 def render(name: str) -> dict[str, str]:
