@@ -193,7 +193,7 @@ class App(Consents, Records):
         self.events.observe(self._watchdog.observe)
         self._recurring = RecurringTasks(registrar.recurring, clock)
         self._watch = ApprovalWatch(self.consents, clock)
-        self.routes = tuple(registrar.routes)
+        self.routes, self.known_commands = tuple(registrar.routes), registrar.known_commands
         self.model = chosen_model(settings)
 
     def _submit(self, accepted: Accepted) -> None:

@@ -47,7 +47,8 @@ class House(Struct, frozen=True, kw_only=True):
 def our_own(settings: Settings, registrar: Registrar, house: House) -> Iterator[Found]:
     """Through everybody's door. First is outermost; what the settings list comes after them."""
     prefix = settings.pipeline.command_prefix
-    basics = Basics(prefix, lambda: registrar.commands, house.reset, settings.storage.retention_days)
+    days = settings.storage.retention_days
+    basics = Basics(prefix, lambda: registrar.commands, house.reset, days, registrar.mentioned)
     yield ours(basics, "first, so that no other can take the names of its commands")
     deciding = ApprovalCommands(prefix, house.approvals)
     yield ours(deciding, "as early, for the same reason: nobody else answers to approve and deny")

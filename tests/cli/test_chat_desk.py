@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from finclaw.cli.chat.bookmark import Bookmark
+from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.desk import Desk, Ending
 from finclaw.cli.chat.feed import (
     CaughtUp,
@@ -38,6 +39,7 @@ class NotedLink:
     """Notes what it is asked to do."""
 
     url: str | None = None
+    commands = KnownCommands("/")
     market = "demo"
 
     def __init__(self) -> None:
@@ -48,7 +50,7 @@ class NotedLink:
     def say(self, body: MessageBody) -> None:
         self.said.append(body)
 
-    def look(self, inbound_id: str | None) -> None:
+    def look(self, inbound_id: str | None, back: int = 0) -> None:
         self.looked.append(inbound_id)
 
     def stop(self, inbound_id: str) -> None:

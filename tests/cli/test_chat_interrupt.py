@@ -14,6 +14,7 @@ import pytest
 from tests.cli.chat_terminal import ENTER, chatting
 
 from finclaw.cli.chat.bookmark import Bookmark
+from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.console import Console
 from finclaw.cli.chat.desk import Desk
 from finclaw.cli.chat.editor import ReadlineEditor
@@ -32,6 +33,7 @@ class PromptLink:
     """Has its answers ready: what a message and a stop bring is in the feed at once."""
 
     url: str | None = None
+    commands = KnownCommands("/")
     market = "demo"
 
     def __init__(self, feed: Feed, said: tuple[Item, ...], stopped: tuple[Item, ...] = ()) -> None:
@@ -44,7 +46,7 @@ class PromptLink:
         for item in (Taken(body.message_id, "m-1"), *self._said):
             self._feed.put(item)
 
-    def look(self, inbound_id: str | None) -> None:
+    def look(self, inbound_id: str | None, back: int = 0) -> None:
         raise AssertionError("nobody looks")
 
     def stop(self, inbound_id: str) -> None:

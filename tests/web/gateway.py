@@ -93,6 +93,9 @@ class MemoryGateway:
     _by_key: dict[tuple[str, ...], Accepted] = field(default_factory=dict[tuple[str, ...], Accepted])
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
+    def known_commands(self) -> Sequence[str]:
+        return ("help", "reset", "approve")
+
     def observe(self, observer: Observer) -> Callable[[], None]:
         return self.events.observe(observer)
 

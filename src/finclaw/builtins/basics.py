@@ -1,6 +1,6 @@
 """The commands every gateway has: help, whoami, reset."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -39,7 +39,9 @@ class Basics:
         commands: Callable[[], Sequence[Command]],
         reset: Callable[[str], Awaitable[None]],
         retention_days: int,
+        mentioned: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        self._mentioned = mentioned
         self._prefix = prefix
         self._commands = commands
         self._reset = reset
@@ -78,6 +80,7 @@ class Basics:
             text = f"There is no {self._prefix}{wanted} here." if found is None else _details(found)
             return CommandReply(text, ephemeral=True)
         lines = [f"{self._prefix}{each.name} – {each.description}" for each in shown]
+        lines += [f"{self._prefix}{name} – {about}".removesuffix(" – ") for name, about in self._mentioned().items()]
         return CommandReply("\n".join(lines), ephemeral=True)
 
     async def _whoami(self, args: Sequence[str], scope: CommandScope) -> CommandReply:

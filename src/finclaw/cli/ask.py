@@ -41,6 +41,8 @@ def run(args: Namespace) -> int:
     link = connect(settings, bookmark, conversation, args.market, feed, with_keys, patience=PATIENCE)
     try:
         desk = Desk(link, conversation, Letterbox(own_session(settings, conversation), bookmark))
+        if refusal := link.commands.refuse_unknown(text, words_for(text)):
+            raise ConfigError(refusal)
         screen, words = Screen(sys.stdout) if sys.stdout.isatty() else None, words_for(text)
         asker = Asker(link, desk, feed, words, screen, streams=not args.json)
         question, ending = asker.ask(text, _model(args.model))

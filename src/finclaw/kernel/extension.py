@@ -87,6 +87,13 @@ class ToolsApi(Protocol):
 
 class CommandsApi(Protocol):
     def register(self, command: Command, /) -> None: ...
+    def mention(self, words: Callable[[], Mapping[str, str]], /) -> None:
+        """Tell of commands that a layer of yours understands in a turn: their names, with what each does.
+
+        They are listed by the help command, and a chat at a terminal does not take them for misspelled ones. It is
+        asked each time, so that they may change.
+        """
+        ...
 
 
 class PromptApi(Protocol):

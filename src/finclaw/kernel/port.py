@@ -32,7 +32,7 @@ from finclaw.kernel.record import (
     Unasked,
     Unit,
 )
-from finclaw.kernel.route import ExtensionRoute
+from finclaw.kernel.route import CommandDoor, ExtensionRoute
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.state_store import StateStore as StateStore  # noqa: PLC0414  a border too, described next door
 from finclaw.kernel.tool import Isolation as Isolation  # noqa: PLC0414  a border too, described next door
@@ -294,7 +294,7 @@ class Engine(Protocol):
         ...
 
 
-class Gateway(ApprovalDoor, ErasureDoor, Protocol):
+class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, Protocol):
     """What the web page, the API and the command line may ask of a running gateway."""
 
     async def accept(self, inbound: Inbound) -> Accepted: ...

@@ -163,6 +163,10 @@ class _Commands:
                 raise ExtensionError(f"the command name {name!r} is taken by {owner!r}; choose another name or alias")
         self._mine.commands.append(command)
 
+    def mention(self, words: Callable[[], Mapping[str, str]]) -> None:
+        self._mine.must_be_loading()
+        self._mine.mentioned.append(words)
+
 
 def _names(command: Command) -> tuple[str, ...]:
     return tuple(name.casefold() for name in (command.name, *command.aliases))

@@ -73,6 +73,7 @@ class Registered(Struct):
     layers: list[tuple[RingName, Layer[Any, Any]]] = field(default_factory=list[tuple[RingName, Layer[Any, Any]]])
     tools: list[Tool] = field(default_factory=list[Tool])
     commands: list[Command] = field(default_factory=list[Command])
+    mentioned: list[Callable[[], Mapping[str, str]]] = field(default_factory=list[Callable[[], Mapping[str, str]]])
     sections: list[Section] = field(default_factory=list[Section])
     fields: list[Provided] = field(default_factory=list[Provided])
     checks: list[Check] = field(default_factory=list[Check])

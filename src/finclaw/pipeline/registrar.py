@@ -100,6 +100,22 @@ class Registrar:
     def commands(self) -> list[Command]:
         return [command for each in self.loaded for command in each.commands]
 
+    def known_commands(self) -> tuple[str, ...]:
+        """What may follow the command prefix, aliases too."""
+        own = (name for command in self.commands for name in (command.name, *command.aliases))
+        return (*own, *self.mentioned())
+
+    def mentioned(self) -> dict[str, str]:
+        """Commands that layers understand, with what each does. One that cannot be told is logged and left out."""
+        found: dict[str, str] = {}
+        for each in self.loaded:
+            for words in each.mentioned:
+                try:
+                    found.update(words())
+                except Exception:
+                    log.exception("extension %s cannot tell its commands", each.name)
+        return found
+
     @property
     def sections(self) -> list[Section]:
         return [section for each in self.loaded for section in each.sections]

@@ -97,7 +97,8 @@ class Api:
     async def get_status(self, _: web.Request, __: Principal) -> web.Response:
         counts = await self._gateway.counts()
         gateway = self._gateway
-        return json_response(StatusView(ready=gateway.ready, market=gateway.market, model=gateway.model, counts=counts))
+        about = StatusView(ready=gateway.ready, market=gateway.market, model=gateway.model, counts=counts)
+        return json_response(msgspec.structs.replace(about, commands=tuple(gateway.known_commands())))
 
     async def _body(self, request: web.Request) -> MessageBody:
         if request.content_type != "application/json":

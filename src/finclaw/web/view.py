@@ -75,6 +75,8 @@ class StatusView(Struct, frozen=True, kw_only=True):
     market: str
     model: str = ""
     counts: Counts
+    commands: tuple[str, ...] = ()
+    """What may follow the command prefix."""
 
 
 def outcome_view(outcome: Outcome) -> OutcomeView:

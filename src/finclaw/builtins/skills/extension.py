@@ -79,6 +79,7 @@ class Skills:
         if self._settings.code:
             self._owned = load_tools(self._directory, known, api)
         api.tools.register(self._tool())
+        api.commands.mention(self._commands)
         api.pipeline.register("turn", self.give)
         api.pipeline.register("step", self.offer, priority=INNERMOST)
 
@@ -104,6 +105,14 @@ class Skills:
         tools = {spec.name for spec in ctx.tool_catalog}
         usable = {each.name: each for each in self._shelf.skills() if self._is_usable(each, channel, tools)}
         return _Turn(usable, self._settings.most)
+
+    def _commands(self) -> dict[str, str]:
+        return {
+            command.name: command.description or skill.description
+            for skill in self._shelf.skills()
+            if self._is_enabled(skill)
+            for command in skill.commands
+        }
 
     # ── given ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -45,7 +45,7 @@ def run(args: Namespace) -> int:
     if is_terminal:
         return _talk(settings, link, desk, feed)
     try:
-        return run_script(sys.stdin.buffer, desk, feed)
+        return run_script(sys.stdin.buffer, desk, feed, link.commands)
     finally:
         link.close()
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from finclaw.cli.chat.clean import one_line
+from finclaw.cli.chat.commands import MOST_BACK, answers_wanted, is_help, is_leaving
 from finclaw.cli.chat.desk import Desk, Ending, Question
 from finclaw.cli.chat.editor import Editor
 from finclaw.cli.chat.feed import Feed, Interrupted, Told
@@ -93,7 +94,7 @@ class Console:
         except KeyboardInterrupt:
             return self._pressed(editor.left)
         self._about_to_leave = False
-        return None if text.strip() == "/quit" else text
+        return None if is_leaving(text) else text
 
     def _pressed(self, left: str) -> str | None:
         """Ctrl-C takes back what stands on the line; on an empty line it leaves, the second time.
@@ -111,16 +112,35 @@ class Console:
     def _obey(self, text: str) -> None:
         if has_hangul(text) or not text.startswith("/"):
             self.words = words_for(text)
-        if text.strip() == "/last":
-            self._last()
+        if (count := answers_wanted(text)) is not None:
+            self._last(count)
+        elif refusal := self._link.commands.refuse_unknown(text, self.words):
+            self._screen.line(refusal)
         elif len(text.encode(errors="replace")) > self._max_bytes:
             self._screen.line(self.words.too_long.format(limit=self._max_bytes))
         else:
             self.show_news()  # what came while the line was being sent is older than its answer
             self._latest = self._desk.ask(text)
             self._await(self._latest)
+            if is_help(text):
+                self._end_with(tuple(self.words.own_commands.splitlines()))
 
-    def _last(self) -> None:
+    def _last(self, count: int) -> None:
+        """Show the last answer again, or several, the oldest first."""
+        if count == 0:
+            self._screen.line(self.words.which_last.format(most=MOST_BACK))
+        elif count == 1:
+            self._last_one()
+        else:
+            self.show_news()
+            views = [self._look(None, back) for back in reversed(range(count))]
+            for view in (each for each in views if each is not None and each.outcome is not None):
+                self._show_ending(Ending(str(view.outcome), view.reason, view.reply))
+                self._end_with(sources(view, self.words))
+            if not any(views):
+                self._screen.line(self.words.no_last)
+
+    def _last_one(self) -> None:
         latest = self._latest
         was_open = latest is not None and latest.ending is None
         self.show_news()
@@ -206,9 +226,9 @@ class Console:
         self._screen.answer(question.preview, words.rewritten)
         self._screen.status(status_line(question, self._desk, words, waited))
 
-    def _look(self, inbound_id: str | None) -> OutcomeView | None:
+    def _look(self, inbound_id: str | None, back: int = 0) -> OutcomeView | None:
         self._desk.seen = None
-        self._link.look(inbound_id)
+        self._link.look(inbound_id, back)
         self._until(lambda: self._desk.seen is not None, _nothing, seconds=_LOOK_WITHIN)
         return None if self._desk.seen is None else self._desk.seen.view
 

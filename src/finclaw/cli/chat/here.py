@@ -14,6 +14,7 @@ from finclaw.app import App, build
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.address import announced
 from finclaw.cli.chat.bookmark import Bookmark
+from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.feed import CaughtUp, Connected, Feed, News, NotStopped, Refused, Seen, Taken, Told
 from finclaw.cli.chat.link import anything_in, latest
 from finclaw.config.schema import Settings
@@ -54,8 +55,12 @@ class HereLink:
     def say(self, body: MessageBody) -> None:
         self._start(self._say(body))
 
-    def look(self, inbound_id: str | None) -> None:
-        self._start(self._look(inbound_id))
+    @property
+    def commands(self) -> KnownCommands:
+        return KnownCommands(self._settings.pipeline.command_prefix, self._app.result().known_commands())
+
+    def look(self, inbound_id: str | None, back: int = 0) -> None:
+        self._start(self._look(inbound_id, back))
 
     def stop(self, inbound_id: str) -> None:
         self._start(self._stop_message(inbound_id))
@@ -127,10 +132,10 @@ class HereLink:
             except FinclawError as error:
                 return self._feed.put(Refused(body.message_id, str(error), final=True))
 
-    async def _look(self, inbound_id: str | None) -> None:
+    async def _look(self, inbound_id: str | None, back: int = 0) -> None:
         app = self._app.result()
         try:
-            inbound_id = inbound_id or latest(await app.turns(500), self._settings, self._conversation)
+            inbound_id = inbound_id or latest(await app.turns(500), self._settings, self._conversation, back)
             record = await app.wait(inbound_id, 0) if inbound_id else None
         except SessionError:
             record = None

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from finclaw.cli.address import read_address
 from finclaw.cli.chat.bookmark import Bookmark
+from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.feed import Feed
 from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, FinclawError, StateBusy
@@ -26,12 +27,15 @@ class Link(Protocol):
     """Where the gateway is; None if it is this process."""
     market: str
 
+    @property
+    def commands(self) -> KnownCommands: ...
+
     def say(self, body: MessageBody) -> None:
         """Send until it is taken or refused for good, always under the same message id; in the order of calls."""
         ...
 
-    def look(self, inbound_id: str | None) -> None:
-        """Look up one message, or (None) the latest of the conversation that was answered."""
+    def look(self, inbound_id: str | None, back: int = 0) -> None:
+        """Look up one message, or (None) the latest of the conversation that was answered, or one further back."""
         ...
 
     def stop(self, inbound_id: str) -> None:
@@ -72,11 +76,11 @@ def connect(
             time.sleep(0.1)
 
 
-def latest(turns: Iterable[TurnRecord], settings: Settings, conversation: str) -> str | None:
-    """The message that was answered last in the conversation, by its id."""
+def latest(turns: Iterable[TurnRecord], settings: Settings, conversation: str, back: int = 0) -> str | None:
+    """The message that was answered last in the conversation, by its id; with `back` one so many before it."""
     key = own_session(settings, conversation)
-    ours = [turn for turn in turns if turn.session == key]
-    return max(ours, key=lambda turn: turn.started_at).inbound_id if ours else None
+    ours = sorted((turn for turn in turns if turn.session == key), key=lambda turn: turn.started_at)
+    return ours[-1 - back].inbound_id if back < len(ours) else None
 
 
 def own_session(settings: Settings, conversation: str) -> str:
@@ -97,13 +101,13 @@ def _running(settings: Settings, bookmark: Bookmark, conversation: str, market: 
     client = find_client(settings.state)
     if client is None:
         return None
-    running = client.status().market
-    if market is not None and running != market:
-        raise FinclawError(f"the gateway at {client.address.url} uses the {running} market; leave out --{market}")
+    status = client.status()
+    if market is not None and status.market != market:
+        raise FinclawError(f"the gateway at {client.address.url} uses the {status.market} market; leave out --{market}")
     if bookmark.after is None:
         with suppress(ChannelError):  # of an older release, or gone: then it begins with the stream
             bookmark.move(client.unasked(conversation, None).after, ())
-    return RemoteLink(settings, bookmark, conversation, feed, client.address.url, running)
+    return RemoteLink(settings, bookmark, conversation, feed, client.address.url, status)
 
 
 def _own(settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed, *, shared: bool) -> Link:

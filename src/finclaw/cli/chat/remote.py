@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from finclaw.cli.chat.bookmark import Bookmark
+from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.feed import CaughtUp, Connected, Feed, Lost, News, NotStopped, Refused, Seen, Taken, Told
 from finclaw.cli.chat.link import latest
 from finclaw.cli.client import GatewayClient, find_gateway
@@ -25,7 +26,7 @@ from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, ConfigError, FinclawError
 from finclaw.web.principal import MessageBody
 from finclaw.web.token import read_token
-from finclaw.web.view import AcceptedView, MessageView, UnaskedView
+from finclaw.web.view import AcceptedView, MessageView, StatusView, UnaskedView
 
 SILENCE = 45.0
 """Seconds without a word, not even a keep-alive, after which the stream is given up."""
@@ -84,10 +85,11 @@ def find_client(state: Path) -> ChatClient | None:
 
 class RemoteLink:
     def __init__(
-        self, settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed, url: str, market: str
+        self, settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed, url: str, status: StatusView
     ) -> None:
         self.url: str | None = url
-        self.market = market
+        self.market = status.market
+        self.commands = KnownCommands(settings.pipeline.command_prefix, status.commands)
         self._settings = settings
         self._bookmark = bookmark
         self._conversation = conversation
@@ -102,8 +104,8 @@ class RemoteLink:
     def say(self, body: MessageBody) -> None:
         self._errands.put(lambda: self._deliver(body))
 
-    def look(self, inbound_id: str | None) -> None:
-        self._errands.put(lambda: self._look_up(inbound_id))
+    def look(self, inbound_id: str | None, back: int = 0) -> None:
+        self._errands.put(lambda: self._look_up(inbound_id, back))
 
     def stop(self, inbound_id: str) -> None:
         self._errands.put(lambda: self._stop(inbound_id))
@@ -177,12 +179,12 @@ class RemoteLink:
             pause = min(pause * 1.5, _LONGEST_PAUSE)
         return None
 
-    def _look_up(self, inbound_id: str | None) -> None:
+    def _look_up(self, inbound_id: str | None, back: int = 0) -> None:
         view: MessageView | None = None
         with suppress(ChannelError, ConfigError):  # whoever waits for it asks again
             client = find_client(self._settings.state)
             if client is not None:
-                inbound_id = inbound_id or latest(client.turns(500), self._settings, self._conversation)
+                inbound_id = inbound_id or latest(client.turns(500), self._settings, self._conversation, back)
                 view = client.message(inbound_id) if inbound_id else None
         self._feed.put(Seen(view))
 

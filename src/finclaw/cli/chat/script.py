@@ -4,8 +4,10 @@ import sys
 from collections.abc import Iterable
 
 from finclaw.cli.chat.clean import clean
+from finclaw.cli.chat.commands import KnownCommands, is_leaving
 from finclaw.cli.chat.desk import Desk, Ending, Question
 from finclaw.cli.chat.feed import Feed, Item, Told
+from finclaw.cli.chat.words import words_for
 from finclaw.errors import ChannelError, ConfigError
 from finclaw.kernel.clock import SystemClock
 
@@ -15,14 +17,17 @@ PATIENCE = 60.0
 _GOOD = ("answered", "command", "skipped", "joined")
 
 
-def run_script(lines: Iterable[bytes], desk: Desk, feed: Feed) -> int:
+def run_script(lines: Iterable[bytes], desk: Desk, feed: Feed, commands: KnownCommands) -> int:
     """The exit code: 1 if any line was not answered."""
     code = 0
     for line in lines:
         text = _text(line)
-        if text == "/quit":
+        if is_leaving(text):
             break
-        if text and not _answer(text, desk, feed):
+        if refusal := commands.refuse_unknown(text, words_for(text)):
+            print(f"finclaw: {refusal}", file=sys.stderr)
+            code = 1
+        elif text.strip() and not _answer(text, desk, feed):
             code = 1
     while (item := feed.get(0)) is not None:
         _take(item, desk)
@@ -66,6 +71,6 @@ def _take(item: Item, desk: Desk) -> None:
 
 def _text(line: bytes) -> str:
     try:
-        return line.decode("utf-8").strip()
+        return line.decode("utf-8").rstrip()
     except UnicodeDecodeError as error:
         raise ConfigError("standard input is not UTF-8 text; convert it first, for example with iconv") from error

@@ -31,6 +31,10 @@ class Words:
     finishing: str
     rewritten: str
     unfinished: str
+    unknown_command: str
+    did_you_mean: str
+    own_commands: str
+    which_last: str
 
 
 ENGLISH: Final = Words(
@@ -60,6 +64,11 @@ ENGLISH: Final = Words(
     finishing="(an answer is still being made: giving it a moment; Ctrl-C leaves now, and the next start takes it up)",
     rewritten="(written anew:)",
     unfinished="(the answer broke off here; it is not complete)",
+    unknown_command="There is no command {command}.{hint} Nothing was sent. /help lists them; begin with a space to "
+    "send it as words.",
+    did_you_mean=" Did you mean {command}?",
+    own_commands="/last [N] – shows the last answers again\n/quit – leaves (so do exit and Ctrl-D)",
+    which_last="/last shows the last answer, /last 3 the last three, up to {most}.",
 )
 
 KOREAN: Final = Words(
@@ -90,6 +99,11 @@ KOREAN: Final = Words(
     finishing="(답변을 작성하고 있어 잠시 기다립니다. Ctrl-C를 누르면 바로 끝내고 다음 시작 때 이어집니다)",
     rewritten="(다시 작성됨:)",
     unfinished="(답변이 여기서 끊겨 완성되지 않았습니다)",
+    unknown_command="{command} 명령은 없습니다.{hint} 보내지 않았습니다. 명령 목록은 /help이고, 문장으로 보내려면 앞에 "
+    "빈칸을 하나 넣으세요.",
+    did_you_mean=" {command} 명령을 찾으셨나요?",
+    own_commands="/last [N] – 지난 답변을 다시 봅니다\n/quit – 끝냅니다 (종료, Ctrl-D도 같습니다)",
+    which_last="/last는 지난 답변 하나, /last 3은 셋을 보여 줍니다. {most}개까지 됩니다.",
 )
 
 _HANGUL: Final = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
