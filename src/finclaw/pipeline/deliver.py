@@ -24,6 +24,7 @@ from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatu
 from finclaw.pipeline.closing import close_conversation, say
 from finclaw.pipeline.notice import notice
 from finclaw.pipeline.preview import with_previews
+from finclaw.pipeline.shown_links import SafeLinks
 from finclaw.pipeline.walk import Walk
 from finclaw.pipeline.withheld import make_seen
 from finclaw.sessions.conversation import RecentConversations
@@ -104,15 +105,18 @@ class Deliver:
             await self._end(walk, outcome, visible)
         return outcome
 
-    def previews(self, emit: Emit) -> Emit:
+    def previews(self, walk: Walk, turn: TurnLog) -> Emit:
         """The events of a turn, with what may be seen of its answer while it is being written."""
-        return with_previews(emit, self._checks)
+        return with_previews(walk.emit, self._checks, SafeLinks(turn, walk.accepted.inbound).text)
 
     # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
 
     async def _prepare(self, walk: Walk, outbound: Outbound, result: TurnResult | None) -> Visible:
         ctx = DeliveryContext(ids=walk.ids, emit=walk.emit, inbound=walk.inbound, outbound=outbound, turn=result)
-        visible = make_seen(await self._ring(ctx), self._capabilities(walk), self._checks, walk.inbound)
+        passed = await self._ring(ctx)
+        if walk.log is not None and result is not None:
+            passed = SafeLinks(walk.log, walk.accepted.inbound).outbound(passed)
+        visible = make_seen(passed, self._capabilities(walk), self._checks, walk.inbound)
         if len(visible.parts) > MOST_PARTS:  # said here, where a notice can still go out as it is
             raise SessionError(
                 f"an answer in {len(visible.parts)} parts is too long to be sent; {MOST_PARTS} are possible"

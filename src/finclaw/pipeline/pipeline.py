@@ -218,7 +218,9 @@ class Pipeline:
                     await self._come_through(walk)
                 turn = await stages.dispatch.admit(walk, context)
             with stage("execute"), walk.stoppable:
-                result = await stages.agent.run(turn.log, turn.context, walk.ids, stages.deliver.previews(walk.emit))
+                result = await stages.agent.run(
+                    turn.log, turn.context, walk.ids, stages.deliver.previews(walk, turn.log)
+                )
             with stage("deliver"):
                 return await stages.deliver.answer(walk, turn.log, result)
 

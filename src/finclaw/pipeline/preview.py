@@ -1,6 +1,6 @@
 """Turns the model's raw stream into previews: observers that show things to people listen to these and not to that."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from finclaw.delivery.checks import Check, objection
 from finclaw.delivery.preview import Preview
@@ -8,7 +8,7 @@ from finclaw.delivery.visible import clean_words
 from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
 
 
-def with_previews(emit: Emit, checks: Sequence[Check] = ()) -> Emit:
+def with_previews(emit: Emit, checks: Sequence[Check] = (), make_safe: Callable[[str], str] = str) -> Emit:
     """The same stream of events with a PreviewUpdated behind each piece of text that may be seen by now.
 
     Once a check objects to what the person would have seen by then, nothing more of that answer is shown.
@@ -22,7 +22,7 @@ def with_previews(emit: Emit, checks: Sequence[Check] = ()) -> Emit:
             preview, shown, withheld = Preview(), "", False
         elif isinstance(event, TextStreamed) and not withheld:
             seen = preview.feed(event.text)
-            seen = clean_words(seen) if seen else seen
+            seen = make_safe(clean_words(seen)) if seen else seen
             withheld = bool(seen and checks) and objection(checks, shown + seen) is not None
             if seen and not withheld:
                 emit(

@@ -8,17 +8,17 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_DELIMITERS: Final = r"\s<>\"'`|\\^{}\[\]«»‹›“”„‘’「」『』（）【】，。、；：！？…"
-DELIMITER: Final = re.compile(f"[{_DELIMITERS}]")
+DELIMITERS: Final = r"\s<>\"'`|\\^{}\[\]«»‹›“”„‘’「」『』（）【】，。、；：！？…"
+DELIMITER: Final = re.compile(f"[{DELIMITERS}]")
 """What no address has inside."""
 _BEFORE: Final = r"(?<![\w./:@%+~#?&=-])"
 """What stands before an address as a word of its own: nothing that could be more of it."""
 _WITH_SCHEME: Final = re.compile(
-    rf"{_BEFORE}[a-z][a-z0-9+.-]{{0,20}}://(?:\[[0-9a-f:.]+\])?[^{_DELIMITERS}]+", re.IGNORECASE
+    rf"{_BEFORE}[a-z][a-z0-9+.-]{{0,20}}://(?:\[[0-9a-f:.]+\])?[^{DELIMITERS}]+", re.IGNORECASE
 )
 _LABEL: Final = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
 _BARE: Final = re.compile(
-    rf"{_BEFORE}{_LABEL}(?:\.{_LABEL}){{1,10}}(?::[0-9]{{1,5}})?(?:[/?#][^{_DELIMITERS}]*)?(?![\w@])"
+    rf"{_BEFORE}{_LABEL}(?:\.{_LABEL}){{1,10}}(?::[0-9]{{1,5}})?(?:[/?#][^{DELIMITERS}]*)?(?![\w@])"
 )
 _PUNCTUATION: Final = ".,;:!?*_~"
 _HEAD: Final = re.compile(r"([a-z][a-z0-9+.-]*://)([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
@@ -38,13 +38,13 @@ def written_addresses(text: str, *, bare: bool = False) -> Iterator[str]:
     """The addresses themselves, in their order; one that stands there without a scheme gets `https://`."""
     text = text[:LONGEST_TEXT]
     for found in _WITH_SCHEME.finditer(text):
-        yield _without_punctuation(found[0])
+        yield without_punctuation(found[0])
     if bare:
         for found in _BARE.finditer(text):
-            yield f"https://{_without_punctuation(found[0])}"
+            yield f"https://{without_punctuation(found[0])}"
 
 
-def _without_punctuation(word: str) -> str:
+def without_punctuation(word: str) -> str:
     """What ends a sentence or closes a bracket is not part of it; a bracket that it opens itself is."""
     end, unopened = len(word), word.count(")") - word.count("(")
     while end:
