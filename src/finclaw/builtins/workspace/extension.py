@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from finclaw.builtins.workspace.root import Entry, NotReadable, OpenFile, Root
+from finclaw.builtins.workspace.root import Entry, NotReadable, Root
 from finclaw.builtins.workspace.text import Page, decode, page
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
@@ -66,7 +66,7 @@ class Workspace:
             )
         text, encoding = decode(file.content)
         shown = page(text, args.start_line, args.lines)
-        return "\n".join([*_about(args.path, encoding, file, shown), "", *shown.lines])
+        return "\n".join([*_about(args.path, encoding, shown), "", *shown.lines])
 
     def _list(self, args: List) -> str:
         entries, hidden = self._root.entries(args.path)
@@ -76,7 +76,7 @@ class Workspace:
         return "\n".join([*lines, "", *map(_line, entries[:_SHOWN])]).rstrip()
 
 
-def _about(path: str, encoding: str, file: OpenFile, shown: Page) -> Iterator[str]:
+def _about(path: str, encoding: str, shown: Page) -> Iterator[str]:
     yield f"path: {path}"
     yield f"encoding: {encoding}"
     yield f"lines: {shown.first}-{shown.last} of {shown.total}" if shown.lines else "lines: none, the file is empty"
@@ -84,8 +84,6 @@ def _about(path: str, encoding: str, file: OpenFile, shown: Page) -> Iterator[st
         yield "note: this line is longer than a page, and its end is left out"
     if shown.last < shown.total:
         yield f"next: start_line {shown.last + 1}"
-    if file.names > 1:
-        yield f"note: this file has {file.names} names (hard links); it may also lie outside of the workspace"
 
 
 def _line(entry: Entry) -> str:

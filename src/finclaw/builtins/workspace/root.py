@@ -32,8 +32,6 @@ class OpenFile:
     content: bytes
     size: int
     """What the file has; the content may be less."""
-    names: int
-    """How many there are for it. With more than one, the file may also lie elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,12 @@ class Root:
             raise NotReadable(f"{path!r} is the workspace itself; files__list shows what is in it")
         with _explained(path), self._folder(folders) as folder, _file(name, folder) as file:
             about = os.fstat(file)
-            return OpenFile(_bytes(file, most), about.st_size, about.st_nlink)
+            if about.st_nlink > 1:  # a second name of it may lie anywhere on the disk, also beside our token
+                raise NotReadable(
+                    f"{path!r} has {about.st_nlink} names (hard links) and may also lie outside of the workspace, "
+                    "so it is not read; ask the person to put a copy of it there"
+                )
+            return OpenFile(_bytes(file, most), about.st_size)
 
     def entries(self, path: str) -> tuple[list[Entry], int]:
         """What may be seen there, in order of names, and how much may not. Raises NotReadable."""
