@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from finclaw.kernel.known_secrets import forget_known_secrets
+
 # A busy machine is not a finding: examples are not timed, and a failure prints how to see it again.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("house")
@@ -52,6 +54,14 @@ def _forbid_network(event: str, args: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_forbid_network)
+
+
+@pytest.fixture(autouse=True)
+def secrets_of_other_tests_are_forgotten() -> Generator[None]:
+    """The register of known secrets is the process's, and what one test calls a secret is a word in another."""
+    forget_known_secrets()
+    yield
+    forget_known_secrets()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

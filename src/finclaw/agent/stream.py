@@ -20,6 +20,7 @@ from finclaw.kernel.chunk import (
     UsageReport,
 )
 from finclaw.kernel.crash import crash_point
+from finclaw.kernel.known_secrets import hide_known_secrets
 from finclaw.kernel.message import Block, Text, Thinking, ToolCall
 from finclaw.kernel.text import whole_characters
 
@@ -126,7 +127,9 @@ def _close(block: _Open, *, cut: bool) -> Block:
         # An answer that ran into its limit may have lost the arguments of its last call: empty is not "none" then.
         args, bad = _read_args(text, ended=block.ended and not (cut and not text.strip()))
         return ToolCall(block.id, block.name, args, bad)
-    return Thinking(text, block.signature, block.redacted) if block.kind is Thinking else Text(text)
+    if block.kind is Thinking:  # to the letter: what is signed is sent back as it was
+        return Thinking(text, block.signature, block.redacted)
+    return Text(hide_known_secrets(text))  # a server may repeat the key that it was sent
 
 
 def _read_args(text: str, *, ended: bool) -> tuple[dict[str, Any], str | None]:

@@ -18,6 +18,7 @@ from finclaw.cli.shelf import Shelf, opened
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.conversation_file import read_conversation, write_conversation
+from finclaw.kernel.known_secrets import hide_known_secrets
 from finclaw.kernel.message import Message
 from finclaw.kernel.text import whole_characters
 from finclaw.routing.session_key import place_of
@@ -80,7 +81,7 @@ def _go_on(more: str | None) -> str:
 
 def _export(shelf: Shelf, settings: Settings, args: Namespace) -> int:
     key = find_key(shelf, settings, args.key, guess=True)
-    content = shelf.export(key)
+    content = hide_known_secrets(shelf.export(key).decode()).encode()
     if args.output == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
@@ -177,7 +178,7 @@ def _counted(number: int) -> str:
 
 
 def _print_json(value: object) -> None:
-    print(msgspec.json.encode(value).decode())
+    print(hide_known_secrets(msgspec.json.encode(value).decode()))
 
 
 _ACTIONS: dict[str, Action] = {

@@ -20,6 +20,7 @@ from finclaw.cli.trace_approvals import TracedApproval, approval_lines, approval
 from finclaw.cli.turns import turn_ms
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import StopReason, Usage
+from finclaw.kernel.known_secrets import hide_known_secrets
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus
 from finclaw.kernel.record import TurnStory
 from finclaw.kernel.scope import OutcomeKind, StageEntry
@@ -83,7 +84,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 def run(args: Namespace) -> int:
     trace = trace_of(*find_turn_and_approvals(settings_to_look(args), args.turn))
     if args.json:
-        print(msgspec.json.encode(trace).decode())
+        print(hide_known_secrets(msgspec.json.encode(trace).decode()))
     else:
         print("\n".join(fitted(line, terminal_columns()) for line in _tree(trace)))
     return 0

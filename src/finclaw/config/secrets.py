@@ -1,5 +1,6 @@
 """Secrets are never in the file: a setting says where one is kept, `env:NAME` or `file:path`."""
 
+import contextlib
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,17 +25,22 @@ class SecretKeeper:
         """The secret that the setting refers to. No message of ours repeats what the setting holds."""
         kind, _, name = reference.partition(":") if isinstance(reference, str) else ("", "", "")
         if self.only_looking and kind in ("env", "file"):
+            with contextlib.suppress(ConfigError):  # where it can be read, it is hidden in what is shown
+                self._read(setting, kind, name)
             return Secret("")
-        if kind == "env" and name:
-            return self._from_environment(setting, name)
-        if kind == "file" and name:
-            return self._from_file(setting, self.beside / Path(name).expanduser())
+        if kind in ("env", "file") and name:
+            return self._read(setting, kind, name)
         key = setting.rpartition(".")[2]
         variable = key.upper() if key.isidentifier() else "NAME"  # of one that somebody named we only know where it is
         raise ConfigError(
             f"{setting} must not hold the secret itself; write `{key}: env:{variable}` and set that variable, "
             f"or `{key}: file:PATH` with a file that only you can read"
         )
+
+    def _read(self, setting: str, kind: str, name: str) -> Secret:
+        if kind == "env":
+            return self._from_environment(setting, name)
+        return self._from_file(setting, self.beside / Path(name).expanduser())
 
     def _from_environment(self, setting: str, name: str) -> Secret:
         value = self.environ.get(name, "")

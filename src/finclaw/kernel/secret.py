@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from typing import Final
 
+from finclaw.kernel.known_secrets import remember_secret
+
 
 class Secret:
     __slots__ = ("_value",)
 
     def __init__(self, value: str) -> None:
         self._value: Final = value
+        remember_secret(value)  # from here on it is hidden wherever it turns up
 
     def reveal(self) -> str:
         """The only way to the value, so that every use can be found by its name."""

@@ -3,6 +3,8 @@
 import msgspec
 from aiohttp import web
 
+from finclaw.kernel.known_secrets import hide_known_secrets
+
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
@@ -15,7 +17,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def json_response(data: object, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(body=_encode(data), status=status, headers=headers, content_type="application/json")
+    body = hide_known_secrets(_encode(data).decode()).encode()
+    return web.Response(body=body, status=status, headers=headers, content_type="application/json")
 
 
 async def add_headers(_: web.Request, response: web.StreamResponse) -> None:

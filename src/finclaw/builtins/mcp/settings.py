@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 from finclaw.builtins.web.location import read_location
 from finclaw.errors import ExtensionError, ToolDenied
+from finclaw.kernel.known_secrets import is_secret_name, remember_secret
 from finclaw.kernel.secret import Secret
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,31}$")]
@@ -69,19 +70,22 @@ class McpSettings(Struct, frozen=True, forbid_unknown_fields=True):
 def environment(server: ServerSettings, ours: Mapping[str, str]) -> dict[str, str]:
     """All that a server's program gets of our environment. Raises ExtensionError for a variable that is not set."""
     inherited = {name: ours[name] for name in _INHERITED if name in ours}
-    return inherited | {name: _followed(value, ours) for name, value in server.env.items()}
+    return inherited | {name: _followed(name, value, ours) for name, value in server.env.items()}
 
 
 def request_headers(server: ServerSettings) -> dict[str, str]:
     return {name: value.reveal() for name, value in server.headers.items()}
 
 
-def _followed(value: str, ours: Mapping[str, str]) -> str:
+def _followed(variable: str, value: str, ours: Mapping[str, str]) -> str:
     if not value.startswith(_REFERENCE):
+        if is_secret_name(variable):
+            remember_secret(value)
         return value
     name = value.removeprefix(_REFERENCE)
     if not ours.get(name):
         raise ExtensionError(f"the environment variable {name} is not set; set it, and start the gateway again")
+    remember_secret(ours[name])
     return ours[name]
 
 

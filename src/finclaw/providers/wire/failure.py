@@ -30,6 +30,7 @@ from finclaw.errors import (
     StreamCut,
     Unreachable,
 )
+from finclaw.kernel.known_secrets import hide_known_secrets
 
 Kinds = Mapping[str, type[ProviderError]]
 """What the types and codes of one API mean."""
@@ -152,7 +153,7 @@ def read_complaint(body: bytes) -> Complaint:
 
 def _headline(page: bytes) -> str | None:
     """What a proxy's page, or a line of plain text, says in a few words."""
-    text = page[:LONGEST_HEADLINE_PAGE].decode("utf-8", "replace").strip()
+    text = hide_known_secrets(page.decode("utf-8", "replace"))[:LONGEST_HEADLINE_PAGE].strip()
     title = _TITLE.search(text)
     said = title[1] if title else "" if text[:1] in ("<", "{", "[") else text
     words = " ".join("".join(each if each.isprintable() else " " for each in said).split())
@@ -200,7 +201,9 @@ def _told(complaint: Complaint, kinds: Kinds) -> type[ProviderError] | None:
 
 def _error(kind: type[ProviderError], what: str, complaint: Complaint, retry_after: float | None) -> ProviderError:
     words = " ".join(str(word) for word in (complaint.type, complaint.code) if word is not None)
-    message = "" if complaint.message is None else str(complaint.message)[:LONGEST_WORDS]
+    words = hide_known_secrets(words)[:LONGEST_WORDS]
+    # Before the cut: nobody would know half of a key for what it is.
+    message = "" if complaint.message is None else hide_known_secrets(str(complaint.message))[:LONGEST_WORDS]
     said = f"{what} {words}: {message}".rstrip(" :").replace(" :", ":")
     if issubclass(kind, RateLimited | Overloaded):
         return kind(said, retry_after=retry_after)

@@ -1,0 +1,122 @@
+"""A register of the secrets that this process was given, so that they are hidden by value wherever they turn up.
+
+A secret without a famous prefix looks like any other text. Who knows its value finds it all the same, also as it
+stands in an address, in JSON, in HTML, in hexadecimal, or in base64 at any offset, as in `Authorization: Basic`.
+"""
+
+import base64
+import html
+import json
+import re
+import string
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+SHORTEST: Final = 8
+"""Characters. A shorter value would be found in ordinary words."""
+HIDDEN: Final = "[secret]"
+_MOST: Final = 500
+"""Secrets that are remembered; a token that is replaced every minute must not fill the memory."""
+_BREAKS: Final = re.compile(r"\n|(?<=[.!?。…])\s+")
+"""Where an answer is cut while it is being written: a value of several lines, such as a private key, is hidden line by
+line."""
+_BASE64: Final = string.ascii_letters + string.digits + "+/_=-"
+_LONGEST_RUN: Final = 2_000
+"""Characters of base64 on either side of a secret that are hidden with it."""
+_NAME: Final = re.compile(r"(^|[_-])(key|token|secret|password|passwd|passphrase|credential|auth)s?$", re.IGNORECASE)
+"""What the name of a secret ends with."""
+
+
+def is_secret_name(name: str) -> bool:
+    return _NAME.search(name) is not None
+
+
+class KnownSecrets:
+    """Values and the forms in which they may be written. Neither is ever shown by `repr`."""
+
+    def __init__(self) -> None:
+        self._forms: dict[str, tuple[tuple[str, bool], ...]] = {}
+        """By value: each form, and whether it is base64, which is hidden with what stands around it."""
+
+    def remember(self, value: str) -> None:
+        value = value.strip()
+        if len(value) < SHORTEST or value in self._forms:
+            return
+        while len(self._forms) >= _MOST:
+            del self._forms[next(iter(self._forms))]
+        parts = [part for part in _BREAKS.split(value) if part != value and len(part) >= SHORTEST]
+        forms = [form for each in (value, *parts) for form in _forms_of(each)]
+        self._forms[value] = tuple(dict.fromkeys(forms))
+
+    def forget_all(self) -> None:
+        self._forms.clear()
+
+    def hide(self, text: str) -> str:
+        """The text with a mark in place of each secret; the very same text where it holds none."""
+        if not self._forms or len(text) < SHORTEST:
+            return text
+        found = sorted(self._find(text))
+        if not found:
+            return text
+        pieces, position = list[str](), 0
+        for start, end in found:
+            if start >= position:
+                pieces += [text[position:start], HIDDEN]
+            position = max(position, end)
+        return "".join([*pieces, text[position:]])
+
+    def _find(self, text: str) -> Iterator[tuple[int, int]]:
+        for forms in tuple(self._forms.values()):
+            for form, is_base64 in forms:
+                start = text.find(form)
+                while start >= 0:
+                    first, end = start, start + len(form)
+                    if is_base64:
+                        first, end = _whole_run(text, start, end)
+                    yield first, end
+                    start = text.find(form, end)
+
+
+def _forms_of(value: str) -> Iterator[tuple[str, bool]]:
+    yield value, False
+    raw = value.encode(errors="surrogatepass")
+    in_address = {quote(value, safe="", errors="replace"), quote(value, errors="replace")}
+    in_address |= {quote_plus(value, errors="replace"), value.replace("%", "%25")}
+    in_address |= {re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), each) for each in in_address}
+    in_code = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    for each in sorted(in_address | in_code | {html.escape(value), html.escape(value, quote=False)}):
+        yield each, False
+    yield raw.hex(), False
+    yield raw.hex().upper(), False
+    for core in _cores_in_base64(raw):
+        yield core, True
+        yield core.replace("+", "-").replace("/", "_"), True
+
+
+def _cores_in_base64(raw: bytes) -> Iterator[str]:
+    """What base64 of anything that holds these bytes holds, for each of the three places where they may begin."""
+    for before in range(3):
+        written = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
+        first = (0, 2, 3)[before]
+        """The characters before this one depend on what stands before the secret."""
+        whole = (before + len(raw)) * 8 // 6
+        core = written[first:whole]
+        if len(core) >= SHORTEST:
+            yield core
+
+
+def _whole_run(text: str, start: int, end: int) -> tuple[int, int]:
+    """The characters at both ends hold some bits of the secret too, so all base64 around it goes with it."""
+    lowest = max(0, start - _LONGEST_RUN)
+    first = lowest + len(text[lowest:start].rstrip(_BASE64))
+    if first < start and first > 0 and text[first - 1] == "\\":
+        first += 1  # the letter of an escape such as \n
+    behind = text[end : end + _LONGEST_RUN]
+    return first, end + len(behind) - len(behind.lstrip(_BASE64))
+
+
+_known: Final = KnownSecrets()
+remember_secret: Final = _known.remember
+hide_known_secrets: Final = _known.hide
+forget_known_secrets: Final = _known.forget_all
