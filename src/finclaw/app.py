@@ -227,8 +227,8 @@ class App(Consents, Records):
 
     async def _accept(self, inbound: Inbound, then: Callable[[Accepted], None]) -> Accepted:
         inbound = storable(inbound)
-        self.pipeline.check(inbound)
         session = session_key(self.settings.agent.name, inbound)
+        self.pipeline.check(inbound, session)
         head_start = self.pipeline.head_start(inbound, session) if self.ready else None
         return await self._store.accept(inbound, session, then, head_start)
 

@@ -32,6 +32,7 @@
     │   └── UnfitAnswer      asked for a form, a model gave another, twice
     ├── SessionError         the gateway: what lasts could not be read or written
     │   ├── StoreFailed      the disk refused; nothing is promised
+    │   │   └── SessionFull  too many messages of the session wait already; later
     │   ├── StoreCorrupt     the operator must restore or move the file
     │   └── Superseded       a newer writer owns the session; this one must stop
     └── TurnError            the person: they get a polite line
@@ -203,6 +204,10 @@ class SessionError(FinclawError):
 
 class StoreFailed(SessionError):
     pass
+
+
+class SessionFull(StoreFailed):
+    """To a door this is as a disk that refuses: the message is not accepted and may be sent again."""
 
 
 class StoreCorrupt(SessionError):

@@ -266,6 +266,8 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "command_prefix": _WORDS.filter(bool).map(lambda word: word[:8]),
         "require_mention": st.booleans(),
         "max_attempts": st.integers(1, 10),
+        "max_text": st.integers(1, 10**7),
+        "max_waiting": st.integers(1, 10**4),
         "expire_after_s": st.floats(0.001, 1e6) | st.integers(1, 10**6),
         "stall_warn_s": st.floats(0.001, 1e6),
         "stall_abort_s": st.floats(0.001, 1e6),

@@ -11,14 +11,17 @@ def extract_control(text: str) -> tuple[str, frozenset[ControlToken]]:
     """The text without its tokens, and the tokens. In the middle of a text they are just text."""
     lines = text.split("\n")
     heard: set[str] = set()
-    while lines and (not lines[0].strip() or control_token(lines[0])):
-        heard.add(control_token(lines.pop(0)) or "")
-    while lines and (not lines[-1].strip() or control_token(lines[-1])):
-        heard.add(control_token(lines.pop()) or "")
+    start, end = 0, len(lines)
+    while start < end and (not lines[start].strip() or control_token(lines[start])):
+        heard.add(control_token(lines[start]) or "")
+        start += 1
+    while start < end and (not lines[end - 1].strip() or control_token(lines[end - 1])):
+        end -= 1
+        heard.add(control_token(lines[end]) or "")
     heard.discard("")
     if not heard:
         return text, frozenset()
-    return "\n".join(lines), frozenset(cast("set[ControlToken]", heard))
+    return "\n".join(lines[start:end]), frozenset(cast("set[ControlToken]", heard))
 
 
 def control_token(line: str) -> str | None:

@@ -9,72 +9,77 @@ from typing import Final
 
 from finclaw.delivery.control import control_token
 
-_SEGMENT: Final = re.compile(r"""[.!?。…]["')\]]*\s|\n""")
+# Each of these ends within a bounded number of characters, so that a piece of text is searched once and not again with
+# every piece that follows it.
+_SEGMENT: Final = re.compile(r"""[.!?。…]["')\]]{0,8}\s|\n""")
 _LAST_SEGMENT: Final = re.compile(rf"""(?s:.*)(?:{_SEGMENT.pattern})""")
-_CLOSING: Final = "\"')]"
-_FENCE: Final = "```"
-_CLOSED: Final = re.compile(r"\n[ \t]*```[ \t]*\n")
+_FENCE: Final = re.compile(r"[ \t]{0,100}```")
+_CLOSED: Final = re.compile(r"\n[ \t]{0,100}```[ \t]{0,100}\n")
+_LOOK_BACK: Final = 210
+"""Characters before a new piece in which the end of a segment or fence may have begun."""
 
 
 class Preview:
     """Feed it the model's words; it gives back those that may be seen by now, each once and in order."""
 
     def __init__(self) -> None:
-        self._held = ""
-        self._searched = 0
-        """No segment ends before this place of what is held."""
-        self._gap = ""
+        self._pieces: list[str] = []
+        """What is held, because its segment is not complete."""
+        self._tail = ""
+        """The end of it."""
+        self._in_fence = False
+        self._gap: list[str] = []
         self._begun = False
         self._at_line_start = True
 
     def feed(self, text: str) -> str:
-        self._held += text
-        if "`" not in self._held and "<<" not in self._held:
-            return self._feed_plain()
-        pieces: list[str] = []
-        while (segment := self._next_segment()) is not None:
-            pieces.append(self._admit(segment))
-        return "".join(pieces)
-
-    def _feed_plain(self) -> str:
-        """Neither a fence nor a token can be in it: then all up to the end of its last segment may be seen."""
-        found = _LAST_SEGMENT.match(self._held, self._searched)
-        if found is None:
-            self._searched = max(0, len(self._held.rstrip(_CLOSING)) - 1)
+        self._pieces.append(text)
+        window = self._tail + text
+        self._tail = window[-_LOOK_BACK:]
+        if (_CLOSED if self._in_fence else _SEGMENT).search(window) is None:
             return ""
-        segments, self._held = self._held[: found.end()], self._held[found.end() :]
-        self._searched = 0
-        self._at_line_start = segments.endswith("\n")
-        whole = self._gap + segments if self._begun else segments.lstrip()
-        piece = whole.rstrip()
-        self._begun = self._begun or bool(piece)
-        self._gap = whole[len(piece) :]
-        return piece
+        held = "".join(self._pieces)
+        if "`" not in held and "<<" not in held:
+            shown, rest = self._feed_plain(held)
+        else:
+            shown, rest = self._feed_segments(held)
+        self._pieces, self._tail = [rest], rest[-_LOOK_BACK:]
+        return shown
 
-    def _next_segment(self) -> str | None:
-        """Cut the next complete segment off what is held; None while it is incomplete."""
-        fenced = self._at_line_start and self._held.lstrip(" \t").startswith(_FENCE)
-        found = _CLOSED.search(self._held) if fenced else _SEGMENT.search(self._held, self._searched)
-        if found is None or (self._at_line_start and not fenced and _may_become_fence(self._held)):
-            if found is None and not fenced:  # a mark at the end may still close a sentence
-                self._searched = max(0, len(self._held.rstrip(_CLOSING)) - 1)
-            return None
-        segment, self._held = self._held[: found.end()], self._held[found.end() :]
-        self._searched = 0
-        self._at_line_start = segment.endswith("\n")
-        return segment
+    def _feed_plain(self, held: str) -> tuple[str, str]:
+        """Neither a fence nor a token can be in it: then all up to the end of its last segment may be seen."""
+        found = _LAST_SEGMENT.match(held)
+        if found is None:
+            return "", held
+        segments = found[0]
+        self._at_line_start = segments.endswith("\n")
+        return self._admit(segments), held[found.end() :]
+
+    def _feed_segments(self, held: str) -> tuple[str, str]:
+        pieces: list[str] = []
+        start = 0
+        while (end := self._segment_end(held, start)) is not None:
+            segment, start = held[start:end], end
+            self._at_line_start = segment.endswith("\n")
+            pieces.append(self._admit(segment))
+        return "".join(pieces), held[start:]
+
+    def _segment_end(self, held: str, start: int) -> int | None:
+        """Where the segment that begins here ends; None while it is incomplete."""
+        fenced = self._at_line_start and _FENCE.match(held, start) is not None
+        found = (_CLOSED if fenced else _SEGMENT).search(held, start)
+        self._in_fence = fenced and found is None
+        return None if found is None else found.end()
 
     def _admit(self, segment: str) -> str:
         if not segment.strip() or control_token(segment):
-            self._gap += segment if self._begun else ""
+            if self._begun:
+                self._gap.append(segment)
             return ""
         if not self._begun:
             segment = segment.lstrip()
         body = segment.rstrip()
-        piece, self._gap = self._gap + body, segment[len(body) :]
+        piece = "".join(self._gap) + body
+        self._gap = [segment[len(body) :]]
         self._begun = True
         return piece
-
-
-def _may_become_fence(held: str) -> bool:
-    return held.lstrip(" \t") in ("`", "``")

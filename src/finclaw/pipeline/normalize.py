@@ -9,6 +9,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.pipeline.journal import skip
 
 _MENTION: Final = re.compile(r"<@!?([A-Za-z0-9_.:-]{1,128})>")
+_MENTIONS_IN_FRONT: Final = re.compile(rf"(?:{_MENTION.pattern} ?)+")
 _URL: Final = re.compile(r"https?://[^\s<>]{1,2000}", re.IGNORECASE)
 _TRAILING: Final = ".,;:!?\"'、。」』】…"
 _BRACKETS: Final = {")": "(", "]": "[", "}": "{"}
@@ -42,9 +43,8 @@ def normalize(inbound: Inbound) -> NormalMessage:
 
 def _tidy(text: str) -> str:
     line = " ".join(text.split())
-    while (front := _MENTION.match(line)) is not None:
-        line = line[front.end() :].lstrip()
-    return line
+    front = _MENTIONS_IN_FRONT.match(line)
+    return line if front is None else line[front.end() :]
 
 
 def _urls(text: str) -> tuple[str, ...]:

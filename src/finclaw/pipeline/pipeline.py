@@ -15,6 +15,7 @@ from finclaw.errors import (
     ModelUnknown,
     NotOwner,
     ProviderError,
+    SessionFull,
     Superseded,
     ToolLoop,
     TurnStopped,
@@ -91,8 +92,11 @@ class Pipeline:
         """By the walk's object id: what layers can reach of a walk, they can change."""
         self._ring = compose("message", layers, self._road_to_outcome, Outcome)
 
-    def check(self, inbound: Inbound) -> None:
-        """Refuse what could not be answered anyway, before it is accepted. Raises NotOwner or ModelUnknown."""
+    def check(self, inbound: Inbound, session: str) -> None:
+        """Refuse what cannot be answered, before it is accepted. Raises SessionFull, NotOwner or ModelUnknown."""
+        waiting, most = self._lanes.count(session), self._settings.max_waiting
+        if waiting >= most:
+            raise SessionFull(f"{waiting} messages of this conversation wait for their answers; try again later")
         if inbound.wishes is None or inbound.wishes.model is None:
             return
         if "owner" not in self._stages.gate.identify_sender(inbound).roles:
@@ -104,7 +108,7 @@ class Pipeline:
 
         None for one that may wait on the way, or end before its turn: what a crash finds running is a suspect.
         """
-        may_wait = inbound.limits is not None or not self._company.is_open
+        may_wait = inbound.limits is not None or not self._company.is_open or self._is_too_long(inbound)
         if may_wait or inbound.said_by is not None or self._stages.commands.may_know(inbound.text):
             return None
         return self._stages.dispatch.head_start(inbound, session)
@@ -205,6 +209,8 @@ class Pipeline:
     async def road(self, walk: Walk) -> Outcome:
         stage, stages, accepted = walk.journal.stage, self._stages, self._accepted[id(walk)]
         with stage("normalize"):
+            if self._is_too_long(walk.inbound):
+                raise self._too_long(walk.inbound)
             message = normalize(walk.inbound)
         with stage("gate"):
             sender = stages.gate.admit(message)
@@ -228,6 +234,13 @@ class Pipeline:
         """The message before any layer saw it, and its sender. Raises Halt if it would not have been admitted."""
         message = normalize(accepted.inbound)
         return message, self._stages.gate.admit(message)
+
+    def _is_too_long(self, inbound: Inbound) -> bool:
+        return len(inbound.text) > self._settings.max_text
+
+    def _too_long(self, inbound: Inbound) -> Halt:
+        reason = f"{len(inbound.text):,} characters are more than the {self._settings.max_text:,} of pipeline.max_text"
+        return Halt("skip", reason, outcome="refused", reply=notice("too_long", inbound))
 
     # ── every way off the road ends in an outcome ───────────────────────────────────────────────────────────
 

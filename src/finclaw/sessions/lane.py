@@ -27,6 +27,9 @@ class Lane:
     def empty(self) -> bool:
         return not self._open
 
+    def __len__(self) -> int:
+        return len(self._open)
+
     def position(self, ticket: int) -> int:
         """How many are before this ticket."""
         return sum(1 for each in self._open if each < ticket)
@@ -54,6 +57,11 @@ class Lanes:
             lane.leave(ticket)
             if lane.empty:
                 del self._lanes[session]
+
+    def count(self, session: str) -> int:
+        """How many of a session are not answered yet."""
+        lane = self._lanes.get(session)
+        return 0 if lane is None else len(lane)
 
     def position(self, session: str, ticket: int) -> int:
         lane = self._lanes.get(session)

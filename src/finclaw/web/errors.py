@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from finclaw.errors import FinclawError, InboundConflict, ModelUnknown, NotOwner, StoreFailed
+from finclaw.errors import FinclawError, InboundConflict, ModelUnknown, NotOwner, SessionFull, StoreFailed
 from finclaw.web.respond import json_response
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,8 @@ def from_finclaw(error: FinclawError, *, accepting: bool) -> ApiError:
         return ApiError(403, "not_owner", str(error))
     if isinstance(error, ModelUnknown):
         return ApiError(400, "unknown_model", f"this model cannot answer here: {error}")
+    if isinstance(error, SessionFull):
+        return ApiError(429, "session_full", f"not accepted: {error}", {"Retry-After": "5"})
     if isinstance(error, StoreFailed) and accepting:
         log.error("not accepted: %s", error)
         return ApiError(503, "not_accepted", "not accepted, send it again: the gateway could not write it to disk")

@@ -96,7 +96,8 @@ def wished(turn: TurnContext, wish: Wish, text: str) -> bool:
     """
     if turn.context.inbound.forwarded:
         return False
-    return any(wish.asked.search(unquoted(own_words(said))) for said in _said(turn)) or agreed(turn, wish, text)
+    said = (unquoted(own_words(each))[:_LONGEST] for each in _said(turn))
+    return any(map(wish.asked.search, said)) or agreed(turn, wish, text)
 
 
 def heard(turn: TurnContext, text: str) -> bool:
@@ -117,7 +118,8 @@ def said_so(turn: TurnContext, text: str) -> bool:
     exactly = re.compile(rf"(?:^|{_BEGINS})\s*{re.escape(wanted)}(?:$|{_ENDS})", re.VERBOSE)
     said = [own_words(each)[:_LONGEST] for each in _said(turn)]
     rest = "\n".join(" ".join(in_plain_letters(each).split()).replace(wanted, " ", 1) for each in said)
-    return any(exactly.search(_in_one_line(each)) for each in said) and not turns_around(rest)
+    unquoted_lines = (_in_one_line(own_words(each)) for each in _said(turn))
+    return any(map(exactly.search, unquoted_lines)) and not turns_around(rest)
 
 
 def keeps_negation(turn: TurnContext, text: str) -> bool:
@@ -132,7 +134,7 @@ def meant(turn: TurnContext, note: Note) -> bool:
 
 
 def _in_one_line(text: str) -> str:
-    return folded(unquoted(text[:_LONGEST]).replace("\n", " . "))
+    return folded(unquoted(text)[:_LONGEST].replace("\n", " . "))
 
 
 def _said(turn: TurnContext) -> list[Message]:
