@@ -14,7 +14,7 @@ from tests.cli.test_serve import serving
 from tests.cli.test_sessions import typed
 from tests.ports.approval_nouns import wish
 
-from finclaw.kernel.approval import Approval
+from finclaw.kernel.approval import Approval, short_id
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.event_stream import EventStream
 from finclaw.storage.kinds import open_kind
@@ -64,8 +64,9 @@ def run(request: pytest.FixtureRequest, made: tuple[Path, list[Approval]], tmp_p
 def test_lists(run: Run, kept: list[Approval]) -> None:
     listed = run()
     assert listed.code == 0
-    assert [each.id in listed.out for each in kept] == [True, True, True, False]
-    assert [each.id in run("list", "--all").out for each in kept] == [True] * 4
+    assert [short_id(each.id) in listed.out for each in kept] == [True, True, True, False]
+    assert [short_id(each.id) in run("list", "--all").out for each in kept] == [True] * 4
+    assert 'broker__order: quantity = 10; symbol = "AAPL"  for memory:local:ada' in listed.out
     assert [each["id"] for each in json.loads(run("list", "--json").out)["items"]] == [
         each.id for each in reversed(kept[:3])
     ]
@@ -74,14 +75,16 @@ def test_lists(run: Run, kept: list[Approval]) -> None:
 def test_show(run: Run, kept: list[Approval]) -> None:
     assert run("show", kept[0].id.upper()).out == "the card\n[pending]\n"
     assert json.loads(run("show", kept[3].id, "--json").out)["state"] == "expired"
-    missing = run("show", kept[0].id[:-2])
+    missing = run("show", kept[0].id[:8])
     assert (missing.code, missing.out) == (1, "")
     assert "there is no approval" in missing.err
 
 
 def test_decide(run: Run, kept: list[Approval]) -> None:
     no, wide, others, late = kept
-    assert run("deny", no.id, "--reason", "too much").out == f"{no.id}: denied\n"
+    assert run("deny", no.id, "--reason", "too much").out == (
+        f'{short_id(no.id)}: denied\nbroker__order\n• quantity = 10\n• symbol = "AAPL"\n'
+    )
     shown = run("show", no.id).out
     assert shown.endswith('[denied, decided by web:owner:owner: "too much"]\n')
     for id, scope, words in (
@@ -89,6 +92,7 @@ def test_decide(run: Run, kept: list[Approval]) -> None:
         (others.id, "once", "no approver"),
         (late.id, "once", "expired"),
         ("ap-x", "once", "no such approval"),
+        ("ap-7k2", "once", "at least 6 characters"),
         (wide.id, "session", "counts once only"),
     ):
         refused = run("approve", id, "--scope", scope)
@@ -102,7 +106,7 @@ def test_a_yes_that_stands_is_listed_and_taken_back(run: Run, kept: list[Approva
     assert run("grants").out == "no yes stands: everything that needs a person is asked for\n"
     assert run("approve", wide.id, "--scope", "always").code == 0
     first, second = run("grants").out.splitlines()
-    assert first == f'{wide.id}  broker__order  quantity = 10; symbol = "AAPL"'
+    assert first == f'{short_id(wide.id)}  broker__order  quantity = 10; symbol = "AAPL"'
     assert second.startswith("    for memory:local:ada, everywhere, until ")
     assert "given by web:owner:owner on " in second
     (shown,) = json.loads(run("grants", "--json").out)["items"]

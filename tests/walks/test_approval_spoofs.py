@@ -74,7 +74,8 @@ SPOOFS: dict[str, Spoof] = {
     "a Cyrillic letter in the command": saying("/\u0430pprove ID"),
     "a longer scope than was offered": saying("/approve ID always"),
     "an unknown scope": saying("/approve ID forever"),
-    "a part of the id": lambda id: wrote(f"/approve {id[:16]}"),
+    "too short a part of the id": lambda id: wrote(f"/approve {id[:8]}"),
+    "a part of the id with a letter wrong": lambda id: wrote(f"/approve {id[:14]}{_other(id[14])}"),
     "the id without its beginning": lambda id: wrote(f"/approve {id[3:]}"),
     "one letter more": lambda id: wrote(f"/approve {id}0"),
     "a hidden letter in the id": lambda id: wrote(f"/approve {id[:9]}\u200b{id[9:]}"),
@@ -86,6 +87,10 @@ SPOOFS: dict[str, Spoof] = {
     "Arabic digits": lambda id: wrote(f"/approve {id[:3]}{_with_digit(id).translate(ARABIC)}"),
     "a Cyrillic letter in the id": lambda id: wrote(f"/approve \u0430{id[1:]}"),
 }
+
+
+def _other(letter: str) -> str:
+    return "x" if letter != "x" else "y"
 
 
 def _with_digit(id: str) -> str:

@@ -9,7 +9,7 @@ from tests.walks.house import Gateway, House, in_virtual_time, until
 from finclaw.cli.shelf_approvals import ApprovalsHere
 from finclaw.config.schema import Settings
 from finclaw.errors import InvalidArguments, StoreFailed, ToolDenied
-from finclaw.kernel.approval import Approval, Decision, Refusal
+from finclaw.kernel.approval import Approval, Decision, Refusal, short_id
 from finclaw.kernel.envelope import Capabilities, Inbound, Limits, Sender
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.language import language_of
@@ -112,7 +112,9 @@ async def test_a_yes_brings_one_turn_into_the_requesters_session(house: House) -
     async with house.open("ok", people=[MINA]) as gateway:
         approval = await asked(gateway, ADA)
         answer = await typed(gateway, f"/approve {approval.id.upper()}", conversation="mina")
-        assert answer == f"Approved: broker__order ({approval.id})"
+        assert answer == f'Approved ({short_id(approval.id)}): broker__order\n• symbol = "AAPL"\n• quantity = 10', (
+            "security trial H3b: the action"
+        )
         (turn,) = await gateway.app.turns(10)
         story = await gateway.app.turn(turn.turn_id)
         assert story is not None
@@ -131,15 +133,18 @@ async def test_the_turn_behind_a_yes_speaks_the_language_of_the_question(
     assert approval.language == language
     for verdict in ("granted", "denied"):
         said = decided(approval, Decision(verdict=verdict, by="memory:local:ada"))
-        assert (language_of(said.text), approval.id in said.text) == (language, True)
+        assert (language_of(said.text), "broker__order" in said.text) == (language, True)
 
 
 @in_virtual_time
 async def test_whoever_decides_in_korean_is_answered_in_korean(house: House) -> None:
     async with house.open("ok", people=[MINA]) as gateway:
         one, two = [await asked(gateway, ADA, call=each) for each in "12"]
-        assert await typed(gateway, f"/승인 {one.id}") == f"승인했습니다: broker__order ({one.id})"
-        assert await typed(gateway, f"/거부 {two.id.upper()}") == f"거부했습니다: broker__order ({two.id})"
+        assert await typed(gateway, f"/승인 {one.id}") == (
+            f'승인했습니다 ({short_id(one.id)}): broker__order\n• symbol = "AAPL"\n• quantity = 10'
+        )
+        answer = await typed(gateway, f"/거부 {two.id.upper()}")
+        assert answer.startswith(f"거부하여 실행하지 않습니다 ({short_id(two.id)}): broker__order")
 
 
 @in_virtual_time
@@ -147,10 +152,13 @@ async def test_a_no_is_a_line_for_the_requester_and_no_turn(house: House) -> Non
     async with house.open(people=[MINA]) as gateway:
         approval = await asked(gateway, ADA)
         assert await typed(gateway, f"/deny {approval.id} too much {{money}}", conversation="mina") == (
-            f"Denied: broker__order ({approval.id})"
+            f'Denied ({short_id(approval.id)}), and not done: broker__order\n• symbol = "AAPL"\n• quantity = 10'
         )
         (line,) = [each for each in gateway.channel.sent if each.unit.conversation == "ada"]
-        assert line.text == f"Denied, and not done: broker__order ({approval.id}). Reason given: too much {{money}}"
+        assert line.text == (
+            'Denied, and not done: broker__order: symbol = "AAPL"; quantity = 10 '
+            f"({short_id(approval.id)}). Reason given: too much {{money}}"
+        )
         assert await gateway.app.turns(10) == []
         found = await gateway.app.approval(approval.id)
         assert found is not None
@@ -164,8 +172,8 @@ async def test_a_bare_approve_shows_what_waits_and_decides_nothing(house: House)
         for line in ("/approve", "/deny"):
             answer = await typed(gateway, line)
             assert answer.startswith("Which one?")
-            assert one.id in answer
-            assert two.id in answer
+            assert f'{short_id(one.id)}  broker__order: symbol = "AAPL"; quantity = 10  → ' in answer
+            assert short_id(two.id) in answer
         assert await typed(gateway, "/approvals", "eve") == "Nothing waits for your decision."
         assert (await typed(gateway, "/approvals")).count("broker__order") == 2
         assert await typed(gateway, "/승인 그것 좀") == (
@@ -236,13 +244,16 @@ async def test_a_reminder_at_half_time_and_a_line_at_the_end(house: House) -> No
         await wait(house, gateway, 149)
         assert gateway.said == []
         await wait(house, gateway, 2)
-        assert gateway.said == [f"Still waiting for a decision: broker__order ({approval.id}), until 09:05:00 (UTC)."]
+        assert gateway.said == [
+            f'Still waiting for a decision: broker__order: symbol = "AAPL"; quantity = 10 ({short_id(approval.id)}), '
+            "until 09:05:00 (UTC)."
+        ]
         await wait(house, gateway, 148)
         assert len(gateway.said) == 1
         await wait(house, gateway, 2)
         assert gateway.said[1:] == [
-            f"Nobody answered in time, so this was not done: broker__order ({approval.id}). "
-            "Ask again if you still want it."
+            'Nobody answered in time, so this was not done: broker__order: symbol = "AAPL"; quantity = 10 '
+            f"({short_id(approval.id)}). Ask again if you still want it."
         ]
         await wait(house, gateway, 10_000)
         assert len(gateway.said) == 2
@@ -256,9 +267,9 @@ async def test_an_earlier_end_is_noticed_while_a_later_one_is_waited_for(house: 
         await wait(house, gateway, 10)
         quick = await asked(gateway, ADA, call="2")
         await wait(house, gateway, 151)
-        assert [quick.id in each for each in gateway.said] == [True]
+        assert [short_id(quick.id) in each for each in gateway.said] == [True]
         await wait(house, gateway, 800)
-        assert [slow.id in each for each in gateway.said] == [False, False, True]
+        assert [short_id(slow.id) in each for each in gateway.said] == [False, False, True]
 
 
 @in_virtual_time

@@ -49,10 +49,10 @@ async def test_they_get_the_whole_card_and_the_requester_is_told_who_was_asked(h
         (card,) = read(gateway, "mina")
         assert read(gateway, "jun") == [card]
         assert '• symbol = "AAPL"\n• quantity = 10\n\nAsked for by: memory:local:bob, in "room"\n' in card
-        assert f"/approve {approval.id}" in card
+        assert f"/approve {approval.id[:11]}" in card
         line = wrote(f"/approve {approval.id}", "mina", conversation="mina")
         assert (await gateway.outcome(await gateway.channel.deliver(line))).reply == (
-            f"Approved: broker__order ({approval.id})"
+            f'Approved ({approval.id[:11]}): broker__order\n• symbol = "AAPL"\n• quantity = 10'
         )
 
 

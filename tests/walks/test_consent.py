@@ -49,7 +49,7 @@ async def test_nothing_moves_before_the_word_and_exactly_that_once_behind_it(hou
         assert desk.runs == []
         assert len(gateway.provider.requests) == 1, "no other model call while a person is asked"
         approval = await waiting(gateway)
-        assert f"/approve {approval}" in (outcome.reply or "")
+        assert f"/approve {approval[:11]}" in (outcome.reply or "")
         said = await told(gateway, f"/approve {approval}")
         assert desk.runs == [("order", "10 AAPL")]
         assert said[-1] == "It is bought."

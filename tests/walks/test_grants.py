@@ -10,7 +10,7 @@ from tests.walks.deciding import MINA, asked, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
-from finclaw.kernel.approval import Approval, action_hash
+from finclaw.kernel.approval import Approval, action_hash, short_id
 from finclaw.kernel.approval_event import ApprovalChanged
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.people import Person
@@ -49,13 +49,13 @@ async def test_a_person_sees_what_stands_for_them_and_gives_it_up(house: House) 
         approval = await granted(gateway)
         shown = await typed(gateway, "/grants")
         assert shown == (
-            f"{approval.id}\n"
+            f"{short_id(approval.id)}\n"
             '  broker__order: quantity = 10; symbol = "AAPL"\n'
             "  for memory:local:ada, everywhere, until 2025-04-06; approved by memory:local:ada\n"
             "To take one back: /grants revoke ID"
         )
         assert await typed(gateway, f"/grants revoke {approval.id.upper()}") == (
-            f"Taken back: broker__order ({approval.id}). It is asked for again from now on."
+            f"Taken back: broker__order ({short_id(approval.id)}). It is asked for again from now on."
         )
         assert (await typed(gateway, "/grants")).startswith("Nothing stands")
         assert (await typed(gateway, f"/grants revoke {approval.id}")).startswith("No yes of this id stands.")
@@ -79,7 +79,7 @@ async def test_in_korean(house: House) -> None:
 async def test_anything_else_takes_nothing_back(house: House, words: str) -> None:
     async with house.open("ok") as gateway:
         approval = await granted(gateway)
-        await typed(gateway, f"/grants {words.format(id=approval.id, short=approval.id[:-2])}")
+        await typed(gateway, f"/grants {words.format(id=approval.id, short=approval.id[:8])}")
         assert len(await gateway.app.grants()) == 1
 
 
@@ -87,7 +87,7 @@ async def test_anything_else_takes_nothing_back(house: House, words: str) -> Non
 async def test_approvers_see_everybodys_and_strangers_nothing(house: House) -> None:
     async with house.open("ok", people=[MINA]) as gateway:
         approval = await granted(gateway)
-        assert approval.id in await typed(gateway, "/grants", "mina")
+        assert short_id(approval.id) in await typed(gateway, "/grants", "mina")
         assert (await typed(gateway, "/grants", "eve")).startswith("Nothing stands")
         assert (await typed(gateway, f"/grants revoke {approval.id}", "eve")).startswith("You may not take this back")
         assert (await typed(gateway, f"/grants revoke {approval.id}", "mina")).startswith("Taken back")
@@ -99,8 +99,8 @@ async def test_where_others_read_along_only_what_was_given_there_is_shown(house:
         private = await granted(gateway)
         shared = await granted(gateway, by="mina", inbound=wrote("water", "bob"), call="c-2")
         shown = await typed(gateway, "/grants", "mina", conversation="room")
-        assert shared.id in shown
-        assert private.id not in shown
+        assert short_id(shared.id) in shown
+        assert short_id(private.id) not in shown
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from finclaw.kernel.approval import Approval, RefusalReason
+from finclaw.kernel.approval import SHORTEST_TYPED, Approval, RefusalReason, short_id
 from finclaw.kernel.language import Language
-from finclaw.tools.approval.shown import text
+from finclaw.tools.approval.local_time import time_of_day
+from finclaw.tools.approval.summary import action_line, action_lines, short_ids
 
 Why = RefusalReason | Literal["which", "words"]
 
@@ -13,7 +14,9 @@ _REFUSED: Final[dict[Language, dict[Why, str]]] = {
     "en": {
         "which": "Which one? Write {prefix}approve ID or {prefix}deny ID.",
         "words": "I read this as: {prefix}approve ID, and perhaps once, session or always. Nothing was decided.",
-        "unknown": "There is no approval of this id. Copy it whole from its card. Nothing was decided.",
+        "unknown": "There is no approval of this id. {prefix}approvals shows what waits. Nothing was decided.",
+        "ambiguous": "More than one approval begins so. Write more of its id. Nothing was decided.",
+        "too_short": "Write at least {shortest} characters behind ap-. Nothing was decided.",
         "expired": "Too late: this has expired, and was not done. Ask for it again.",
         "already_granted": "This has been approved already; a yes counts once.",
         "already_denied": "This has been denied already.",
@@ -30,7 +33,9 @@ _REFUSED: Final[dict[Language, dict[Why, str]]] = {
     "ko": {
         "which": "어느 요청인가요? {prefix}approve ID 또는 {prefix}deny ID로 적어 주세요.",
         "words": "{prefix}approve ID 뒤에는 once, session, always만 적을 수 있습니다. 아무것도 결정하지 않았습니다.",
-        "unknown": "그런 승인 요청이 없습니다. 카드의 ID를 그대로 복사해 주세요. 아무것도 결정하지 않았습니다.",
+        "unknown": "그런 승인 요청이 없습니다. {prefix}approvals에 대기 목록이 있습니다. 아무것도 결정하지 않았습니다.",
+        "ambiguous": "그렇게 시작하는 요청이 둘 이상입니다. ID를 더 길게 적어 주세요. 아무것도 결정하지 않았습니다.",
+        "too_short": "ap- 뒤에 {shortest}자 이상 적어 주세요. 아무것도 결정하지 않았습니다.",
         "expired": "시간이 지나 만료되었고 실행하지 않았습니다. 다시 요청해 주세요.",
         "already_granted": "이미 승인된 요청입니다. 승인은 한 번만 유효합니다.",
         "already_denied": "이미 거부된 요청입니다.",
@@ -51,27 +56,28 @@ _NOTHING: Final[dict[Language, str]] = {
     "ko": "결정을 기다리는 요청이 없습니다.",
 }
 _ANSWERS: Final[dict[Language, dict[str, str]]] = {
-    "en": {"granted": "Approved: {tool} ({id})", "denied": "Denied: {tool} ({id})"},
-    "ko": {"granted": "승인했습니다: {tool} ({id})", "denied": "거부했습니다: {tool} ({id})"},
+    "en": {"granted": "Approved ({id}): {action}", "denied": "Denied ({id}), and not done: {action}"},
+    "ko": {"granted": "승인했습니다 ({id}): {action}", "denied": "거부하여 실행하지 않습니다 ({id}): {action}"},
 }
-_LINE: Final = "{id}  {tool}  → {time:%H:%M:%S} UTC"
+_LINE: Final = "{id}  {action}  → {time}"
 _SHOWN: Final = 20
 
 
 def refused(why: Why, language: Language, prefix: str = "/") -> str:
-    return _REFUSED[language][why].format(prefix=prefix)
+    return _REFUSED[language][why].format(prefix=prefix, shortest=SHORTEST_TYPED)
 
 
 def answer(decided: Approval, language: Language) -> str:
-    return _ANSWERS[language][decided.state].format(tool=_tool(decided), id=decided.id)
+    """What was decided, with all of the action: whoever decided by a false card sees it here."""
+    return _ANSWERS[language][decided.state].format(action="\n".join(action_lines(decided)), id=short_id(decided.id))
 
 
 def listed(waiting: Sequence[Approval], language: Language) -> str:
-    lines = [_LINE.format(id=each.id, tool=_tool(each), time=each.expires_at) for each in waiting[:_SHOWN]]
+    ids = short_ids(waiting)
+    lines = [
+        _LINE.format(id=ids[each.id], action=action_line(each), time=time_of_day(each.expires_at, language))
+        for each in waiting[:_SHOWN]
+    ]
     if len(waiting) > _SHOWN:
         lines.append(f"… +{len(waiting) - _SHOWN}")
     return "\n".join(lines) or _NOTHING[language]
-
-
-def _tool(approval: Approval) -> str:
-    return text(approval.tool)[1:-1]

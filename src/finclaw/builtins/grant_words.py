@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from finclaw.builtins.approval_words import refused
-from finclaw.kernel.approval import RefusalReason, Standing
+from finclaw.kernel.approval import RefusalReason, Standing, short_id
 from finclaw.kernel.language import Language
+from finclaw.tools.approval.local_time import day_of
 from finclaw.tools.approval.shown import lines, text
 from finclaw.tools.guard.told import without_secrets
 
@@ -19,12 +20,12 @@ _LONGEST: Final = 200
 _REFUSED: Final[dict[Language, dict[Why, str]]] = {
     "en": {
         "words": "I read this as: {prefix}grants, or {prefix}grants revoke ID. Nothing was taken back.",
-        "unknown": "No yes of this id stands. Copy it whole from {prefix}grants.",
+        "unknown": "No yes of this id stands. {prefix}grants shows what does.",
         "not_an_approver": "You may not take this back; whom it lets act and approvers may.",
     },
     "ko": {
         "words": "{prefix}grants 또는 {prefix}grants revoke ID로 적어 주세요. 아무것도 철회하지 않았습니다.",
-        "unknown": "그런 허용이 없습니다. {prefix}grants에 나온 ID를 그대로 복사해 주세요.",
+        "unknown": "그런 허용이 없습니다. {prefix}grants에 허용 목록이 있습니다.",
         "not_an_approver": "이 허용을 철회할 권한이 없습니다. 허용받은 사람과 승인자만 철회할 수 있습니다.",
     },
 }
@@ -34,7 +35,7 @@ _WORDS: Final[dict[Language, dict[Line, str]]] = {
         "nothing": "Nothing stands: whatever needs a person is asked for each time.",
         "here": "in one conversation",
         "everywhere": "everywhere",
-        "line": "{id}\n  {tool}: {arguments}\n  for {who}, {where}, until {until:%Y-%m-%d}; approved by {by}",
+        "line": "{id}\n  {tool}: {arguments}\n  for {who}, {where}, until {until}; approved by {by}",
         "more": "… and {number} more",
         "how": "To take one back: {prefix}grants revoke ID",
         "revoked": "Taken back: {tool} ({id}). It is asked for again from now on.",
@@ -43,7 +44,7 @@ _WORDS: Final[dict[Language, dict[Line, str]]] = {
         "nothing": "계속 허용된 작업이 없습니다. 승인이 필요한 작업은 매번 물어봅니다.",
         "here": "한 대화에서",
         "everywhere": "모든 대화에서",
-        "line": "{id}\n  {tool}: {arguments}\n  대상 {who}, {where}, {until:%Y-%m-%d}까지, 승인한 사람 {by}",
+        "line": "{id}\n  {tool}: {arguments}\n  대상 {who}, {where}, {until}까지, 승인한 사람 {by}",
         "more": "… 외 {number}건",
         "how": "철회하려면: {prefix}grants revoke ID",
         "revoked": "철회했습니다: {tool} ({id}). 이제부터 다시 물어봅니다.",
@@ -57,7 +58,7 @@ def not_revoked(why: Why, language: Language, prefix: str) -> str:
 
 
 def taken_back(grant: Standing, language: Language) -> str:
-    return _WORDS[language]["revoked"].format(tool=_plain(grant.tool), id=grant.id)
+    return _WORDS[language]["revoked"].format(tool=_plain(grant.tool), id=short_id(grant.id))
 
 
 def standing(grants: Sequence[Standing], language: Language, prefix: str) -> str:
@@ -73,12 +74,12 @@ def standing(grants: Sequence[Standing], language: Language, prefix: str) -> str
 def _line(grant: Standing, words: dict[Line, str]) -> str:
     arguments = without_secrets("; ".join(lines(grant.args)))  # a list is no card: nobody decides by it
     return words["line"].format(
-        id=grant.id,
+        id=short_id(grant.id),
         tool=_plain(grant.tool),
         arguments=arguments if len(arguments) <= _LONGEST else f"{arguments[:_LONGEST]}…",
         who=_plain(grant.requester),
         where=words["everywhere" if grant.session is None else "here"],
-        until=grant.expires_at,
+        until=day_of(grant.expires_at),
         by=_plain(grant.granted_by),
     )
 

@@ -8,8 +8,10 @@ import msgspec
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import Shelf, opened
 from finclaw.errors import ConfigError, SessionError
-from finclaw.kernel.approval import Approval, Standing
+from finclaw.kernel.approval import Approval, Standing, short_id
+from finclaw.tools.approval.local_time import day_and_time
 from finclaw.tools.approval.shown import lines, text
+from finclaw.tools.approval.summary import action_line, action_lines, short_ids
 from finclaw.tools.guard.told import without_secrets
 from finclaw.web.approvals_view import ApprovalsView, GrantsView
 
@@ -36,9 +38,10 @@ def _list(shelf: Shelf, args: Namespace) -> int:
 
 
 def _table(found: Sequence[Approval]) -> str:
+    ids = short_ids(found)
     return "\n".join(
-        f"{each.id}  {each.state:<8} {text(each.tool)[1:-1]}  for {text(each.asked_by)[1:-1]}, "
-        f"until {each.expires_at:%Y-%m-%d %H:%M:%S} UTC"
+        f"{ids[each.id]}  {each.state:<8} {action_line(each)}  for {text(each.asked_by)[1:-1]}, "
+        f"until {day_and_time(each.expires_at)}"
         for each in found
     )
 
@@ -46,7 +49,9 @@ def _table(found: Sequence[Approval]) -> str:
 def _show(shelf: Shelf, args: Namespace) -> int:
     found = shelf.approval(args.id)
     if found is None:
-        raise SessionError(f"there is no approval {args.id!r}; `finclaw approvals list --all` shows every one, whole")
+        raise SessionError(
+            f"there is no approval {args.id!r}, or more than one begins so; see `finclaw approvals list --all`"
+        )
     if not args.json:
         print(found.card + "\n" + _story(found))
         return 0
@@ -71,7 +76,7 @@ def _told(found: Approval, args: Namespace) -> int:
     if args.json:
         print(msgspec.json.encode(found).decode())
     else:
-        print(f"{found.id}: {found.state}")
+        print(f"{short_id(found.id)}: {found.state}\n" + "\n".join(action_lines(found)))
     return 0
 
 
@@ -91,9 +96,9 @@ def _standing(grant: Standing) -> str:
     where = "everywhere" if grant.session is None else f"in {text(grant.session)[1:-1]}"
     arguments = without_secrets("; ".join(lines(grant.args))) or "without arguments"  # a list is no card
     return (
-        f"{grant.id}  {text(grant.tool)[1:-1]}  {arguments}\n"
-        f"    for {text(grant.requester)[1:-1]}, {where}, until {grant.expires_at:%Y-%m-%d %H:%M} UTC; "
-        f"given by {text(grant.granted_by)[1:-1]} on {grant.granted_at:%Y-%m-%d %H:%M} UTC"
+        f"{short_id(grant.id)}  {text(grant.tool)[1:-1]}  {arguments}\n"
+        f"    for {text(grant.requester)[1:-1]}, {where}, until {day_and_time(grant.expires_at)}; "
+        f"given by {text(grant.granted_by)[1:-1]} on {day_and_time(grant.granted_at)}"
     )
 
 
@@ -102,7 +107,7 @@ def _revoke(shelf: Shelf, args: Namespace) -> int:
     if args.json:
         print(msgspec.json.encode(revoked).decode())
     else:
-        print(f"{revoked.id}: revoked; {text(revoked.tool)[1:-1]} is asked for again")
+        print(f"{short_id(revoked.id)}: revoked; {text(revoked.tool)[1:-1]} is asked for again")
     return 0
 
 

@@ -21,10 +21,15 @@ ApprovalScope = Literal["once", "session", "always"]
 RefusalReason = (
     Literal["unknown", "expired", "already_granted", "already_denied", "already_used", "failed", "scope"]
     | Literal["not_an_approver", "own_request", "our_own_words", "forwarded", "elsewhere", "unauthenticated"]
+    | Literal["ambiguous", "too_short"]
 )
 
 _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: nothing in it looks like anything else in it
 _ID: Final = re.compile(r"AP-[0-7][0-9A-HJKMNP-TV-Z]{25}", re.ASCII)
+_BEGINNING: Final = re.compile(r"AP-[0-7][0-9A-HJKMNP-TV-Z]{0,24}", re.ASCII)
+SHOWN_OF_ID: Final = 8
+SHORTEST_TYPED: Final = 6
+"""Characters behind `ap-` that say which of the open approvals is meant."""
 _FOLDED: Final = str.maketrans("OIL", "011")
 _BITS: Final = 128
 _DEEPEST: Final = 64
@@ -169,6 +174,19 @@ def read_approval_id(text: str) -> str | None:
         return None
     typed = "AP-" + text[3:].upper().translate(_FOLDED)
     return typed.lower() if _ID.fullmatch(typed) else None
+
+
+def read_short_id(text: str) -> str | None:
+    """The beginning of an id as somebody typed it, forgiven as a whole one is. None where it begins none."""
+    if not text.isascii() or text[:3].upper() != "AP-":
+        return None
+    typed = "AP-" + text[3:].upper().translate(_FOLDED)
+    return typed.lower() if _BEGINNING.fullmatch(typed) else None
+
+
+def short_id(approval_id: str) -> str:
+    """As people see it: long enough that no two open ones look alike, and short enough to type."""
+    return approval_id[: len("ap-") + SHOWN_OF_ID]
 
 
 def action_hash(tool: str, args: Mapping[str, Any]) -> str:

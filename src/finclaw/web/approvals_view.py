@@ -4,12 +4,14 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from finclaw.kernel.approval import Approval, ApprovalScope, RefusalReason, Standing
+from finclaw.kernel.approval import SHORTEST_TYPED, Approval, ApprovalScope, RefusalReason, Standing
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.web.principal import CHANNEL, Principal
 
 REFUSED: Final[dict[RefusalReason, tuple[int, str]]] = {
-    "unknown": (404, "there is no such approval; give its whole id"),
+    "unknown": (404, "there is no such approval; `GET /api/v1/approvals` lists what waits"),
+    "ambiguous": (409, "more than one approval begins so; give more of its id"),
+    "too_short": (400, f"give at least {SHORTEST_TYPED} characters of its id behind ap-"),
     "expired": (409, "it has expired and was not done; ask for it again"),
     "already_granted": (409, "it has been approved already; a yes counts once"),
     "already_denied": (409, "it has been denied already"),

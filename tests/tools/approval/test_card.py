@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.ports.approval_nouns import wish
 
 from finclaw.errors import ToolDenied
-from finclaw.kernel.approval import Approval
+from finclaw.kernel.approval import Approval, short_id
 from finclaw.tools.approval.card import LONGEST, card
 from finclaw.tools.approval.shown import lines, text
 
@@ -176,7 +176,7 @@ def test_a_card_in_english() -> None:
         'Prices as they are now:\n• price = "190.50"\n• as_of = "03:04"\n\n'
         "Careful: before this was asked for, texts by strangers were read:\n"
         '• "https://example.com/news"\n\n'
-        f"Yes: /approve {asked.id}\nNo: /deny {asked.id}\n"
+        f"Yes: /approve {short_id(asked.id)}\nNo: /deny {short_id(asked.id)}\n"
         "Without an answer by 03:09:05 (UTC) it is a no."
     )
 
@@ -187,7 +187,7 @@ def test_a_card_in_korean_for_others_to_decide() -> None:
     assert "승인이 필요합니다" in shown
     assert "(인자 없음)" in shown
     assert "결정할 수 있는 사람: approver 역할을 가진 사람, telegram:b:1" in shown
-    assert f"승인: !approve {asked.id}\n거부: !deny {asked.id}" in shown
+    assert f"승인: !approve {asked.id[:11]}\n거부: !deny {asked.id[:11]}" in shown
     assert "session" in shown
     assert "12:09:05 (한국 시간)까지" in shown
 

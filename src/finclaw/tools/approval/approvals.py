@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import (
+    SHORTEST_TYPED,
     Approval,
     ApprovalScope,
     ApprovalState,
@@ -22,6 +23,7 @@ from finclaw.kernel.approval import (
     action_hash,
     new_approval_id,
     read_approval_id,
+    read_short_id,
 )
 from finclaw.kernel.approvals import ApprovalStore
 from finclaw.kernel.envelope import Inbound
@@ -43,6 +45,7 @@ from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.guard.told import without_secrets
 
 _MANY: Final = 10_000
+_RECENT: Final = 1_000
 _OPEN: Final[tuple[ApprovalState, ...]] = ("pending", "granted")
 _EVERY: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
 
@@ -202,9 +205,9 @@ class Approvals:
         reason: str = "",
     ) -> Approval | Refusal:
         """Take a decision. `evidence` is the message that carried it, as its door authenticated it."""
-        asked = await self.approval(typed)
-        if asked is None:
-            return Refusal("unknown")
+        asked = await self._find(typed)
+        if isinstance(asked, str):
+            return Refusal(asked)
         why = self._may_decide(asked, evidence)
         if why is not None:
             return Refusal(why, asked)
@@ -221,9 +224,23 @@ class Approvals:
         return may_decide(asked, evidence, self._people, self._settings, authenticated=authenticated)
 
     async def approval(self, typed: str) -> Approval | None:
-        """By its id as somebody typed it; whole, or not at all."""
-        approval_id = read_approval_id(typed)
-        return None if approval_id is None else await self._store.approval(approval_id)
+        """By its id as somebody typed it: whole, or a beginning that only one has, of open ones first."""
+        found = await self._find(typed)
+        return None if isinstance(found, str) else found
+
+    async def _find(self, typed: str) -> Approval | RefusalReason:
+        whole, begins = read_approval_id(typed), read_short_id(typed)
+        if whole is not None:
+            return await self._store.approval(whole) or "unknown"
+        if begins is None:
+            return "unknown"
+        if len(begins) < len("ap-") + SHORTEST_TYPED:
+            return "too_short"
+        for states, limit in ((_OPEN[:1], _MANY), (_EVERY, _RECENT)):
+            found = [each for each in await self._store.approvals(states, limit=limit) if each.id.startswith(begins)]
+            if found:
+                return found[0] if len(found) == 1 else "ambiguous"
+        return "unknown"
 
     async def approvals(
         self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100

@@ -1,22 +1,17 @@
 """What a person reads before they decide: made by code from the action itself, all of it or nothing."""
 
 from collections.abc import Iterable
-from datetime import timedelta, timezone
 from typing import Final
 
 from finclaw.errors import ToolDenied
-from finclaw.kernel.approval import Approval
+from finclaw.kernel.approval import Approval, short_id
 from finclaw.kernel.language import Language
+from finclaw.tools.approval.local_time import time_of_day
 from finclaw.tools.approval.shown import lines, text
 
 LONGEST: Final = 3_500
 """Characters of a card. What is longer nobody reads, and many a chat would cut."""
 _SOURCES: Final = 5
-
-_ZONES: Final[dict[Language, tuple[str, timezone]]] = {
-    "en": ("UTC", timezone(timedelta(0))),
-    "ko": ("한국 시간", timezone(timedelta(hours=9))),
-}
 
 _WORDS: Final[dict[Language, dict[str, str]]] = {
     "en": {
@@ -102,7 +97,7 @@ def _how(approval: Approval, words: dict[str, str], prefix: str, *, elsewhere: b
         yield words["who"].format(who=", ".join(_name(each, words) for each in approval.approvers))
     if approval.sent_to and not elsewhere:
         yield words["sent"].format(who=", ".join(text(each.name)[1:-1] for each in approval.sent_to))
-    yield words["decide"].format(prefix=prefix, id=approval.id)
+    yield words["decide"].format(prefix=prefix, id=short_id(approval.id))
     if wider := [scope for scope in approval.scopes if scope != "once"]:
         yield words["scopes"].format(scopes=" / ".join(wider))
     yield words["expires"].format(time=deadline(approval))
@@ -118,9 +113,8 @@ def _whose(approval: Approval, words: dict[str, str]) -> str:
 
 
 def deadline(approval: Approval) -> str:
-    """The time of day after which it is a no, where the person is likely to be."""
-    zone, at = _ZONES[approval.language]
-    return f"{approval.expires_at.astimezone(at):%H:%M:%S} ({zone})"
+    """The time of day after which it is a no, where the person is."""
+    return time_of_day(approval.expires_at, approval.language)
 
 
 def _name(approver: str, words: dict[str, str]) -> str:

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from finclaw.kernel.approval import Approval, Grant, Refusal, RefusalReason, Standing, action_hash, read_approval_id
+from finclaw.kernel.approval import (
+    SHORTEST_TYPED,
+    Approval,
+    Grant,
+    Refusal,
+    RefusalReason,
+    Standing,
+    action_hash,
+    read_approval_id,
+    read_short_id,
+)
 from finclaw.kernel.approvals import ApprovalStore
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.people import People, identity_of
@@ -88,7 +98,7 @@ class Grants:
 
     async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
         """Take one back. Whoever it lets act may give it up, and whoever might give it may take it back."""
-        grant_id = read_approval_id(typed)
+        grant_id = await self._id_of(typed)
         asked = None if grant_id is None else await self._store.approval(grant_id)
         if asked is None:
             return Refusal("unknown")
@@ -99,6 +109,14 @@ class Grants:
             return Refusal("unknown", asked)
         self._announce("revoked", asked, by=identity_of(evidence))
         return self._shown(_as_given(asked), asked)
+
+    async def _id_of(self, typed: str) -> str | None:
+        """A whole id, or a beginning that one standing yes alone has."""
+        begins = read_short_id(typed)
+        if begins is None or len(begins) < len("ap-") + SHORTEST_TYPED:
+            return read_approval_id(typed)
+        found = [grant.id for grant in await self._store.grants(_MANY) if grant.id.startswith(begins)]
+        return found[0] if len(found) == 1 else None
 
     def _may_revoke(self, asked: Approval, evidence: Inbound) -> RefusalReason | None:
         authenticated = self._doors.capabilities(evidence.channel).authenticated

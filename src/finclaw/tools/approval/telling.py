@@ -5,10 +5,11 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from finclaw.kernel.approval import Addressee, Approval, Decision
+from finclaw.kernel.approval import Addressee, Approval, Decision, short_id
 from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.kernel.language import Language
 from finclaw.tools.approval.card import deadline
+from finclaw.tools.approval.summary import action_line
 
 SPEAKER: Final = "approvals"
 CARDS: Final = "approval cards"
@@ -17,21 +18,21 @@ Line = Literal["granted", "denied", "denied_because", "expired", "reminder", "cr
 
 _WORDS: Final[dict[Language, dict[Line, str]]] = {
     "en": {
-        "granted": "Approved: {tool} ({id}). The gateway itself runs it; tell how it ended.",
-        "denied": "Denied, and not done: {tool} ({id})",
-        "denied_because": "Denied, and not done: {tool} ({id}). Reason given: {reason}",
-        "expired": "Nobody answered in time, so this was not done: {tool} ({id}). Ask again if you still want it.",
-        "reminder": "Still waiting for a decision: {tool} ({id}), until {time}.",
+        "granted": "Approved: {tool}. The gateway itself runs it; tell how it ended.",
+        "denied": "Denied, and not done: {action} ({id})",
+        "denied_because": "Denied, and not done: {action} ({id}). Reason given: {reason}",
+        "expired": "Nobody answered in time, so this was not done: {action} ({id}). Ask again if you still want it.",
+        "reminder": "Still waiting for a decision: {action} ({id}), until {time}.",
         "crowded": (
             "Nobody was asked, and nothing done: {tool}. Too much waits for approval already; try again later."
         ),
     },
     "ko": {
-        "granted": "승인되었습니다: {tool} ({id}). 실행은 게이트웨이가 직접 합니다. 어떻게 끝났는지 알려 주세요.",
-        "denied": "거부되어 실행하지 않았습니다: {tool} ({id})",
-        "denied_because": "거부되어 실행하지 않았습니다: {tool} ({id}). 사유: {reason}",
-        "expired": "시간 안에 답이 없어 실행하지 않았습니다: {tool} ({id}). 필요하면 다시 요청해 주세요.",
-        "reminder": "아직 결정을 기다리고 있습니다: {tool} ({id}), {time}까지.",
+        "granted": "승인되었습니다: {tool}. 실행은 게이트웨이가 직접 합니다. 어떻게 끝났는지 알려 주세요.",
+        "denied": "거부되어 실행하지 않았습니다: {action} ({id})",
+        "denied_because": "거부되어 실행하지 않았습니다: {action} ({id}). 사유: {reason}",
+        "expired": "시간 안에 답이 없어 실행하지 않았습니다: {action} ({id}). 필요하면 다시 요청해 주세요.",
+        "reminder": "아직 결정을 기다리고 있습니다: {action} ({id}), {time}까지.",
         "crowded": (
             "승인을 기다리는 작업이 이미 너무 많아 묻지도 실행하지도 않았습니다: {tool}. 나중에 다시 요청해 주세요."
         ),
@@ -80,7 +81,13 @@ def _said(approval: Approval, line: Line, reason: str = "") -> Inbound:
 def _inbound(
     approval: Approval, line: Line, *, limits: Limits | None = None, said_by: str | None = None, reason: str = ""
 ) -> Inbound:
-    shown = {"tool": approval.tool, "id": approval.id, "reason": reason, "time": deadline(approval)}
+    shown = {
+        "tool": approval.tool,
+        "action": action_line(approval),
+        "id": short_id(approval.id),
+        "reason": reason,
+        "time": deadline(approval),
+    }
     words = _WORDS[approval.language][line].format(**shown)
     return Inbound(
         text=words,

@@ -1,0 +1,48 @@
+"""An action in few words, for lists, answers and what follows a decision. The card alone shows it to decide by."""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from finclaw.kernel.approval import Approval, short_id
+from finclaw.tools.approval.shown import lines, text
+from finclaw.tools.guard.told import without_secrets
+
+LONGEST: Final = 160
+"""Characters of an action in a list."""
+
+
+def action_line(approval: Approval, longest: int = LONGEST) -> str:
+    """`broker__order: symbol = "AAPL"; quantity = 10`, cut where it is too long for a line."""
+    shown = without_secrets("; ".join(_parts(approval)))  # in this order: no half of a secret is left
+    line = f"{tool_name(approval)}: {shown}" if shown else tool_name(approval)
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def action_lines(approval: Approval) -> Iterator[str]:
+    """Everything that the card showed of it, a line each, to be repeated to whoever decided."""
+    yield tool_name(approval)
+    yield from (f"• {each}" for each in _parts(approval))
+
+
+def tool_name(approval: Approval) -> str:
+    return text(approval.tool)[1:-1]
+
+
+def short_ids(approvals: Collection[Approval]) -> dict[str, str]:
+    """For each id the shortest beginning that lists show and that no other of them has."""
+    ids = [each.id for each in approvals]
+    return {each: _unlike(each, ids) for each in ids}
+
+
+def _unlike(approval_id: str, ids: Collection[str]) -> str:
+    length = len(short_id(approval_id))
+    while length < len(approval_id) and sum(each.startswith(approval_id[:length]) for each in ids) > 1:
+        length += 1
+    return approval_id[:length]
+
+
+def _parts(approval: Approval) -> list[str]:
+    """In the order of the card: what is kept has lost its own."""
+    known = [*(lines(approval.args) if approval.args else ()), *(lines(approval.quote) if approval.quote else ())]
+    places = {line: approval.card.find(f"• {line}\n") for line in known}
+    return sorted(known, key=lambda line: places[line])
