@@ -18,6 +18,7 @@ from finclaw.channels.mailbox import MailboxChannel
 from finclaw.config.schema import Settings
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Clock, Provider, ToolOutput, ToolScope
 from finclaw.routing.session_key import session_key
@@ -79,9 +80,14 @@ async def trading(
 ORDER = reply(call("broker__order", {"symbol": "AAPL"}))
 
 
+def kims(text: str, conversation: str) -> Inbound:
+    """A message of somebody with an account of their own: a label of the owner's would be the owner."""
+    return Inbound(text=text, channel=CHANNEL, account="kim", conversation=conversation, sender=Sender("kim"))
+
+
 async def kim_wants_to_buy(app: App, text: str = "buy") -> Approval:
     """Somebody else, who may not decide, in a session of their own."""
-    await app.accept(inbound(OWNER, MessageBody(message_id=text, text=text, conversation="kim", sender="kim")))
+    await app.accept(kims(text, "kim"))
     await app.idle()
     return (await app.approvals())[0]
 
@@ -119,8 +125,8 @@ async def test_a_card_of_somebody_elses_request_appears_while_a_line_is_typed(
             for line in addressee.card.splitlines()[1:]:
                 assert line in shown
             assert asker in shown
-            assert f"/approve {approval.id}" in shown
-            assert f"/deny {approval.id}" in shown
+            assert f"/approve {approval.id[:11]}" in shown
+            assert f"/deny {approval.id[:11]}" in shown
             terminal.type("라" + ENTER)  # where the cursor was
             await terminal.expect("Got it.")
         assert "가나 라다" in provider.requests[-1].messages[-1].text
@@ -137,7 +143,7 @@ async def test_a_card_in_the_middle_of_an_answer_tears_nothing(tmp_path: Path) -
             await terminal.expect("\n>")
             terminal.type("go" + ENTER)
             await terminal.expect("The first part.")
-            await app.accept(inbound(OWNER, MessageBody(message_id="1", text="buy", conversation="k", sender="kim")))
+            await app.accept(kims("buy", "k"))
             await terminal.expect("/deny ap-")
             await terminal.expect("The first part.")  # again, whole, below the card
             released.set()
