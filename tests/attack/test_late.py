@@ -195,7 +195,7 @@ async def test_no_layer_hides_that_a_person_is_asked(house: House, priority: int
     async with house.open(*script, tools=tools, consent=None, layers=layers) as gateway:
         outcome = await gateway.ask("buy")
         assert desk.done == []
-        assert f"/approve {await the_one(gateway)}" in (outcome.reply or "")
+        assert f"/approve {(await the_one(gateway))[:11]}" in (outcome.reply or "")
 
 
 @pytest.mark.parametrize("priority", PRIORITIES)
