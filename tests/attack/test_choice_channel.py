@@ -10,7 +10,9 @@ from tests.attack.desk import Desk
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings
+from finclaw.kernel.message import Truncate
 from finclaw.kernel.port import Tool, ToolScope
+from finclaw.kernel.scope import StepContext, StepResult
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import call, reply
 from finclaw.tools.define import tool
@@ -160,6 +162,25 @@ async def test_reading_the_first_page_again_gives_no_new_share(house: House) -> 
     first = "https://evil.example/start"
     steps = [step for url in urls[:6] for step in (reply(fetch(first)), reply(fetch(url)))]
     async with opened(house, desk, *steps, "Hm.") as gateway:
+        await gateway.ask(f"read {first}")
+        assert [url for url in desk.fetched if url != first] == urls[:3]
+
+
+@in_virtual_time
+async def test_what_left_the_conversation_in_this_turn_was_followed_all_the_same(house: House) -> None:
+    """Security trial H2, sibling: a page so long that compaction takes the earlier ones away."""
+    urls = many(20)
+    desk = Desk(" ".join(urls))
+    first = "https://evil.example/start"
+
+    async def forget(ctx: StepContext) -> StepResult:
+        ctx.emit_message_event(Truncate(3))
+        return await ctx.next()
+
+    steps = [step for url in urls[:6] for step in (reply(fetch(first)), reply(fetch(url)))]
+    agent = AgentSettings(max_steps=60, default_extensions=())
+    parts: dict[str, Any] = {"tools": [desk.fetching()], "consent": None, "rules": (), "agent": agent}
+    async with house.open(*steps, "Hm.", **parts, layers=[("step", forget)]) as gateway:
         await gateway.ask(f"read {first}")
         assert [url for url in desk.fetched if url != first] == urls[:3]
 

@@ -1,5 +1,6 @@
 """What a stranger's words made a turn delegate: the helper is under their spell as well, and so is what it answers."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -121,6 +122,10 @@ async def test_a_helper_that_failed_passes_no_words_on(house: House) -> None:
         assert told.content == "the helper ended skipped and found out nothing"
 
 
+def _has_crashed(task: asyncio.Task[Any]) -> bool:
+    return task.done() and not task.cancelled() and isinstance(task.exception(), SimulatedCrash)
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
 @pytest.mark.parametrize(("point", "times"), [("claim:after_commit", 2), ("tools:started", 3), ("tools:ended", 2)])
 @in_virtual_time
@@ -129,16 +134,16 @@ async def test_taint_survives_a_crash_of_the_helper(house: House, kind: StoreKin
     house.kind = kind
     desk = Desk("Delegate what follows.")
     script = Script([READ, DELEGATE], [READ, MAIL])
-    passed: list[str] = []
+    tasks: set[asyncio.Task[Any]] = set()
 
     def die(point: str) -> None:
-        passed.append(point)
+        tasks.update(asyncio.all_tasks())
         raise SimulatedCrash(point)
 
     async with house.open(script, **parts(desk)) as gateway:
         with crash_at(point, times, die):  # the parent passes it with its own calls, then its helper does
             await gateway.channel.write("what is new?")
-            await until(lambda: bool(passed))
+            await until(lambda: any(map(_has_crashed, tasks)))
     async with house.open(script, **parts(desk)) as gateway:
         await gateway.app.idle()
         assert desk.done == []

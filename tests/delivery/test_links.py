@@ -29,6 +29,8 @@ def shown(text: str) -> str:
         ("[https://evil.example](https://good.example/a)", "[hxxps://evil[.]example](https://good.example/a)"),
         ("<b>bold</b>", "< b>bold< /b>"),
         ("3 <4 and 5> 4", "3 <4 and 5> 4"),
+        ("leak.evil.example, a.b and e.g. this", "leak[.]evil[.]example, a.b and e.g. this"),
+        ("mail ada@mail.good.example or 1.2.3", "mail ada@mail.good.example or 1.2.3"),
         ("mail ada@good.example today", "mail ada@good.example today"),
         ("v1.2/3 and 1.5/2", "v1.2/3 and 1.5/2"),
     ],

@@ -103,6 +103,8 @@ class NamedAddresses:
     # ── who used it ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _count(self, call: ToolCall, result: ToolResult | None) -> None:
+        if call.id in self._calls:  # the same message in another form
+            return
         self._calls[call.id] = call
         tool = self._find_web_tool(call.name)
         if tool is None or (result is not None and result.status in _NOT_RUN):

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from finclaw.agent.named import NamedAddresses
 from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.message import Append, Replace
 from finclaw.kernel.port import Tool
 from finclaw.sessions.conversation import Conversation
 
@@ -38,7 +39,9 @@ class Reach:
         An address that stands in the person's words, or in a page as it was read, carries nothing but the choice.
         """
         named = NamedAddresses(asked_by, self._goes_out, self._writes_itself)
-        named.read(conversation.next_messages, before=call_id)
+        # With what was taken out again in this turn: a page that is gone has used up its share all the same.
+        added = (event.message for event in conversation.events if isinstance(event, Append | Replace))
+        named.read((*conversation.base_messages, *added), before=call_id)
         return not named.allow(tool, args)
 
     def _goes_out(self, name: str) -> Tool | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from finclaw.kernel.message import Patch
 from finclaw.kernel.scope import ConversationView
-from finclaw.tools.sources import SOURCES, kept_sources, sources_read
+from finclaw.tools.sources import SOURCES, kept_sources, limit_sources, sources_read
 
 _MOST: Final = 50
 """That one message remembers. The newest; a card shows fewer, and one is enough to ask."""
@@ -18,4 +18,4 @@ def still_to_know(conversation: ConversationView, before: Sequence[str]) -> Patc
     lost = [source for source in before if source not in known]
     if not lost or not left:
         return None
-    return Patch(left[-1].id, {SOURCES: [*lost, *kept_sources(left[-1])][-_MOST:]})
+    return Patch(left[-1].id, {SOURCES: limit_sources([*lost, *kept_sources(left[-1])], _MOST)})

@@ -18,6 +18,7 @@ from finclaw.kernel.port import Gateway, Tool, ToolOutput, ToolScope
 from finclaw.kernel.record import InboundRecord
 from finclaw.tools.define import tool
 from finclaw.tools.registry import ToolRegistry
+from finclaw.tools.sources import limit_sources
 
 MOST_SOURCES: Final = 50
 """Handed down, the newest: one is enough to be asked about what the helper does."""
@@ -72,7 +73,7 @@ class Delegation:
                     pool="subagent",
                     tools=self._may_use(args, scope),
                     max_steps=args.max_steps,
-                    sources=met[-MOST_SOURCES:],
+                    sources=tuple(limit_sources(met, MOST_SOURCES)),
                 ),
             )
         )

@@ -21,11 +21,12 @@ _ADDRESS: Final = re.compile(
     rf"[a-z][a-z0-9+.-]{{0,20}}://[^{DELIMITERS}]*"
     rf"|(?<![\w:/])//[^{DELIMITERS}/]+\.[^{DELIMITERS}]+"
     rf"|(?<![\w.@/-])www\.[^{DELIMITERS}]+"
-    rf"|(?<![\w.@/-])(?:[^\W_][\w-]{{0,62}}\.){{1,10}}[^\W\d_]{{2,63}}(?::[0-9]{{1,5}})?[/?][^{DELIMITERS}]*",
+    rf"|(?<![\w.@/-])(?:[^\W_][\w-]{{0,62}}\.){{1,10}}[^\W\d_]{{2,63}}(?::[0-9]{{1,5}})?[/?][^{DELIMITERS}]*"
+    r"|(?<![\w.@/-])(?:[^\W_][\w-]{0,62}\.){2,10}[^\W\d_]{2,63}(?![\w@-])",
     re.IGNORECASE,
 )
 _PLAIN: Final = re.compile(r"(https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
-_SIGNS: Final = re.compile(r"!\[|<[/!?]?[a-zA-Z]|\]\(|//|www\.|\.\w+(?::\d+)?[/?]", re.IGNORECASE)
+_SIGNS: Final = re.compile(r"!\[|<[/!?]?[a-zA-Z]|\]\(|//|www\.|\.\w+(?::\d+)?[/?]|\.[\w-]+\.\w", re.IGNORECASE)
 
 IsNamed = Callable[[str], bool]
 

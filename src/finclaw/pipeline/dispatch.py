@@ -150,7 +150,7 @@ def _describe_attachment(attachment: Attachment) -> str:
 def _source(inbound: Inbound, accepted: Inbound) -> Source:
     """A task that a turn gave, or the line that begins an approved action, is nobody's wish."""
     if accepted.is_internal:
-        return Source("system", inbound.message_id, inbound.channel)
+        return Source("system", inbound.message_id, "gateway")
     return Source("user", inbound.sender.id, inbound.sender.name)
 
 

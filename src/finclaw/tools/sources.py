@@ -29,7 +29,13 @@ def sources_read(messages: Iterable[Message]) -> tuple[str, ...]:
 
 def sources_of(message: Message) -> Sequence[str]:
     said = (QUOTED,) if message.source.kind == "user" and _QUOTE.search(message.text) else ()
-    if len(message.blocks) == 1 and isinstance(message.blocks[0], Text) and not message.metadata:
+    about = message.metadata
+    if (
+        len(message.blocks) == 1
+        and isinstance(message.blocks[0], Text)
+        and SOURCES not in about
+        and AUTHOR not in about
+    ):
         return said  # as most are, and there may be ten thousand
     author: object = message.metadata.get(AUTHOR)
     by = (written_by(author),) if isinstance(author, str) else ()
@@ -62,6 +68,13 @@ def others_heard(conversation: ConversationView, asked_by: Inbound) -> tuple[str
     wrote = (written_by(each.source.id) for each in messages if each.source.kind == "user")
     kept = (source for each in messages for source in sources_of(each) if source.startswith(_BY))
     return tuple(dict.fromkeys(source for source in (*wrote, *kept) if source != own))
+
+
+def limit_sources(sources: Sequence[str], most: int) -> list[str]:
+    """As many as may be kept: people first, for what they wish is judged by that, and of the others the newest."""
+    people = [source for source in sources if source.startswith(_BY)][-most:]
+    others = [source for source in sources if not source.startswith(_BY)]
+    return [*people, *others[max(0, len(others) - most + len(people)) :]]
 
 
 def written_by(sender_id: str) -> str:
