@@ -178,6 +178,15 @@ def test_a_port_in_use_touches_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
+def test_a_port_that_another_finclaw_uses_is_said_to_be_so(tmp_path: Path) -> None:
+    with serving(tmp_path / "one") as gateway:
+        port = gateway.url.rpartition(":")[2]
+        ended = finclaw("serve", "--port", port, "--state", tmp_path / "two")
+    assert ended.code == 1
+    assert f"port {port} is in use by another FinClaw" in ended.line()
+    assert not (tmp_path / "two").exists()
+
+
 def test_a_token_for_everybody(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t" * 43)
     (tmp_path / "token").chmod(0o644)

@@ -328,6 +328,30 @@ def test_at_a_terminal_it_asks(old: Path, answer: str, code: int, left: int) -> 
     assert len(told(typed("sessions", "list", "--json", "--state", old))["items"]) == left
 
 
+def test_an_export_to_a_terminal_has_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
+    """Near miss of the security trial: C1 controls and direction marks came through."""
+    said = "\x9b2J\u202eevil\u2066\x85"
+    finclaw("ask", said, "--state", tmp_path)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "finclaw", "sessions", "export", "main", "--state", str(tmp_path)]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=clean_environment())
+    os.close(theirs)
+    seen = b""
+    while select.select([ours], [], [], 60)[0]:
+        try:
+            seen += os.read(ours, 65_536)
+        except OSError:  # the other end is closed
+            break
+    assert process.wait(60) == 0
+    os.close(ours)
+    text = seen.decode()
+    assert "evil" in text
+    assert not any(mark in text for mark in "\x9b\u202e\u2066\x85")
+    assert "\\u202eevil" in text
+    piped = finclaw("sessions", "export", "main", "--state", tmp_path).out
+    assert said in piped, "a file has what was written"
+
+
 # ── nothing, and in the way ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -31,6 +31,8 @@ PATHS = [
     ("POST", "/api/v1/sessions/x/fork"),
     ("POST", "/api/v1/sessions/x/reset"),
     ("POST", "/api/v1/sessions/x/repair"),
+    ("DELETE", "/api/v1/sessions/x"),
+    ("POST", "/api/v1/forget"),
     ("POST", "/api/v1/prune"),
     ("GET", "/api/v1/approvals"),
     ("GET", "/api/v1/approvals/x"),

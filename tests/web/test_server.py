@@ -39,6 +39,9 @@ async def test_the_page_says_how_to_ask_and_loads_nothing(client: Client) -> Non
     assert "FinClaw is running" in text
     assert "실행 중" in text
     assert client.url in text
+    for path in ("POST /api/v1/messages", "GET  /api/v1/stream", "GET  /api/v1/live", "POST /api/v1/prune"):
+        assert path in text
+    assert "Content-Type: application/json" in text
     assert "made up" in text
     assert TOKEN not in text
     assert not any(word in text for word in ("<script", "src=", "href=", "@import"))

@@ -10,6 +10,7 @@ import msgspec
 
 from finclaw.builtins.memory import name as EXTENSION
 from finclaw.builtins.memory.notes import MIGRATIONS, Notes, OwnedNote
+from finclaw.cli.chat.clean import escape_json
 from finclaw.cli.figures import fitted, local_time, plural, short, table, terminal_columns
 from finclaw.cli.new_file import write_new
 from finclaw.cli.options import settings_from
@@ -72,7 +73,7 @@ def _forget(args: Namespace, directory: Path) -> int:
 def _export(args: Namespace, directory: Path) -> int:
     found = _within(directory, lambda notes: notes.everybodys(args.user), ())
     if args.output == "-":
-        print(_as_json(found).decode())
+        print(escape_json(_as_json(found).decode()))
         return 0
     write_new(Path(args.output), _as_json(found) + b"\n", force=args.force)
     view = msgspec.json.encode({"notes": len(found), "file": args.output}).decode()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import http.client
 import importlib.util
 import resource
 import shutil
@@ -89,11 +90,28 @@ def _no_port(settings: Settings, error: OSError) -> FinclawError:
             "stop it, or use --state DIR and --port N for a second one"
         )
     port = settings.web.port
+    if error.errno == errno.EADDRINUSE and _is_finclaw(settings.web.address, port):
+        return FinclawError(
+            f"port {port} is in use by another FinClaw, which runs on another state directory or as another user; "
+            "stop it, or use --port N for another port"
+        )
     if error.errno == errno.EADDRINUSE:
         return FinclawError(f"port {port} is in use by another program; stop it, or use --port N for another port")
     if error.errno == errno.EACCES:
         return FinclawError(f"port {port} needs more rights than you have; use --port N with N above 1023")
     return FinclawError(f"cannot listen on {settings.web.host} port {port}: {error.strerror}; use --port N")
+
+
+def _is_finclaw(host: str, port: int) -> bool:
+    """By what it says of itself, which is enough for a hint and for nothing else."""
+    connection = http.client.HTTPConnection(host, port, timeout=2)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().getheader("Server") == "finclaw"
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def _run_loop(main: Coroutine[Any, Any, None]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from finclaw.cli.chat.clean import escape_json
 from finclaw.cli.erasing import confirm, erase_typed_lines, must_be_confirmed, report_erased
 from finclaw.cli.new_file import write_new
 from finclaw.cli.options import settings_to_look
@@ -84,7 +85,9 @@ def _export(shelf: Shelf, settings: Settings, args: Namespace) -> int:
     content = hide_known_secrets(shelf.export(key).decode()).encode()
     if args.output == "-":
         sys.stdout.flush()
-        sys.stdout.buffer.write(content)
+        # The same JSON, but for a screen: what somebody wrote must not move the cursor or turn the direction.
+        shown = escape_json(content.decode()).encode() if sys.stdout.isatty() else content
+        sys.stdout.buffer.write(shown)
         return 0
     write_new(Path(args.output), content, force=args.force)
     count = content.count(b"\n") - 1
@@ -178,7 +181,7 @@ def _counted(number: int) -> str:
 
 
 def _print_json(value: object) -> None:
-    print(hide_known_secrets(msgspec.json.encode(value).decode()))
+    print(escape_json(hide_known_secrets(msgspec.json.encode(value).decode())))
 
 
 _ACTIONS: dict[str, Action] = {

@@ -1,5 +1,6 @@
 """The page at `/`, until the real one comes: it says that the gateway runs and how to ask."""
 
+from collections.abc import Sequence
 from html import escape
 
 _PAGE = """<!doctype html>
@@ -26,15 +27,20 @@ finclaw ask "삼성전자 현재 주가 알려줘"</pre>
 <pre>curl {url}/api/v1/messages \\
   -H "Authorization: Bearer $(cat ~/.finclaw/token)" \\
   -H "Content-Type: application/json" \\
-  -d '{{"message_id": "1", "text": "What is AAPL trading at?"}}'
+  -d '{{"message_id": "'$(date +%s%N)'", "text": "What is AAPL trading at?"}}'
 
 curl "{url}/api/v1/messages/INBOUND_ID?wait=20" \\
   -H "Authorization: Bearer $(cat ~/.finclaw/token)"</pre>
+<p>A <code>message_id</code> is yours and names one message for ever: sent again with the same text it is the same
+message, with another text it is refused.</p>
+<p>All there is:</p>
+<pre>{paths}</pre>
 </body>
 </html>
 """
 
 
-def render_page(url: str, market: str) -> str:
+def render_page(url: str, market: str, paths: Sequence[str]) -> str:
+    """`paths` are the API's, each with its method."""
     described = "demo: prices are made up and follow no real market" if market == "demo" else market
-    return _PAGE.format(url=escape(url), market=escape(described))
+    return _PAGE.format(url=escape(url), market=escape(described), paths=escape("\n".join(paths)))

@@ -36,6 +36,7 @@ from finclaw.web.token_watch import TokenWatch
 LAST_ANSWERS = 5.0
 """Seconds for what is being answered when the server ends."""
 
+LIVE: Final = "/api/v1/live"
 BACKLOG: Final = 128
 """Connections that the kernel keeps for us."""
 
@@ -159,8 +160,8 @@ def _application(server: WebServer, doors: Doors) -> web.Application:
         guarded = doors.admission.guard(route, doors.settings.max_body)
         application.router.add_route(route.method, route.path, guarded)
     # A page cannot put a token into a WebSocket's headers, so this door is guarded from inside.
-    application.router.add_get("/api/v1/live", doors.sockets.get_live)
-    for path, handler in _open_paths(server, doors.gateway, doors.token).items():
+    application.router.add_get(LIVE, doors.sockets.get_live)
+    for path, handler in _open_paths(server, doors).items():
         application.router.add_get(path, handler)
     return application
 
@@ -189,11 +190,14 @@ def _counted(connections: Connections) -> Middleware:
     return counted
 
 
-def _open_paths(server: WebServer, gateway: Gateway, token: Secret) -> dict[str, Next]:
+def _open_paths(server: WebServer, doors: Doors) -> dict[str, Next]:
     """What needs no token, because it tells nothing."""
+    gateway, token = doors.gateway, doors.token
+    ours = [f"{each.method:4} {each.path}" for each in doors.guarded() if each.scope != "extensions"]
+    paths = [*ours, f"GET  {LIVE} (a WebSocket)", "GET  /healthz", "GET  /readyz"]
 
     async def page(_: web.Request) -> web.Response:
-        return web.Response(text=render_page(server.url, gateway.market), content_type="text/html")
+        return web.Response(text=render_page(server.url, gateway.market, paths), content_type="text/html")
 
     async def healthz(request: web.Request) -> web.Response:
         challenge = request.query.get("challenge")
