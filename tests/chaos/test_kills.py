@@ -15,9 +15,6 @@ from finclaw.kernel.crash import CRASH_POINTS, FILE_CRASH_POINTS
 
 pytestmark = pytest.mark.chaos
 
-RATE = 40
-"""Messages a second, kill or no kill."""
-
 
 class Doses(NamedTuple):
     """How often a thing is done to the gateway."""
@@ -25,11 +22,13 @@ class Doses(NamedTuple):
     each_point: int
     instants: int
     with_tokens: int
+    rate: int
+    """Messages a second, kill or no kill."""
 
 
 @pytest.fixture
 def doses(pytestconfig: pytest.Config) -> Doses:
-    return {"short": Doses(1, 12, 3), "full": Doses(5, 200, 24), "soak": Doses(20, 1_000, 100)}[
+    return {"short": Doses(1, 8, 3, 15), "full": Doses(5, 200, 24, 40), "soak": Doses(20, 1_000, 100, 40)}[
         str(pytestconfig.getoption("--chaos"))
     ]
 
@@ -52,7 +51,7 @@ async def test_every_crash_point(tmp_path: Path, doses: Doses) -> None:
         points = list(CRASH_POINTS) * times
         run.dice.shuffle(points)
         run.platform.fault = run.moods
-        async with run.load(RATE):
+        async with run.load(doses.rate):
             for life, point in enumerate(points):
                 die = run.die_at if life % 3 else run.die_later_at
                 await die(f"{point}:{run.dice.randint(1, 8)}")
@@ -65,7 +64,7 @@ async def test_every_crash_point(tmp_path: Path, doses: Doses) -> None:
 async def test_random_instants(tmp_path: Path, doses: Doses) -> None:
     async with Run(tmp_path) as run:
         run.platform.fault = run.moods
-        async with run.load(RATE):
+        async with run.load(doses.rate):
             for life in range(doses.instants):
                 await run.live_for(run.dice.uniform(0.0, 1.0), caught_up=life % 4 == 3)
         check(await run.drain(), run)
@@ -74,7 +73,7 @@ async def test_random_instants(tmp_path: Path, doses: Doses) -> None:
 async def test_nobody_sees_anything_twice_where_the_platform_knows_tokens(tmp_path: Path, doses: Doses) -> None:
     async with Run(tmp_path, idempotent=True) as run:
         run.platform.fault = run.moods
-        async with run.load(RATE):
+        async with run.load(doses.rate):
             for point in ("send:after", "receipt:before_commit") * doses.each_point:
                 await run.die_later_at(f"{point}:{run.dice.randint(1, 8)}")
             for life in range(doses.with_tokens):
@@ -97,7 +96,7 @@ async def test_every_crash_point_of_the_file_store(tmp_path: Path, doses: Doses)
     async with Run(tmp_path, storage="jsonl", max_attempts=PATIENT) as run:
         run.dice.shuffle(points)
         run.platform.fault = run.moods
-        async with run.load(RATE):
+        async with run.load(doses.rate):
             for life, point in enumerate(points):
                 die = run.die_at if life % 3 else run.die_later_at
                 await die(f"{point}:{run.dice.randint(1, 8)}")
@@ -111,7 +110,7 @@ async def test_random_instants_of_the_file_store(tmp_path: Path, doses: Doses) -
     lives = doses.instants if doses.each_point > 1 else doses.instants // 2
     async with Run(tmp_path, storage="jsonl") as run:
         run.platform.fault = run.moods
-        async with run.load(RATE):
+        async with run.load(doses.rate):
             for life in range(lives):
                 await run.live_for(run.dice.uniform(0.0, 1.0), caught_up=life % 4 == 3)
         check(await run.drain(), run)
