@@ -95,11 +95,12 @@ def rate_facts(legs: tuple[Leg, ...]) -> tuple[Fact, ...]:
 
 
 def _rounded(value: Decimal, currency: str) -> Decimal:
-    """To the smallest coin, but never to nothing: one won is not zero dollars."""
+    """To the smallest coin, and finer where that would be coarse: a yen is not 9 won, a won not zero dollars."""
     if currency in _COINS:
         return coins(value)
     rounded = money(value, currency)
-    return rounded if abs(value) >= 1 or rounded == value else value.quantize(Decimal("0.000001"))
+    coarse = abs(value - rounded) * 1_000 > abs(value)
+    return value.quantize(Decimal("0.000001" if abs(value) < 1 else "0.01")) if coarse else rounded
 
 
 def coins(value: Decimal) -> Decimal:

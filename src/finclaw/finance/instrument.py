@@ -52,6 +52,8 @@ _MOST_ENDINGS = 3
 
 _JOINTS = frozenset(("and", "&", "+", "or", "vs", "그리고", "및", "랑", "이랑", "하고", "와", "과"))
 _MOST_WORDS = 12
+_EXCHANGES = ("krx0", "nasdaq", "nyse", "crypto", "fx")
+"""How keys begin that name the exchange before the symbol; to share that much is no likeness."""
 _ALIKE = 0.75
 """How much of the letters, of a Korean syllable too, must be the same: gold is not Google."""
 
@@ -103,7 +105,8 @@ class Instruments:
         by_letters = {unicodedata.normalize("NFD", known): known for known in self._by_key}
         letters = get_close_matches(unicodedata.normalize("NFD", key), by_letters, n=5, cutoff=_ALIKE)
         alike = [by_letters[each] for each in letters]
-        related = [known for known in self._by_key if _long_enough(key, known) and (key in known or known in key)]
+        names = (known for known in self._by_key if not known.startswith(_EXCHANGES))
+        related = [known for known in names if _long_enough(key, known) and (key in known or known in key)]
         found = (instrument for known in (*alike, *related) for instrument in self._by_key[known])
         return tuple(dict.fromkeys(found))[:3]
 

@@ -138,7 +138,7 @@ def zone(name: str) -> tzinfo:
 
 
 _NEW_YORK = "America/New_York"
-_US_WORDS = ("US", "USA", "US market", "US stock market", "American market", "Wall Street", "New York")
+_US_WORDS = ("US", "USA", "US market", "US stock market", "American", "American market", "Wall Street", "New York")
 _US_WORDS_KO = ("미국", "미국장", "미국 시장", "미국 증시", "미장", "뉴욕", "뉴욕 증시", "뉴욕장")
 
 KRX = Venue(
@@ -150,7 +150,7 @@ KRX = Venue(
     closes=time(15, 30),
     holidays="KRX",
     aliases=(
-        *("Korea", "Korean market", "Korean stock market", "Seoul", "South Korea", "KOSPI market"),
+        *("Korea", "Korean", "Korean market", "Korean stock market", "Seoul", "South Korea", "KOSPI market"),
         *(
             "한국",
             "한국장",
