@@ -4,35 +4,35 @@ DIALOGUES = """
 What is AAPL trading at? => quote AAPL
 and in won? => quote AAPL in KRW
 what about MSFT? => quote MSFT in KRW
-and last month? => history MSFT month
-and Tesla? => history TSLA month
+and last month? => history MSFT last_month
+and Tesla? => history TSLA last_month
 thanks => say thanks
 is it open? => hours NASDAQ
 
 삼성전자 현재 주가 알려줘 => quote 005930
 그리고 카카오는? => quote 035720
 그럼 달러로는? => quote 035720 in USD
-지난달은? => history 035720 month
-네이버는 어때? => history 035420 month
+지난달은? => history 035720 last_month
+네이버는 어때? => history 035420 last_month
 25만원 넘으면 알려줘 => alert 035420 above 250000
 내 알림 => list alerts 035420
 알림 모두 삭제 => remove alerts 035420
 내 알림 보여줘 => list alerts
 
 How is Samsung Electronics trading? => quote 005930
-What did AAPL do this month? => history AAPL month
+What did AAPL do this month? => history AAPL this_month
 What has TSLA done this year? => history TSLA year_to_date
-could you show me last week instead => history TSLA week
+could you show me last week instead => history TSLA last_week
 
 삼성전자 지금 얼마야? => quote 005930
-애플은 이번 달에 뭐 했어? => history AAPL month
-지난주는? => history AAPL week
+애플은 이번 달에 뭐 했어? => history AAPL this_month
+지난주는? => history AAPL last_week
 
 네카오 얼마야 => which 035420,035720
 카카오 => quote 035720
 
 삼성 이번 달 수익률 => which 005930,207940,006400
-두 번째 => history 207940 month
+두 번째 => history 207940 this_month
 
 samsung price => which 005930,207940,006400
 electronics => quote 005930
@@ -75,8 +75,8 @@ and 500? => convert 500 USD JPY
 AAPL => quote AAPL
 
 What is Apple at? => quote AAPL
-what is its change this week? => history AAPL week
-why? => say unknown
+what is its change this week? => history AAPL this_week
+why? => nothing; say left
 
 How much is Tesla? And Apple? => quote TSLA; quote AAPL
 in won? => quote TSLA in KRW; quote AAPL in KRW

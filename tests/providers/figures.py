@@ -1,6 +1,7 @@
 """Where the numbers and the words of an answer come from: what has no fact behind it, what is in the wrong language."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -23,7 +24,7 @@ def unexplained(said: Said, *earlier: Said) -> set[Decimal]:
                 text = text.replace(moment.astimezone(zone).strftime(form), " ")
     values = {abs(fact.value) for fact in said.facts}
     text = _WON.sub(lambda found: " " if _rounds(found.group(1), values) else found.group(), text)
-    own = {number for each in (said, *earlier) for number in numbers(each.text)}
+    own = {number for each in (said, *earlier) for number in numbers(unicodedata.normalize("NFKC", each.text))}
     return numbers(text) - values - own
 
 

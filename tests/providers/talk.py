@@ -1,10 +1,13 @@
 """Talks to the offline assistant with the real finance tools, and says in one line what it did."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from finclaw.builtins.calculator.extension import calculator_tool
+from finclaw.builtins.now import now_tool
 from finclaw.errors import ToolError
 from finclaw.finance.extension import finance_tools
 from finclaw.finance.market import DemoMarket
@@ -22,6 +25,7 @@ NOW = datetime(2026, 11, 16, 5, 32, 41, tzinfo=UTC)
 MODEL = Model("offline", "demo")
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
 MOST_STEPS = 4
+_LEFT = "I did not understand “|부분을 이해하지 못해"
 
 
 class FixedClock:
@@ -57,7 +61,8 @@ class Said:
         results = {result.call_id: result for result in self.results}
         found = [_did(call, results[call.id]) for call in self.calls]
         sayings = [f"say {name}" for name, texts in SAYINGS.items() if set(texts.values()) & set(_parts(self.reply))]
-        return "; ".join(filter(None, [*found, *sayings]))
+        left = ["say left"] if re.search(_LEFT, self.reply) else []
+        return "; ".join(filter(None, [*found, *sayings, *left]))
 
 
 @dataclass
@@ -69,7 +74,10 @@ class Talk:
 
     def __post_init__(self) -> None:
         self.clock = FixedClock(self.moment)
-        self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in finance_tools(DemoMarket(self.clock))}
+        others = (calculator_tool(self.clock), now_tool(self.clock))
+        self.tools: dict[str, Tool] = {
+            tool.spec.name: tool for tool in (*finance_tools(DemoMarket(self.clock)), *others)
+        }
         self._check = ArgumentCheck()
 
     def add(self, role: Role, *blocks: Block) -> None:
@@ -113,7 +121,7 @@ def _parts(reply: str) -> list[str]:
     return ["\n\n".join(paragraphs[first:last]) for first in range(size) for last in range(first + 1, size + 1)]
 
 
-def _did(call: ToolCall, result: ToolResult) -> str:  # noqa: PLR0911 - one line for each tool
+def _did(call: ToolCall, result: ToolResult) -> str:  # noqa: PLR0911, C901 - one line for each tool
     if result.error is not None:
         return _failed(result)
     args: dict[str, Any] = call.args
@@ -122,9 +130,13 @@ def _did(call: ToolCall, result: ToolResult) -> str:  # noqa: PLR0911 - one line
         case "market__quote":
             return f"quote {subjects}" + (f" in {args['in_currency']}" if "in_currency" in args else "")
         case "market__history":
-            return f"history {subjects} {args['period']}"
+            return f"history {subjects} {args.get('on') or args['period']}"
         case "market__compare":
             return f"compare {subjects} {args['period']}"
+        case "calc__evaluate":
+            return f"calc {result.facts[0].value.normalize():f}"
+        case "time__now":
+            return "clock"
         case "market__hours" | "market__calendar":
             return f"{call.name.partition('__')[2]} {subjects}"
         case "fx__convert":

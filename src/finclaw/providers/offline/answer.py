@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolCall, ToolResult
 from finclaw.providers.offline.clause import Clause
 from finclaw.providers.offline.dialogue import Candidate, Exchange, candidates_of, failure_of
-from finclaw.providers.offline.plan import Step, split_call
+from finclaw.providers.offline.intent import ABOUT_INSTRUMENTS
+from finclaw.providers.offline.plan import Step, product_call, split_call
 from finclaw.providers.offline.sayings import SAYINGS
+from finclaw.providers.offline.tell_basics import tell_left, tell_product, tell_result, tell_time
 from finclaw.providers.offline.tell_market import tell_calendar, tell_conversion, tell_hours
 from finclaw.providers.offline.tell_own import tell_alerts, tell_portfolio
 from finclaw.providers.offline.tell_price import tell_comparison, tell_history, tell_quote
@@ -23,6 +27,8 @@ _TELLERS: Mapping[str, Callable[[Language, ToolResult, Clause], str]] = {
     "alert__add": tell_alerts,
     "alert__list": tell_alerts,
     "alert__remove": tell_alerts,
+    "calc__evaluate": tell_result,
+    "time__now": tell_time,
 }
 _LONGEST_QUOTED = 60
 _UNUSABLE: Mapping[str, Mapping[Language, str]] = {
@@ -35,10 +41,7 @@ _UNUSABLE: Mapping[str, Mapping[Language, str]] = {
         "en": "The source of that does not answer at the moment. Please try again later.",
         "ko": "지금은 해당 자료 제공처가 응답하지 않습니다. 나중에 다시 시도해 주세요.",
     },
-    "awaiting": {
-        "en": "That waits for somebody's approval.",
-        "ko": "담당자의 승인을 기다리고 있습니다.",
-    },
+    "awaiting": {"en": "That waits for somebody's approval.", "ko": "담당자의 승인을 기다리고 있습니다."},
     "stopped": SAYINGS["unfinished"],
     "skipped": SAYINGS["unfinished"],
     "unknown": SAYINGS["unfinished"],
@@ -61,6 +64,15 @@ _FAILURES: Mapping[str, Mapping[Language, str]] = {
         "en": "That is not a price it can trade at, so I set no alert. Please give me another one.",
         "ko": "그 종목이 거래될 수 없는 가격이라 알림을 설정하지 않았습니다. 다른 가격을 알려 주세요.",
     },
+    "ImplausiblePrice": {
+        "en": "That is far from its price. In which currency do you mean it? It trades in {detail}.",
+        "ko": "현재 가격과 차이가 큽니다. 어느 통화의 금액인가요? 이 종목은 {detail}(으)로 거래됩니다.",
+    },
+    "NoSuchSession": {
+        "en": "I have no close of that day ({detail}): it is no trading day, lies ahead or is too long ago.",
+        "ko": "해당 날짜({detail})의 종가가 없습니다. 휴장일이거나 아직 오지 않았거나 너무 오래된 날짜입니다.",
+    },
+    "UnknownDay": {"en": "That calendar does not know “{detail}”.", "ko": "그 달력에는 “{detail}”이(가) 없습니다."},
     "TooManyAlerts": {
         "en": "You have as many alerts as I can keep. Please remove one first.",
         "ko": "알림이 가득 찼습니다. 먼저 하나를 지워 주세요.",
@@ -85,20 +97,51 @@ def answer(language: Language, steps: Sequence[Step], now: Exchange) -> str:
     if known and not any(step.call and step.call.id in known for step in steps):
         # Looked up by an assistant that planned otherwise, before an update or a crash: tell what there is.
         steps = [Step(Clause(text=now.text), call=call) for call in now.calls]
-    paragraphs = [paragraph for step in steps for paragraph in _paragraphs(language, step, now)]
+    paragraphs = [paragraph for step in _all_or_nothing(steps, now) for paragraph in _paragraphs(language, step, now)]
     return "\n\n".join(dict.fromkeys(paragraphs))
 
 
-def split_calls(now: Exchange) -> tuple[ToolCall, ...]:
-    """Calls to make because a name turned out to be several, and not made yet."""
+def further_calls(steps: Sequence[Step], now: Exchange) -> tuple[ToolCall, ...]:
+    """Calls to make because of what was found: a name turned out to be several, or a price has to be multiplied."""
     known = {call.id for call in now.calls}
-    return tuple(call for parent in now.calls for call in _children(parent, now) if call.id not in known)
+    several = (call for parent in now.calls for call in _children(parent, now))
+    products = (call for step in steps if (call := _product_call(step, now)))
+    return tuple(call for call in (*several, *products) if call.id not in known)
+
+
+def _product_call(step: Step, now: Exchange) -> ToolCall | None:
+    """The calculator's part of "ten shares of Apple"."""
+    quantity, result = step.clause.quantity, now.result_of(step.call) if step.call else None
+    if quantity in (None, 1) or step.call is None or result is None or result.status != "ok":
+        return None
+    facts = {fact.field: fact for fact in result.facts}
+    price = facts.get("price_in") or facts.get("price")
+    return product_call(step.call, f"{quantity:f} * {price.value:f}") if price else None
+
+
+def _all_or_nothing(steps: Sequence[Step], now: Exchange) -> Iterator[Step]:
+    """One name of several that nobody knows may be a word that changes the question: then none of them is answered."""
+    for step in steps:
+        asked = [now.result_of(each.call) for each in steps if each.clause == step.clause and each.call]
+        unknown = tuple(candidates_of(each)[0] for each in asked if failure_of(each, "UnknownName") is not None)
+        yield replace(step, call=None, saying="left", words=unknown) if unknown and len(asked) > 1 else step
 
 
 def _paragraphs(language: Language, step: Step, now: Exchange) -> Iterator[str]:
-    if step.saying is not None:
+    if step.saying == "left":
+        about = step.clause.names if step.clause.intent in ABOUT_INSTRUMENTS else ()
+        yield tell_left(language, step.words, about)
+    elif step.saying is not None:
         yield SAYINGS[step.saying][language]
-    if step.call is not None:
+    if product := _product_call(step, now):
+        result = now.result_of(product)
+        told = tell_product(language, result, now.result_of(step.call)) if result and step.call else None
+        yield told or SAYINGS["unfinished"][language]
+        if not told:
+            return
+    if step.call and step.clause.quantity not in (None, 1) and _children(step.call, now):
+        yield SAYINGS["too_many"][language]
+    elif step.call is not None:
         for call in _children(step.call, now) or (step.call,):
             yield _about(language, step.clause, call, now.result_of(call))
 
@@ -138,7 +181,7 @@ def _told(language: Language, clause: Clause, result: ToolResult) -> str:
 def _asked_back(language: Language, clause: Clause, result: ToolResult) -> str:
     asked, candidates = candidates_of(result)
     if not candidates and not clause.sure:
-        return SAYINGS["unknown"][language]
+        return tell_left(language, (asked,), ())
     name = asked if len(asked) <= _LONGEST_QUOTED else asked[:_LONGEST_QUOTED] + "…"
     if failure_of(result, "AmbiguousName") is not None:
         return "\n".join((_WHICH[language].format(name=name), *(f"• {_titled(language, each)}" for each in candidates)))

@@ -40,7 +40,7 @@ class Exchange(Struct, frozen=True):
             for call in self.answered
             if call.name in ("market__quote", "market__history", "market__compare", "alert__add")
             for fact in (self.result_of(call) or ToolResult("", "", "")).facts
-            if fact.field in ("price", "start", "threshold")
+            if fact.field in ("price", "start", "threshold", "close")
         )
         return tuple(dict.fromkeys(subjects))
 

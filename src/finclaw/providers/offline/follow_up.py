@@ -1,5 +1,6 @@
 """What a message leaves out because it was said before: "and MSFT?", "그럼 원화로는?", "last month?", "the first"."""
 
+import re
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,8 @@ from finclaw.providers.offline.clause import Clause
 from finclaw.providers.offline.dialogue import Candidate, Dialogue, Exchange, candidates_of
 from finclaw.providers.offline.intent import ABOUT_INSTRUMENTS, Intent
 from finclaw.providers.offline.money_words import Amount, currency_of
+from finclaw.providers.offline.periods import UNKNOWN
+from finclaw.providers.offline.vocabulary import PARTICLE
 
 _INTENT_OF: dict[str, Intent] = {
     "market__quote": "price",
@@ -25,21 +28,41 @@ _INTENT_OF: dict[str, Intent] = {
 
 def chosen(clause: Clause, dialogue: Dialogue) -> tuple[tuple[str, dict[str, Any]], ...]:
     """The calls of the exchange before, with the offer that was taken up put in place of the name that failed."""
-    if clause.intent not in (None, "price", "about"):
+    says_more = any(slot != "amounts" or clause.place is None for slot, _ in clause.taken)
+    if clause.intent not in (None, "price", "about") or clause.left or says_more:
         return ()
     again: list[tuple[str, dict[str, Any]]] = []
     for call in dialogue.offered.calls:
         asked, candidates = candidates_of(dialogue.offered.result_of(call))
         taken = _pick(clause, candidates)
-        if taken is not None:
+        if taken is not None and not (call.name.startswith("alert__") and " " in asked):  # a word more may be a "not"
             again.append((call.name, _with_name(call, asked, taken.symbol)))
     return tuple(again)
 
 
+def resumed(clause: Clause, asked: Clause) -> Clause | None:
+    """A question of ours that is being answered: the clause that we asked about, with what it lacked."""
+    if clause.left or clause.intent not in (None, "change", "convert", "alert_add"):
+        return None
+    if asked.intent == "alert_add" and clause.amounts and not clause.names:
+        return replace(clause, intent="alert_add", names=asked.names, side=clause.side or asked.side)
+    if asked.period == UNKNOWN and clause.period not in (None, UNKNOWN) and not (clause.names or clause.amounts):
+        return replace(asked, period=clause.period, taken=clause.taken)
+    if asked.intent == "compare" and clause.names and clause.intent is None:
+        return replace(asked, names=(*asked.names, *clause.names), taken=clause.taken)
+    return None
+
+
 def completed(clause: Clause, dialogue: Dialogue, said: Clause | None) -> Clause:
     """The clause with what it leaves out, from the clause before it in the message or from the exchange before."""
+    if clause.left:
+        return clause
     if clause.intent is None:
         clause = _with_intent(clause, dialogue.before, said)
+    last = _last_call(dialogue.before)
+    was_comparison = said.intent == "compare" if said else last is not None and last.name == "market__compare"
+    if clause.intent == "change" and clause.period and not clause.names and was_comparison:
+        clause = replace(clause, intent="compare")
     if clause.intent in ABOUT_INSTRUMENTS and not clause.names:
         names = said.names if said and said.names else dialogue.before.symbols
         clause = replace(clause, names=names)
@@ -51,21 +74,24 @@ def completed(clause: Clause, dialogue: Dialogue, said: Clause | None) -> Clause
     return clause
 
 
+def _last_call(before: Exchange) -> ToolCall | None:
+    return next((call for call in reversed(before.answered) if call.name in _INTENT_OF), None)
+
+
 def _with_intent(clause: Clause, before: Exchange, said: Clause | None) -> Clause:
     """A clause that only names something wants what was wanted last."""
     if said is not None and said.intent in ("price", "change", "hours", "compare"):
-        if clause.names or clause.period or clause.currency:
+        if clause.names or clause.currency:
             return replace(clause, intent=said.intent, period=clause.period or said.period)
         return clause
-    last = next((call for call in reversed(before.calls) if call.name in _INTENT_OF), None)
-    if last is None:
+    if (last := _last_call(before)) is None:
         return replace(clause, intent=_by_itself(clause))
     return _repeated(clause, last, before)
 
 
 def _repeated(clause: Clause, last: ToolCall, before: Exchange) -> Clause:
     """The last question with one thing in it changed. The first edit that makes sense is meant."""
-    for edit in (_other_money, _other_total, _other_period, _other_currency, _other_names):
+    for edit in (_other_money, _other_total, _other_currency, _other_names, _other_quantity):
         edited = edit(clause, last, before)
         if edited is not None:
             return edited
@@ -74,8 +100,9 @@ def _repeated(clause: Clause, last: ToolCall, before: Exchange) -> Clause:
 
 def _other_money(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
     """After a conversion: another amount, or into another currency."""
-    wanted = clause.currency or _currency_named(clause)
-    if last.name != "fx__convert" or not (wanted or clause.amounts):
+    currencies = tuple(filter(None, map(currency_of, clause.names)))
+    wanted = clause.currency or next(iter(currencies), None)
+    if last.name != "fx__convert" or not (wanted or clause.amounts) or len(currencies) != len(clause.names):
         return None
     source, target = str(last.args.get("from")), wanted or str(last.args.get("to"))
     amounts = clause.amounts or (Amount(Decimal(str(last.args.get("amount", "0"))), source),)
@@ -84,14 +111,15 @@ def _other_money(clause: Clause, last: ToolCall, before: Exchange) -> Clause | N
 
 
 def _other_total(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
-    return replace(clause, intent="portfolio") if last.name == "portfolio__show" and clause.currency else None
+    asks = last.name == "portfolio__show" and clause.currency and not clause.names
+    return replace(clause, intent="portfolio") if asks else None
 
 
-def _other_period(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
-    if not clause.period:
+def _other_quantity(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
+    if clause.quantity is None or last.name != "market__quote":
         return None
-    intent: Intent = "compare" if last.name == "market__compare" else "change"
-    return replace(clause, intent=intent, names=clause.names or before.symbols)
+    currency = last.args.get("in_currency")
+    return replace(clause, intent="price", names=before.symbols, currency=str(currency) if currency else None)
 
 
 def _other_currency(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
@@ -103,7 +131,9 @@ def _other_currency(clause: Clause, last: ToolCall, before: Exchange) -> Clause 
 def _other_names(clause: Clause, last: ToolCall, before: Exchange) -> Clause | None:
     if not clause.names:
         return None
-    period, currency = last.args.get("period"), last.args.get("in_currency")
+    period, on, currency = last.args.get("period"), last.args.get("on"), last.args.get("in_currency")
+    if on is not None and last.name == "market__history":
+        return replace(clause, intent="change", on=str(on))
     match _INTENT_OF[last.name]:
         case "compare":
             names = tuple(dict.fromkeys((*before.symbols, *clause.names)))
@@ -118,13 +148,7 @@ def _other_names(clause: Clause, last: ToolCall, before: Exchange) -> Clause | N
 
 
 def _by_itself(clause: Clause) -> Intent | None:
-    if clause.names:
-        return "change" if clause.period else "price"
-    return None
-
-
-def _currency_named(clause: Clause) -> str | None:
-    return next((code for name in clause.names if (code := currency_of(name))), None)
+    return "price" if clause.names else None
 
 
 def _points_back(clause: Clause) -> bool:
@@ -143,15 +167,19 @@ def _pick(clause: Clause, candidates: tuple[Candidate, ...]) -> Candidate | None
         return candidates[0] if len(candidates) == 1 else None
     for name in clause.names:
         fitting = [each for each in candidates if _fits(name, each)]
-        exact = [each for each in fitting if _plain(name) in map(_plain, (each.symbol, each.name_en, each.name_ko))]
+        exact = [each for each in fitting if {*_forms(name)} & set(map(_plain, _words(each)))]
         if len(exact or fitting) == 1:
             return (exact or fitting)[0]
     return None
 
 
 def _fits(name: str, candidate: Candidate) -> bool:
-    wanted = _plain(name)
-    return any(wanted in _plain(word) or _plain(word) in wanted for word in _words(candidate)) and len(wanted) > 1
+    """The name, or a part of it, and nothing beside it: a word more would be passed over."""
+    return any(len(form) > 1 and form in _plain(word) for form in _forms(name) for word in _words(candidate))
+
+
+def _forms(name: str) -> tuple[str, str]:
+    return _plain(name), _plain(re.sub(f"{PARTICLE}$", "", name))
 
 
 def _words(candidate: Candidate) -> Iterable[str]:

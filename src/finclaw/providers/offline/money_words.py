@@ -17,7 +17,9 @@ _WORDS = {
     "SOL": (r"solana|sol", "솔라나"),
     "XRP": (r"ripple|xrp", "리플"),
 }
-_SIGNS = r"[$₩€¥£]"
+FIAT = frozenset(("KRW", "USD", "EUR", "JPY", "GBP"))
+_SIGNS = r"(?<![A-Za-z])[$₩€¥£]"
+_FIAT = "|".join(english for code, (english, _) in _WORDS.items() if code in FIAT)
 _CODES = "|".join(english for english, _ in _WORDS.values())
 _KOREAN = "|".join(korean for _, korean in _WORDS.values())
 
@@ -36,6 +38,7 @@ _AMOUNT = re.compile(
     rf"(?P<sign>{_SIGNS})?\s?(?P<code>\b(?:usd|krw|eur|jpy|gbp|btc|eth)\s)?"
     rf"(?P<korean>{_KOREAN_NUMBER})(?:\s?(?P<after_korean>{_KOREAN}))?"
     rf"|(?<!{_HANGUL}|\d)(?P<words>{_WORD_NUMBER})\s?(?P<after_words>{_KOREAN})"
+    rf"|\b(?P<one>one|an?)\s(?P<after_one>{_FIAT})(?![a-z])"
     rf"|(?P<sign2>{_SIGNS})?\s?(?P<code2>\b(?:usd|krw|eur|jpy|gbp|btc|eth)\s)?(?<![\w.])(?P<digits>{_DIGITS})"
     rf"\s?(?P<scale>(?:k|mn|m|bn|b|thousand|million|billion)\b)?"
     rf"(?:\s?(?:(?P<after>{_CODES})(?![a-z])|(?P<after_ko>{_KOREAN})(?![a-z\d%]))|(?![\w%]))",
@@ -44,7 +47,8 @@ _AMOUNT = re.compile(
 _TARGET = re.compile(
     rf"\b(?:in|to|into|as)\s+(?:the\s+)?(?P<english>{_CODES})(?![a-z])"
     rf"|(?:^|(?<=\s))(?P<korean>{_KOREAN})\s?(?:으로|로)(?:는|도|요|은)?(?=\s|\W|$|{_HANGUL}*[?？]|환전|환산|바꾸|바꿔|하면|얼마|계산)"
-    rf"|몇\s?(?P<how_many>{_KOREAN})\S*",
+    rf"|\bhow many\s+(?P<how_many_en>{_CODES})(?![a-z])"
+    rf"|몇\s?(?P<how_many>{_KOREAN})(?:이야|야|예요|이에요|에요|인가요?|인지|임|이지|지|이죠|죠|이니|니|이냐|냐|정도야?)?(?!{_HANGUL})",
     re.IGNORECASE,
 )
 _ALONE = re.compile(rf"(?:{_CODES}|{_KOREAN})", re.IGNORECASE)
@@ -82,12 +86,50 @@ def take_target(text: str) -> tuple[str | None, str]:
     return currency_of(word), text[: found.start()] + asks + text[found.end() :]
 
 
-def take_amounts(text: str) -> tuple[tuple[Amount, ...], str]:
-    """The person's figures, and the text without them. A bare six-digit figure is a KRX code before it is an amount."""
-    found = [match for match in _AMOUNT.finditer(text) if not _is_code(match)]
+def take_amounts(text: str, *, bare: bool = True) -> tuple[tuple[Amount, ...], str]:
+    """The person's figures, and the text without them. A bare six-digit figure is a KRX code before it is an amount.
+
+    Not `bare`: a figure without a currency stays in the text, where it may be part of a name (KODEX 200) or too much.
+    """
+    found = [match for match in _AMOUNT.finditer(text) if not _is_code(match) and (bare or _currency(match))]
     for match in reversed(found):
         text = f"{text[: match.start()]} {text[match.end() :]}"
     return tuple(_amounts(found)), text
+
+
+_SHARES = re.compile(
+    rf"(?<![\w.,-])(?:(?P<count>{_DIGITS})\s?(?P<hundred>[만천백])?|(?P<word>한|두|세|네|다섯|열))\s?(?:주|개)"
+    r"(?:는|은|면|이면|에|의|를|을|요|만)?(?![가-힣])"
+    rf"|(?<![\w.,-])(?:(?P<count2>{_DIGITS})|(?P<word2>a|an|one))\s+(?:shares?|stocks?|units?|coins?)\b(?:\s+of\b)?",
+    re.IGNORECASE,
+)
+_FEW = {"한": 1, "두": 2, "세": 3, "네": 4, "다섯": 5, "열": 10, "a": 1, "an": 1, "one": 1}
+
+
+def take_quantity(text: str) -> tuple[Decimal | None, str]:
+    """How many pieces are meant, and the text without the words for it. Several are none: they stay in the text."""
+    found = list(_SHARES.finditer(text))
+    if len(found) != 1:
+        return None, text
+    given = found[0].groupdict()
+    digits = given["count"] or given["count2"]
+    count = Decimal(digits.replace(",", "")) if digits else Decimal(_FEW[(given["word"] or given["word2"]).casefold()])
+    return count * _UNITS.get(given["hundred"] or "", 1), text[: found[0].start()] + " " + text[found[0].end() :]
+
+
+_NUMERAL = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)+(?![\d])")
+_PLAIN = re.compile(r"(?!0?[1-9]\d{0,2}\.\d{3}$)(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\d{6}(?:,\d{6})+")
+_NEGATIVE = re.compile(rf"(?:^|(?<=\s)|(?<=\())[-−–]\s?(?:{_SIGNS})?\s?\d[\d.,]*|{_SIGNS}\s?[-−–]\s?\d[\d.,]*")
+
+
+def unclear_number(text: str) -> str | None:
+    """A figure that two countries read differently: 1.234,56 and 1,5; and 5.000, which is five or five thousand."""
+    return next((each for each in _NUMERAL.findall(text) if not _PLAIN.fullmatch(each)), None)
+
+
+def negative_number(text: str) -> str | None:
+    found = _NEGATIVE.search(text)
+    return found.group().strip() if found else None
 
 
 def _is_code(match: re.Match[str]) -> bool:
@@ -100,14 +142,17 @@ def _amounts(found: list[re.Match[str]]) -> Iterator[Amount]:
             value = _korean_value(match["korean"])
         elif match["words"]:
             value = _korean_value(match["words"])
+        elif match["one"]:
+            value = Decimal(1)
         else:
             scale = _SCALES.get((match["scale"] or "").casefold(), 1)
             value = Decimal(match["digits"].replace(",", "")) * scale
-        yield Amount(value, _currency(match))
+        whole = value.to_integral_value()
+        yield Amount(whole if value == whole else value, _currency(match))
 
 
 def _currency(match: re.Match[str]) -> str | None:
-    said = ("sign", "sign2", "code", "code2", "after", "after_ko", "after_korean", "after_words")
+    said = ("sign", "sign2", "code", "code2", "after", "after_ko", "after_korean", "after_words", "after_one")
     return next((currency_of(match[name]) for name in said if match[name]), None)
 
 

@@ -1,5 +1,6 @@
 """From what was understood to what is done: tool calls and plain sentences, in the order in which they were wanted."""
 
+import re
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Any
@@ -9,19 +10,21 @@ from msgspec import Struct
 
 from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolCall
-from finclaw.providers.offline.clause import Clause
-from finclaw.providers.offline.dialogue import Dialogue
-from finclaw.providers.offline.follow_up import chosen, completed
+from finclaw.providers.offline.clause import ASPECTS, Clause, read_clause
+from finclaw.providers.offline.dialogue import Dialogue, candidates_of
+from finclaw.providers.offline.follow_up import chosen, completed, resumed
 from finclaw.providers.offline.intent import POLITE, Intent
+from finclaw.providers.offline.money_words import FIAT, currency_of
 from finclaw.providers.offline.names import MOST_NAMES
 from finclaw.providers.offline.periods import UNKNOWN
-from finclaw.providers.offline.question import Question
+from finclaw.providers.offline.question import Question, read_question
 from finclaw.providers.offline.sayings import Saying
 
 TOOLS = frozenset(
     (
         *("market__quote", "market__history", "market__compare", "market__hours", "market__calendar"),
         *("fx__convert", "portfolio__show", "alert__add", "alert__list", "alert__remove"),
+        *("calc__evaluate", "time__now"),
     )
 )
 """The only tools it ever calls, whatever a message says."""
@@ -31,19 +34,59 @@ Wish = tuple[str, dict[str, Any]]
 
 
 class Step(Struct, frozen=True):
-    """One thing to do for one clause: a call, or a sentence where there is nothing to look up."""
+    """One thing to do for one clause: a call, or a sentence; `words` are those that were not understood."""
 
     clause: Clause
     call: ToolCall | None = None
     saying: Saying | None = None
+    words: tuple[str, ...] = ()
+
+
+_USED: dict[Intent, str] = {
+    **{"price": "currency quantity", "about": "currency quantity", "change": "period on", "compare": "period"},
+    **{"hours": "on holiday", "calendar": "holiday", "convert": "amounts currency", "portfolio": "currency"},
+    **{"alert_add": "amounts", "alert_remove": "amounts", "alert_list": "", "clock": "", "calc": ""},
+}
+"""What each kind of question makes use of. Whatever else a person said with it is not passed over."""
+_NAMELESS: frozenset[Intent] = frozenset(("convert", "portfolio", "alert_list", "calc"))
+
+
+def not_understood(clause: Clause) -> tuple[str, ...]:
+    """The words of a clause that its plan would pass over."""
+    if clause.intent is None or clause.intent not in _USED:
+        return clause.left
+    used = _USED[clause.intent].split()
+    names = clause.names if clause.intent in _NAMELESS else ()
+    if clause.currency:  # "in won and yen": the second is no instrument
+        names = (*names, *(name for name in clause.names if currency_of(name) in FIAT))
+    unused = (said for slot, said in clause.taken if slot not in used)
+    return tuple(dict.fromkeys((*clause.left, *names, *unused, *_untold(clause))))
+
+
+def _untold(clause: Clause) -> Iterator[str]:
+    """Words for a figure that the tool of this question does not give."""
+    intent, over_time = clause.intent, clause.intent in ("change", "compare") and (clause.period or clause.on)
+    unused = {
+        "volume": over_time,
+        "opening": over_time and clause.period != "day",
+        "extremes": clause.on or clause.period == "yesterday" or intent == "compare",
+        "quantity": len(clause.names) > 1,
+        "amounts": intent == "convert" and len(clause.amounts) > 1,
+        "currency": intent == "portfolio" and clause.currency not in (None, "KRW", "USD"),
+        "on": intent == "hours" and clause.on != "tomorrow" and len(clause.on or "") < len("2026-11-26"),
+    }
+    aspects = ((name, word) for name in clause.aspects for word in ASPECTS[name].findall(clause.text))
+    yield from (word for name, word in (*aspects, *clause.taken) if unused.get(name))
 
 
 def plan(question: Question, dialogue: Dialogue) -> tuple[Step, ...]:
-    if question.too_long:
-        return (Step(Clause(text=""), saying="too_long"),)
+    if question.too_long or question.too_many:
+        return (Step(Clause(text=""), saying="too_long" if question.too_long else "too_many"),)
     steps = list(_steps(question, dialogue))
     useful = [step for step in steps if step.saying not in POLITE]
-    once = {(step.saying, step.call.id if step.call else ""): step for step in reversed(useful or steps[:1])}
+    once = {
+        (step.saying, step.words, step.call.id if step.call else ""): step for step in reversed(useful or steps[:1])
+    }
     return tuple(reversed(once.values())) or (Step(Clause(text=""), saying="unknown"),)
 
 
@@ -54,12 +97,29 @@ def _steps(question: Question, dialogue: Dialogue) -> Iterator[Step]:
         if wishes:
             yield from (Step(clause, call=_call(dialogue.now.message_id, wish)) for wish in wishes)
             continue
-        said = completed(clause, dialogue, said)
+        if clause.reply == "yes" and any(len(candidates_of(each)[1]) > 1 for each in dialogue.offered.results):
+            yield Step(clause, saying="which_one")
+            continue
+        asked = asked_before(dialogue) if said is None else None
+        if asked and asked.intent == "alert_add" and clause.amounts and clause.intent in (None, "convert"):
+            clause = read_clause(clause.text, "alert_add")  # noqa: PLW2901
+        said = (asked and resumed(clause, asked)) or completed(clause, dialogue, said)
+        if words := not_understood(said):
+            yield Step(said, saying="left", words=words)
+            continue
         for wish in _wishes(said, question.language):
             if isinstance(wish, tuple):
                 yield Step(said, call=_call(dialogue.now.message_id, wish))
             else:
                 yield Step(said, saying=wish)
+
+
+def asked_before(dialogue: Dialogue) -> Clause | None:
+    """The clause of the message before this one, if it was one clause and led to a question back."""
+    if dialogue.offered.answered or not dialogue.offered.text:
+        return None
+    clauses = read_question(dialogue.offered.text).clauses
+    return completed(clauses[0], dialogue, None) if len(clauses) == 1 and not clauses[0].left else None
 
 
 def _call(message_id: str, wish: Wish) -> ToolCall:
@@ -75,6 +135,10 @@ def split_call(parent: ToolCall, name: str) -> ToolCall:
     return _call(parent.id, (parent.name, {**parent.args, key: name}))
 
 
+def product_call(parent: ToolCall, expression: str) -> ToolCall:
+    return _call(parent.id, ("calc__evaluate", {"expression": expression}))
+
+
 # ── one function for each thing people want ─────────────────────────────────────────────────────────────────
 
 _Planned = tuple[Wish | Saying, ...]
@@ -85,8 +149,11 @@ def _wishes(clause: Clause, language: Language) -> _Planned:
         return ("ok" if clause.reply else "unknown",)
     if len(clause.names) > MOST_NAMES:
         return ("too_many",)
-    planner = _PLANNERS.get(clause.intent)
-    return planner(clause, language) if planner is not None else (_SAYING_FOR.get(clause.intent, "unknown"),)
+    match clause.intent:
+        case "trade" | "advice" | "real" | "help" | "thanks" | "bye" | "greeting" as saying:
+            return (saying,)
+        case intent:
+            return _PLANNERS[intent](clause, language)
 
 
 def _price(clause: Clause, language: Language) -> _Planned:
@@ -99,6 +166,8 @@ def _price(clause: Clause, language: Language) -> _Planned:
 def _change(clause: Clause, language: Language) -> _Planned:
     if clause.period == UNKNOWN:
         return ("periods",)
+    if clause.on is not None and clause.names:
+        return tuple(("market__history", {"symbol": name, "on": clause.on}) for name in clause.names)
     if clause.period is None:  # a quote tells the change of the day, and the price with it
         return _price(clause, language) if clause.names else ("which_one",)
     if not clause.names:
@@ -124,31 +193,35 @@ def _calendar(clause: Clause, language: Language) -> _Planned:
 
 def _market(tool: str, clause: Clause, language: Language) -> _Planned:
     """Whoever asks in Korean for "the market" means Seoul; in English it may be either."""
+    extra: dict[str, Any] = {}
+    if clause.holiday:
+        tool, extra = "market__calendar", {"holiday": clause.holiday}
+    elif clause.on:
+        extra = {"on": clause.on}
     if clause.names:
-        return tuple((tool, {"market": name}) for name in clause.names)
-    return ((tool, {"market": "KRX"} if language == "ko" else {}),)
+        return tuple((tool, {"market": name, **extra}) for name in clause.names)
+    return ((tool, {"market": "KRX", **extra} if language == "ko" else extra),)
 
 
 def _convert(clause: Clause, language: Language) -> _Planned:
-    given = next((amount for amount in clause.amounts if amount.currency), None)
-    amount = given or next(iter(clause.amounts), None)
-    if amount is None or (amount.currency is None and clause.currency is None):
+    amount = next(iter(clause.amounts), None)
+    if amount is None or amount.currency is None:
         return ("how_much",)
-    source = amount.currency or ("USD" if clause.currency == "KRW" else "KRW")
-    target = clause.currency or ("USD" if source == "KRW" else "KRW")
-    return (("fx__convert", {"amount": f"{amount.value:f}", "from": source, "to": target}),)
+    target = clause.currency or ("USD" if amount.currency == "KRW" else "KRW")
+    return (("fx__convert", {"amount": f"{amount.value:f}", "from": amount.currency, "to": target}),)
 
 
 def _portfolio(clause: Clause, language: Language) -> _Planned:
     default = "KRW" if language == "ko" else "USD"
-    wanted = clause.currency if clause.currency in ("KRW", "USD") else default
-    return (("portfolio__show", {"in_currency": wanted}),)
+    return (("portfolio__show", {"in_currency": clause.currency or default}),)
 
 
 def _alert_add(clause: Clause, language: Language) -> _Planned:
+    if len(clause.names) > 1 or len(clause.amounts) > 1 or clause.side == "both" or clause.distance:
+        return ("alert_one",)
     if not clause.names or not clause.amounts:
         return ("alert_how",)
-    amount = clause.amounts[-1]
+    amount = clause.amounts[0]
     args: dict[str, Any] = {"symbol": clause.names[0], "price": f"{amount.value:f}"}
     if amount.currency:
         args["currency"] = amount.currency
@@ -162,21 +235,25 @@ def _alert_list(clause: Clause, language: Language) -> _Planned:
 
 
 def _alert_remove(clause: Clause, language: Language) -> _Planned:
+    several = len(clause.names) > 1 or len(clause.amounts) > 1 or (clause.names and clause.everything)
+    if several or _NUMBERED.search(clause.text):
+        return ("alert_which",)
     if clause.names:
-        at = {"price": f"{clause.amounts[-1].value:f}"} if clause.amounts else {}
-        return tuple(("alert__remove", {"symbol": name, **at}) for name in clause.names)
+        at = {"price": f"{clause.amounts[0].value:f}"} if clause.amounts else {}
+        return (("alert__remove", {"symbol": clause.names[0], **at}),)
     return (("alert__remove", {"all": True}),) if clause.everything else ("alert_which",)
 
 
-_SAYING_FOR: dict[Intent, Saying] = {
-    "trade": "trade",
-    "advice": "advice",
-    "real": "real",
-    "help": "help",
-    "thanks": "thanks",
-    "bye": "bye",
-    "greeting": "greeting",
-}
+_NUMBERED = re.compile(r"\d+\s?번|\balerts?\s+(?:number\s+|no\.?\s*)?#?\d+\b|#\d+", re.IGNORECASE)
+
+
+def _clock(clause: Clause, language: Language) -> _Planned:
+    if len(clause.names) > 1:
+        return ("unknown",)
+    where = clause.names[0] if clause.names else "Asia/Seoul" if language == "ko" else ""
+    return (("time__now", {"timezone": where} if where else {}),)
+
+
 _PLANNERS: dict[Intent, Callable[[Clause, Language], _Planned]] = {
     "price": _price,
     "about": _price,
@@ -189,4 +266,6 @@ _PLANNERS: dict[Intent, Callable[[Clause, Language], _Planned]] = {
     "alert_add": _alert_add,
     "alert_list": _alert_list,
     "alert_remove": _alert_remove,
+    "calc": lambda clause, language: (("calc__evaluate", {"expression": clause.expression or ""}),),
+    "clock": _clock,
 }

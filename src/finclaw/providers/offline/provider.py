@@ -18,11 +18,14 @@ from finclaw.kernel.chunk import (
 )
 from finclaw.kernel.language import Language, language_of
 from finclaw.kernel.message import Message, Text, ToolCall, ToolResult
-from finclaw.providers.offline.answer import answer, split_calls
-from finclaw.providers.offline.dialogue import Dialogue, read_dialogue
+from finclaw.providers.offline.answer import answer, further_calls
+from finclaw.providers.offline.dialogue import read_dialogue
 from finclaw.providers.offline.plan import plan
-from finclaw.providers.offline.question import read_question
+from finclaw.providers.offline.question import LONGEST, read_question
 from finclaw.providers.offline.sayings import SAYINGS
+
+_HAS_WORDS = re.compile("[a-zㄱ-ㆎ가-힣]")
+_LOOK_BACK = 100
 
 
 class OfflineProvider:
@@ -47,10 +50,11 @@ class OfflineProvider:
 def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     """What to say, or which tools to call first. The same request always gets the same decision."""
     dialogue = read_dialogue(request.messages)
-    question = read_question(dialogue.now.text, _spoken(dialogue))
+    question = read_question(dialogue.now.text, _spoken(request.messages))
     steps = plan(question, dialogue)
     offered = {tool.name for tool in request.tools}
-    wanted = split_calls(dialogue.now) if dialogue.now.results else tuple(step.call for step in steps if step.call)
+    first = tuple(step.call for step in steps if step.call)
+    wanted = further_calls(steps, dialogue.now) if dialogue.now.results else first
     calls = tuple({call.id: call for call in wanted if call.name in offered}.values())
     if calls:
         return calls
@@ -59,10 +63,10 @@ def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     return answer(question.language, steps, dialogue.now)
 
 
-def _spoken(dialogue: Dialogue) -> Language:
-    """A message of tickers and figures alone is in the language of the one before it."""
-    has_words = re.search("[a-zㄱ-ㆎ가-힣]", dialogue.now.text)
-    return language_of(dialogue.now.text if has_words else dialogue.offered.text)
+def _spoken(messages: Sequence[Message]) -> Language:
+    """The language of the last message that had words: one of tickers and figures alone has none."""
+    said = (message.text[:LONGEST] for message in reversed(messages[-_LOOK_BACK:]) if message.role == "user")
+    return language_of(next((text for text in said if _HAS_WORDS.search(text)), ""))
 
 
 # ── chunks ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,27 +5,11 @@ from typing import Literal
 
 from finclaw.kernel.language import Language
 
-Saying = Literal[
-    "help",
-    "greeting",
-    "thanks",
-    "bye",
-    "ok",
-    "unknown",
-    "too_long",
-    "too_many",
-    "advice",
-    "trade",
-    "real",
-    "which_one",
-    "which_two",
-    "how_much",
-    "periods",
-    "alert_how",
-    "alert_which",
-    "no_tool",
-    "unfinished",
-]
+_Polite = Literal["help", "greeting", "thanks", "bye", "ok"]
+_Refusal = Literal["unknown", "left", "too_long", "too_many", "advice", "trade", "real", "no_tool", "unfinished"]
+_Question = Literal["which_one", "which_two", "how_much", "periods"]
+_AboutAlerts = Literal["alert_how", "alert_which", "alert_one"]
+Saying = _Polite | _Refusal | _Question | _AboutAlerts
 
 _CAN_EN = (
     "I can tell prices, changes and comparisons, market hours and holidays, convert currencies, show a sample "
@@ -35,7 +19,7 @@ _CAN_EN = (
     "• Compare Tesla and NVIDIA\n"
     "• Is the New York market open?\n"
     "• How much is the euro?\n"
-    "• Alert me when Bitcoin falls below a price you name"
+    "• Set an alert for Bitcoin"
 )
 _CAN_KO = (
     "시세, 등락, 종목 비교, 장 시간과 휴장일, 환율 계산, 예시 포트폴리오, 가격 알림을 도와드릴 수 있습니다. "
@@ -45,7 +29,7 @@ _CAN_KO = (
     "• 테슬라랑 엔비디아 비교해줘\n"
     "• 미국장 언제 열려?\n"
     "• 백만 원은 몇 달러야?\n"
-    "• 비트코인이 원하는 가격 아래로 내려가면 알려줘"
+    "• 비트코인 알림 설정해줘"
 )
 
 SAYINGS: Mapping[Saying, Mapping[Language, str]] = {
@@ -77,6 +61,16 @@ SAYINGS: Mapping[Saying, Mapping[Language, str]] = {
     "unknown": {
         "en": f"Sorry, I did not understand that: I am an offline assistant without a language model. {_CAN_EN}",
         "ko": f"죄송합니다. 이해하지 못했습니다. 저는 언어 모델 없이 동작하는 오프라인 도우미입니다. {_CAN_KO}",
+    },
+    "left": {
+        "en": (
+            "Sorry, I did not understand {words}, so I looked nothing up. I am an offline assistant without a language "
+            "model and answer only when I understand every word. You could ask: {nearest}"
+        ),
+        "ko": (
+            "죄송합니다. {words} 부분을 이해하지 못해 조회하지 않았습니다. 언어 모델이 없는 오프라인 도우미라서 "
+            "모든 말을 이해했을 때만 답합니다. 이렇게 물어보실 수 있습니다: {nearest}"
+        ),
     },
     "too_long": {
         "en": "That text is too long for me: I am an offline assistant and only understand short questions.",
@@ -123,16 +117,26 @@ SAYINGS: Mapping[Saying, Mapping[Language, str]] = {
         "ko": "얼마를 어떤 통화로 바꿀까요? 금액과 통화를 함께 알려 주세요. 예: 백만 원을 달러로.",
     },
     "periods": {
-        "en": "I can look at the last day, week, month, quarter or year, or at this year so far. Which shall it be?",
-        "ko": "하루, 일주일, 한 달, 한 분기, 한 해, 또는 올해를 볼 수 있습니다. 어느 기간으로 볼까요?",
+        "en": (
+            "I cannot look at that time. I can look at the past day, week, month, quarter or year, at this or last "
+            "week, month, quarter or year, or at the close of one date. Which shall it be?"
+        ),
+        "ko": (
+            "그 기간은 볼 수 없습니다. 최근 하루, 일주일, 한 달, 한 분기, 한 해, 이번 주나 지난주, 이번 달이나 지난달, "
+            "올해나 작년, 또는 어느 날짜의 종가를 볼 수 있습니다. 어느 기간으로 볼까요?"
+        ),
     },
     "alert_how": {
         "en": "Please tell me the instrument and the price, as in “alert me when Apple rises above …”.",
         "ko": "종목과 가격을 함께 알려 주세요. 예: “애플이 …달러 넘으면 알려줘”.",
     },
     "alert_which": {
-        "en": "Which alert shall I remove? Name the instrument, or say “remove all alerts”.",
-        "ko": "어떤 알림을 지울까요? 종목을 알려 주시거나 “알림 모두 삭제”라고 말씀해 주세요.",
+        "en": "Which alert shall I remove? They have no numbers: name one instrument, or say “remove all alerts”.",
+        "ko": "어떤 알림을 지울까요? 번호는 없으니 종목 하나를 알려 주시거나 “알림 모두 삭제”라고 말씀해 주세요.",
+    },
+    "alert_one": {
+        "en": "One alert at a time, please: one instrument, one price to be reached, and above or below it.",
+        "ko": "알림은 한 번에 하나씩 설정합니다. 종목 하나와 도달할 가격 하나, 이상인지 이하인지를 알려 주세요.",
     },
     "no_tool": {
         "en": "I cannot look that up here: the tool for it is not available to me. I will not guess a figure.",

@@ -27,7 +27,8 @@ _REASONS_KO = {"weekend": "주말", "before_open": "개장 전", "after_close": 
 
 
 def tell_hours(language: Language, result: ToolResult, clause: Clause) -> str:
-    lines = [_state(language, each, result.facts) for each in records(result.content) if "market" in each]
+    known = [each for each in records(result.content) if "market" in each]
+    lines = [(_on_day if "on" in each else _state)(language, each, result.facts) for each in known]
     return "\n".join((*lines, _note(language, result.facts[0])))
 
 
@@ -85,6 +86,19 @@ def _closed(language: Language, name: str, record: Record, mine: dict[str, Fact]
     why = f"for {record['holiday']}" if "holiday" in record else _REASONS_EN.get(reason, "")
     until = f" and closes at {_both(language, ends, where)}" if ends else ""
     return f"{name} is closed {why}. It opens at {_both(language, opens, where)}{until}."
+
+
+def _on_day(language: Language, record: Record, facts: tuple[Fact, ...]) -> str:
+    mine = {fact.field: fact for fact in facts if fact.subject == record["market"]}
+    name, where = title(language, record, record["market"]), zone(record.get("zone", "UTC"))
+    if "opens_at" not in mine:
+        if language == "ko":
+            return f"{particle(name, '은/는')} {record['on']}에 쉽니다({record.get('reason_ko', '')})."
+        return f"{name} is closed on {record['on']} ({record.get('reason', '')})."
+    opens, closes = (_both(language, mine[field], where) for field in ("opens_at", "closes_at"))
+    if language == "ko":
+        return f"{particle(name, '은/는')} {record['on']}에 열립니다. 개장 {opens}, 마감 {closes}."
+    return f"{name} is open on {record['on']}, from {opens} to {closes}."
 
 
 def _both(language: Language, fact: Fact, where: tzinfo) -> str:

@@ -100,8 +100,8 @@ def tell_alerts(language: Language, result: ToolResult, clause: Clause) -> str:
     if not rows:
         return _NONE.get(what, _NONE["kept"])[language]
     lines = [_alert(language, place, row, result.facts, removed=what == "removed") for place, row in enumerate(rows)]
-    closing = () if what == "removed" else (_LASTING[language], _note(language, result.facts))
-    return "\n".join((_HEADS.get(what, _HEADS["kept"])[language], *lines, *closing))
+    closing = () if what == "removed" else (_LASTING[language],)
+    return "\n".join((_HEADS.get(what, _HEADS["kept"])[language], *lines, *closing, _note(language, result.facts)))
 
 
 def _alert(language: Language, place: int, row: Record, facts: tuple[Fact, ...], *, removed: bool) -> str:

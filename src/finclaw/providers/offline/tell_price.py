@@ -26,6 +26,13 @@ Facts = Mapping[str, Fact]
 _PERIODS: Mapping[str, Mapping[Language, str]] = {
     "day": {"en": "in the latest session", "ko": "최근 거래일"},
     "yesterday": {"en": "in the session before today", "ko": "전 거래일"},
+    "this_week": {"en": "this week", "ko": "이번 주"},
+    "last_week": {"en": "last week", "ko": "지난주"},
+    "this_month": {"en": "this month", "ko": "이번 달"},
+    "last_month": {"en": "last month", "ko": "지난달"},
+    "this_quarter": {"en": "this quarter", "ko": "이번 분기"},
+    "last_quarter": {"en": "last quarter", "ko": "지난 분기"},
+    "last_year": {"en": "last year", "ko": "작년"},
     "week": {"en": "over the past week", "ko": "최근 일주일"},
     "month": {"en": "over the past month", "ko": "최근 한 달"},
     "quarter": {"en": "over the past quarter", "ko": "최근 한 분기"},
@@ -41,26 +48,33 @@ def tell_quote(language: Language, result: ToolResult, clause: Clause) -> str:
     record = by_symbol(result.content).get(price.subject, {})
     sentences = [_price_ko(facts, record) if language == "ko" else _price_en(facts, record)]
     sentences += [_converted(language, result.facts)] if "price_in" in facts else []
-    sentences += [_volume(language, facts["volume"])] if clause.volume and "volume" in facts else []
+    sentences += [_volume(language, facts["volume"])] if "volume" in clause.aspects and "volume" in facts else []
     sentences.append(_note(language, price, record))
     return " ".join(sentences)
 
 
 def tell_history(language: Language, result: ToolResult, clause: Clause) -> str:
     facts = {fact.field: fact for fact in result.facts}
+    if "close" in facts:
+        return _close_of_day(language, facts["close"], by_symbol(result.content)[facts["close"].subject])
     start, end = facts["start"], facts["end"]
     record = by_symbol(result.content).get(start.subject, {})
     name = title(language, record, start.subject)
     period = _PERIODS.get(record.get("period", ""), {"en": "over that time", "ko": "해당 기간"})[language]
     change, where = facts["period_change"], zone(record.get("zone", "UTC"))
     dates = day(start.as_of, where), day(end.as_of, where)
+    if start.as_of == end.as_of:
+        return _no_session_yet(language, f"{name} {period}", end, record)
     if language == "ko":
         moved = f"{name} {period}: {amount('ko', start)}({dates[0]}) → {amount('ko', end)}({dates[1]}), "
         moved += f"{_moved_ko(change)} ({percent(facts['period_change_percent'])})."
     else:
         moved = f"{name} {_moved_en(change, facts['period_change_percent'])} {period}, "
         moved += f"from {amount('en', start)} ({dates[0]}) to {amount('en', end)} ({dates[1]})."
-    return " ".join((moved, _extremes(language, facts), _note(language, end, record)))
+    if "opening" in clause.aspects and "open" in facts:
+        opening = amount(language, facts["open"])
+        moved = (f"시가는 {opening}입니다. " if language == "ko" else f"It opened at {opening}. ") + moved
+    return " ".join((moved, *_extremes(language, facts), _note(language, end, record)))
 
 
 def tell_comparison(language: Language, result: ToolResult, clause: Clause) -> str:
@@ -139,15 +153,31 @@ def _moved_en(change: Fact, share: Fact) -> str:
     return f"{'gained' if change.value > 0 else 'lost'} {amount('en', change)} ({percent(share)})"
 
 
-def _extremes(language: Language, facts: Facts) -> str:
-    """The prices really reached, where that is known; else the highest and lowest close."""
+def _close_of_day(language: Language, close: Fact, record: Record) -> str:
+    name = title(language, record, close.subject)
+    if language == "ko":
+        return f"{name} {record['date']} 종가는 {amount('ko', close)}입니다. {_note(language, close, record)}"
+    return f"{name} closed at {amount('en', close)} on {record['date']}. {_note(language, close, record)}"
+
+
+def _no_session_yet(language: Language, what: str, last: Fact, record: Record) -> str:
+    price, note = amount(language, last), _note(language, last, record)
+    if language == "ko":
+        return f"{what}: 아직 거래가 없었습니다. 마지막 종가는 {price}입니다. {note}"
+    return f"{what}: no session yet. The last close is {price}. {note}"
+
+
+def _extremes(language: Language, facts: Facts) -> tuple[str, ...]:
+    """The prices really reached, where that is known; else the highest and lowest close, unless there was only one."""
     if "high" in facts:
         high, low = facts["high"], facts["low"]
         words = {"en": "High {}, low {}.", "ko": "고가 {}, 저가 {}."}
     else:
         high, low = facts["highest_close"], facts["lowest_close"]
+        if high.value == low.value:
+            return ()
         words = {"en": "Highest close {}, lowest close {}.", "ko": "종가 기준 최고 {}, 최저 {}."}
-    return words[language].format(amount(language, high), amount(language, low))
+    return (words[language].format(amount(language, high), amount(language, low)),)
 
 
 def _converted(language: Language, facts: tuple[Fact, ...]) -> str:
