@@ -147,7 +147,7 @@ async def test_nothing_mints_a_token() -> None:
 
 
 async def test_no_field_and_no_header_switches_the_limiter_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once it is full, not even the right token is looked at: a guess is never told apart for free."""
+    """Wrong tokens are slowed down, whatever they claim; the right one is served all the same (security trial H12a)."""
     monkeypatch.setattr("finclaw.web.server.SystemClock", FakeClock)  # or it empties as fast as we are slow
     odd = ("X-Forwarded-For", "X-Real-IP", "Forwarded", "X-Webhook", "X-Hub-Signature", "User-Agent", "X-Test")
     async with door() as client:
@@ -159,7 +159,7 @@ async def test_no_field_and_no_header_switches_the_limiter_off(monkeypatch: pyte
             codes.append(status)
         assert codes[0] == 401
         assert codes.count(429) >= 35
-        assert (await client.call("GET", "/api/v1/status"))[0] == 429
+        assert (await client.call("GET", "/api/v1/status"))[0] == 200
 
 
 async def test_no_body_is_read_before_the_token_was_seen() -> None:

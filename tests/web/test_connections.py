@@ -71,6 +71,22 @@ async def test_half_open_connections_push_out_no_socket_that_has_the_token(clien
             assert (await live.receive_json())["type"] == "taken"
 
 
+async def test_silent_websockets_are_pushed_out_too(client: Client) -> None:
+    upgrade = (
+        f"GET /api/v1/live HTTP/1.1\r\nHost: 127.0.0.1:{port_of(client)}\r\nConnection: Upgrade\r\n"
+        "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    lines: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    for _ in range(MOST + 10):
+        lines.append(await asyncio.open_connection("127.0.0.1", port_of(client)))
+        lines[-1][1].write(upgrade.encode())
+    for reader, _ in lines[:10]:
+        await ended(reader)
+    assert (await client.call("GET", "/api/v1/status"))[0] == 200
+    for _, writer in lines:
+        writer.close()
+
+
 async def test_a_connection_with_a_wrong_token_is_not_trusted(client: Client) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port_of(client))
     head = f"GET /api/v1/status HTTP/1.1\r\nHost: 127.0.0.1:{port_of(client)}\r\nAuthorization: Bearer"
