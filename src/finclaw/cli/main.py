@@ -54,6 +54,7 @@ def _run(argv: Sequence[str] | None) -> int:
     if words and not words[0].startswith("-") and words[0] not in parser.commands:
         from finclaw.cli import extension_command  # noqa: PLC0415  it loads the house, which our own need not
 
+        _close_to_other_processes()
         return extension_command.run(parser, words[0], words[1:])
     args = parser.parse_args(argv)
     if args.version:
@@ -62,9 +63,25 @@ def _run(argv: Sequence[str] | None) -> int:
     if args.command is None:
         parser.print_help(sys.stderr)
         return MISUSED
+    if args.command in _HOLDS_KEYS:
+        _close_to_other_processes()
     _hint_at_unread_file(args)
     command = importlib.import_module(f"finclaw.cli.{args.command}")
     return cast("Callable[[Namespace], int]", command.run)(args)
+
+
+_HOLDS_KEYS: Final = ("serve", "chat", "ask", "mcp", "replay")
+"""What asks models or runs other people's programs: it has keys in its environment and in its memory."""
+
+
+def _close_to_other_processes() -> None:
+    """No other process of the same user reads our environment or memory, such as a program that is an MCP server.
+
+    Then there are no core dumps either.
+    """
+    from finclaw.tools.family import let_nobody_in  # noqa: PLC0415  most commands hold no keys
+
+    let_nobody_in()
 
 
 _USES_SETTINGS: Final = ("serve", "chat", "extensions", "config", "doctor", "models", "tools", "explain", "skills")
