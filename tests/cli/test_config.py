@@ -111,3 +111,33 @@ def test_a_secret_is_never_shown() -> None:
     ]
     assert shown[0].setting.doc == "What the provider gave you."
     assert "hush" not in repr(shown)
+
+
+HOLDING_SECRETS = """
+providers:
+  mine:
+    kind: openai
+    base_url: https://me:plum-in-password@models.example/v1?api-version=2026&code=plum-in-query#plum=plum-in-fragment
+agent:
+  extensions:
+    - use: finclaw.builtins.mcp.extension
+      settings:
+        servers:
+          notes:
+            command: [notes-server, --token, plum-after-option, --api-key=plum-assigned, API_TOKEN=plum-in-word,
+                      --verbose, "https://notes.example/?k=plum-in-argument", --read-only]
+            env: {NOTES: plum-in-environment, TZ: env:TZ}
+          far:
+            url: https://far.example/mcp?session=plum-in-url
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_secrets_that_stand_in_the_file_all_the_same_are_not_shown(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """A near miss of the security trial: literal `env` values, arguments of commands, and queries of addresses."""
+    (tmp_path / "finclaw.yaml").write_text(HOLDING_SECRETS)
+    shown = finclaw("config", "show", *more, "--state", tmp_path, TZ="Asia/Seoul")
+    assert shown.code == 0, shown.err
+    assert "plum" not in shown.out.replace("#plum=", "")
+    for plain in ("notes-server", "--verbose", "--read-only", "env:TZ", "models.example/v1", "far.example/mcp"):
+        assert plain in shown.out, plain

@@ -5,9 +5,8 @@ A docstring under a field is nothing that Python keeps, so it is read from the s
 
 import ast
 import inspect
-import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
@@ -15,12 +14,15 @@ from typing import Any, Final, cast, get_args, get_type_hints
 
 from finclaw.agent.settings import ExtensionRef
 from finclaw.config.given import Tree
+from finclaw.config.hidden import hide_arguments, hide_in_address, is_reference
 from finclaw.config.words import expected
+from finclaw.kernel.known_secrets import is_secret_name
 from finclaw.kernel.secret import Secret
 
 DEFAULT = "default"
-_SECRET: Final = re.compile(r"(^|[_-])(key|token|secret|password|passphrase|credential)s?$", re.IGNORECASE)
-"""What the name of a secret ends with."""
+_ENVIRONMENTS: Final = ("env", "environment", "headers")
+"""Sections whose values are for another program or server: most of what is given to one is a secret."""
+_COMMANDS: Final = ("command", "args")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +99,15 @@ def _as_written(item: object) -> object:
 def _without_secrets(value: object, name: str = "") -> object:
     if isinstance(value, Mapping):
         section = cast("Mapping[str, object]", value)
+        if name in _ENVIRONMENTS:
+            return {key: each if is_reference(each) else _whether(each) for key, each in section.items()}
         return {key: _without_secrets(each, str(key)) for key, each in section.items()}
-    if isinstance(value, list):
-        return [_without_secrets(each, name) for each in cast("list[object]", value)]
-    is_secret = isinstance(value, Secret) or (isinstance(value, str) and _SECRET.search(name))
-    return _whether(value) if is_secret else value
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        words = hide_arguments(items) if name in _COMMANDS else items
+        return [_without_secrets(each, name) for each in words]
+    is_secret = isinstance(value, Secret) or (isinstance(value, str) and is_secret_name(name))
+    return _whether(value) if is_secret else hide_in_address(value) if isinstance(value, str) else value
 
 
 @cache
