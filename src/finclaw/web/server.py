@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,9 +90,8 @@ async def serve_web(
     watchers = [asyncio.create_task(each) for each in (doors.watch.run(), doors.connections.run())]
     try:
         await runner.setup()
-        listener = await _accept_connections(runner, doors.connections, sock)
-        yield server
-        listener.close()
+        with closing(await _accept_connections(runner, doors.connections, sock)):
+            yield server
     finally:
         doors.stopping.set()
         await runner.cleanup()
