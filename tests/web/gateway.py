@@ -18,6 +18,7 @@ from finclaw.kernel.approval import (
     RefusalReason,
     Standing,
 )
+from finclaw.kernel.approvals import Summary
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, new_id
 from finclaw.kernel.erasure import Erased, PersonId
@@ -41,6 +42,7 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
+from finclaw.tools.approval.summary import summaries
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -74,6 +76,8 @@ class MemoryGateway:
     conversations: dict[str, tuple[Message, ...]] = field(default_factory=dict[str, tuple[Message, ...]])
     pruned: list[tuple[timedelta, bool]] = field(default_factory=list[tuple[timedelta, bool]])
     waiting: dict[str, Approval] = field(default_factory=dict[str, Approval])
+    runs: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    """What came of approvals."""
     standing: dict[str, Standing] = field(default_factory=dict[str, Standing])
     busy: set[str] = field(default_factory=set[str])
     """Sessions in which a message waits for its answer."""
@@ -125,6 +129,13 @@ class MemoryGateway:
         self.decisions.append((evidence, scope, reason))
         self.waiting[typed] = structs.replace(self.waiting[typed], state=verdict)
         return self.waiting[typed]
+
+    def summaries(self, approvals: Sequence[Approval]) -> Sequence[Summary]:
+        return summaries(approvals)
+
+    async def came_of(self, approval_id: str, seconds: float) -> Outcome | None:
+        self._maybe_fail()
+        return self.runs.get(approval_id)
 
     async def grants(self, limit: int = 100) -> Sequence[Standing]:
         self._maybe_fail()

@@ -15,6 +15,7 @@ from finclaw.errors import StoreFailed
 from finclaw.kernel.approval import Approval, RefusalReason
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.people import Person
+from finclaw.kernel.scope import Outcome
 from finclaw.kernel.secret import Secret
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.settings import ApprovalSettings
@@ -118,3 +119,26 @@ async def test_a_whole_gateway_takes_the_tokens_word(tmp_path: Path) -> None:
                 assert (response.status, (await response.json())["decided_by"]) == (200, "web:owner:owner")
             async with session.post(f"{path}/approve", json={}) as response:
                 assert (response.status, (await response.json())["error"]["code"]) == (409, "already_denied")
+
+
+async def test_an_approval_answers_with_what_came_of_it(client: Client, waiting: Approval) -> None:
+    """User trial B8: it said "granted", and never what came of it."""
+    client.gateway.runs[waiting.id] = Outcome(kind="answered", reply="It was bought.", turn_id="t-9")
+    _, said = await client.call("POST", f"/api/v1/approvals/{waiting.id}/approve", json={})
+    assert said["run"] == {"outcome": "answered", "reply": "It was bought.", "turn_id": "t-9"}
+
+
+async def test_an_approval_need_not_wait(client: Client, waiting: Approval) -> None:
+    client.gateway.runs[waiting.id] = Outcome(kind="answered", reply="It was bought.")
+    status, _ = await client.call("POST", f"/api/v1/approvals/{waiting.id}/approve?wait=1000", json={})
+    assert (status, client.gateway.decisions) == (400, [])
+    _, said = await client.call("POST", f"/api/v1/approvals/{waiting.id}/approve?wait=0", json={})
+    assert said["run"] is None
+
+
+async def test_a_list_says_what_waits(client: Client, waiting: Approval) -> None:
+    """User trial B8."""
+    (item,) = await items(client)
+    assert 'broker__order: symbol = "삼성"' in item["action"]
+    assert waiting.id.startswith(item["short_id"])
+    assert len(item["short_id"]) == 11

@@ -12,6 +12,7 @@ from finclaw.kernel.message import Append, Message, Source, Text, ToolCall, Tool
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import StepContext
 from finclaw.tools.approval.approvals import Approvals
+from finclaw.tools.approval.summary import ending_line
 from finclaw.tools.sources import SOURCES
 
 SPEAKER: Final = "approval"
@@ -29,17 +30,28 @@ class ApprovedActions:
     async def run(self, turn: RunningTurn, step: StepContext) -> None:
         """Once, however often the turn is taken up again: its log knows whether it began, and how it ended."""
         limits = turn.asked_in.as_accepted.limits
-        if limits is None or limits.approval is None or _was_told(turn):
+        if limits is None or limits.approval is None:
             return
         approved = None if self._approvals is None else await self._approvals().approval(limits.approval)
+        if _was_told(turn):
+            if approved is not None:
+                self._keep_line(turn, approved, turn.log.ended.get(approved_call_id(approved)))
+            return
         if approved is None:
             gone = "what was approved is not known any more; nothing was run"
             turn.log.push(Append(self._told(limits.approval, gone)))
             return
         turn.approved = approved
         result = await self._result(turn, step, approved)
+        self._keep_line(turn, approved, result)
+        if self._approvals is not None and turn.log.told_action:
+            await self._approvals().tell_giver(approved, turn.log.told_action)
         turn.log.push(Append(self._told(approved.id, _words(approved, result), result.origin)))
         await turn.log.commit()
+
+    @staticmethod
+    def _keep_line(turn: RunningTurn, approved: Approval, result: ToolResult | None) -> None:
+        turn.log.told_action = ending_line(approved, "unknown" if result is None else result.status)
 
     async def cards(self, turn: RunningTurn) -> Sequence[str]:
         """What people have to read before they decide, for everything that this turn has asked for."""

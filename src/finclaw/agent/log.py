@@ -61,6 +61,8 @@ class TurnLog:
         """Paid for by the question that is being asked, until its answer is here and tells of it."""
         self.paid: list[Paid] = []
         """What the answers cost, in their order, as far as somebody asked."""
+        self.told_action = ""
+        """The gateway's own line about the approved action that this turn has run."""
         self._open_to_layers = True
         self._from_layers = 0
         # What the log tells, fifty times a turn. Only the log itself adds to it, with each event.

@@ -78,7 +78,9 @@ class ApprovalCommands:
     async def _decide(
         self, typed: str, verdict: ApprovalVerdict, scope: CommandScope, reach: ApprovalScope, reason: str = ""
     ) -> CommandReply:
-        decided = await self._approvals().decide(typed, verdict, scope.inbound, scope=reach, reason=reason)
+        decided = await self._approvals().decide(
+            typed, verdict, scope.inbound, scope=reach, reason=reason, session=scope.session
+        )
         language = _language(scope)
         if isinstance(decided, Refusal):
             return CommandReply(refused(decided.why, language, self._prefix), ephemeral=True)

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from finclaw.cli.chat.clean import clean
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import Shelf, opened
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing, short_id
 from finclaw.tools.approval.local_time import day_and_time
 from finclaw.tools.approval.shown import lines, text
-from finclaw.tools.approval.summary import action_line, action_lines, short_ids
+from finclaw.tools.approval.summary import action_line, action_lines, short_ids, summaries
 from finclaw.tools.guard.told import without_secrets
-from finclaw.web.approvals_view import ApprovalsView, GrantsView
+from finclaw.web.approvals_view import ApprovalsView, DecidedApproval, GrantsView, listed_views
 
 
 def run(args: Namespace) -> int:
@@ -31,7 +32,7 @@ def run(args: Namespace) -> int:
 def _list(shelf: Shelf, args: Namespace) -> int:
     found = shelf.approvals(everything=args.all)
     if args.json:
-        print(msgspec.json.encode(ApprovalsView(tuple(found))).decode())
+        print(msgspec.json.encode(ApprovalsView(listed_views(found, summaries(found)))).decode())
     else:
         print(_table(found) or ("there are no approvals" if args.all else "nothing waits for a decision"))
     return 0
@@ -65,7 +66,19 @@ def _story(found: Approval) -> str:
 
 
 def _approve(shelf: Shelf, args: Namespace) -> int:
-    return _told(shelf.decide(args.id, "granted", args.scope, ""), args)
+    decided = shelf.decide(args.id, "granted", args.scope, "")
+    code = _told(decided, args)
+    if not args.json:
+        print(_came_of(decided))
+    return code
+
+
+def _came_of(decided: Approval) -> str:
+    if not isinstance(decided, DecidedApproval):
+        return "No gateway runs here: it is done when one starts, if it is still in time (finclaw serve)."
+    if decided.run is None:
+        return "It has not ended yet; `finclaw approvals show ID` and `finclaw turns` tell how it did."
+    return clean(f"\n{decided.run.reply or decided.run.outcome}")
 
 
 def _deny(shelf: Shelf, args: Namespace) -> int:

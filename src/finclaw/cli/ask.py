@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from finclaw.builtins.approval_words import is_yes
 from finclaw.cli.asker import INTERRUPTED, Asker, leave_at_once
 from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.clean import clean, escape_json
@@ -28,6 +29,8 @@ from finclaw.web.view import MessageView, OutcomeView
 PATIENCE = 10.0
 """Seconds to wait for a state that is busy: a gateway is starting, or another `finclaw ask` is at it."""
 
+FOLLOW: Final = 60.0
+"""Seconds to wait for what comes of an approval."""
 QUIET_SUCCESS: Final = ("answered", "command", "skipped", "joined")
 
 
@@ -40,18 +43,22 @@ def run(args: Namespace) -> int:
     with_keys = partial(settings_from, args, overrides)
     link = connect(settings, bookmark, conversation, args.market, feed, with_keys, patience=PATIENCE)
     try:
-        desk = Desk(link, conversation, Letterbox(own_session(settings, conversation), bookmark))
+        session = own_session(settings, conversation)
+        desk = Desk(link, conversation, Letterbox(session, bookmark))
         if refusal := link.commands.refuse_unknown(text, words_for(text)):
             raise ConfigError(refusal)
         screen, words = Screen(sys.stdout) if sys.stdout.isatty() else None, words_for(text)
         asker = Asker(link, desk, feed, words, screen, streams=not args.json)
         question, ending = asker.ask(text, _model(args.model))
+        follows = is_yes(ending.reply or "") and not args.json and asker.follow(session, FOLLOW)
         if args.json:
             _print_json(asker.look_up(question))
         elif screen is not None:
             show_ending(screen, words, ending, wanted=not question.stopping)
         else:
             _print_ending(ending, wanted=not question.stopping)
+        if follows:  # what came of the approval, where it was given
+            print(f"\n{clean(follows)}")
     except KeyboardInterrupt:
         leave_at_once()
     finally:

@@ -4,7 +4,7 @@ import os
 from typing import Final, NoReturn
 
 from finclaw.cli.chat.desk import Desk, Ending, Question
-from finclaw.cli.chat.feed import Feed, Interrupted, Seen
+from finclaw.cli.chat.feed import Feed, Interrupted, News, Seen
 from finclaw.cli.chat.link import Link
 from finclaw.cli.chat.progress import status_line
 from finclaw.cli.chat.screen import Screen
@@ -59,6 +59,25 @@ class Asker:
             item = self._feed.get(_TICK)
             if isinstance(item, Seen) and item.view is not None and item.view.inbound_id == question.inbound_id:
                 return item.view
+        return None
+
+    def follow(self, session: str, seconds: float) -> str | None:
+        """The next thing that the gateway tells this session without having been asked; None: not within the seconds.
+
+        Ctrl-C ends the waiting, and nothing else.
+        """
+        give_up = self._now() + seconds
+        with interrupts_to(self._feed):
+            while self._now() < give_up:
+                item = self._feed.get(_TICK)
+                if isinstance(item, Interrupted):
+                    return None
+                match item:
+                    case News(type="outcome", data={"unasked": True, "session": told, "reply": str(reply)}):
+                        if told == session:
+                            return reply
+                    case _:
+                        pass
         return None
 
     def _draw(self, question: Question, began: float) -> None:

@@ -11,10 +11,12 @@ from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, St
 from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.record import Cost, CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
-from finclaw.web.approvals_view import ApprovalsView, ApproveBody, DenyBody, GrantsView
+from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
 from finclaw.web.sessions_view import ForgetBody, PruneBody, PrunedView, RepairBody, RepairView, SessionView
 from finclaw.web.view import CostsView
 
+_MORE = 30.0
+"""Seconds beyond those that the gateway itself waits."""
 _LONG = 3_600.0
 """Seconds that a removal of very much may take."""
 
@@ -79,7 +81,7 @@ class ShelfRemote:
         yes = verdict == "granted"
         body = msgspec.json.encode(ApproveBody(scope) if yes else DenyBody(reason))
         path = f"/api/v1/approvals/{quote(typed, safe='')}/{'approve' if yes else 'deny'}"
-        return self._client.call("POST", path, Approval, body)
+        return self._client.call("POST", path, DecidedApproval, body, timeout=WAIT + _MORE)
 
     def grants(self) -> Sequence[Standing]:
         return self._client.call("GET", "/api/v1/grants", GrantsView).items

@@ -15,6 +15,10 @@ from finclaw.kernel.approval import (
 )
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
+from finclaw.kernel.scope import Outcome
+
+Summary = tuple[str, str]
+"""As much of an approval's id as tells it from others in a list, and its action in a line."""
 
 
 class ApprovalStore(Protocol):
@@ -98,6 +102,14 @@ class ApprovalDoor(Protocol):
         reason: str = "",
     ) -> Approval | Refusal:
         """Take a decision. `evidence` is the message that carried it, or what stands for one at this door."""
+        ...
+
+    def summaries(self, approvals: Sequence[Approval]) -> Sequence[Summary]:
+        """Each in a line, for a list of them."""
+        ...
+
+    async def came_of(self, approval_id: str, seconds: float) -> Outcome | None:
+        """How the turn behind a yes ended, as soon as it has; None: not within the seconds, or there is none here."""
         ...
 
     async def grants(self, limit: int = 100) -> Sequence[Standing]:

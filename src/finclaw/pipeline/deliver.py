@@ -70,8 +70,9 @@ class Deliver:
             visible = await self._prepare(walk, outbound, result)
             if not visible.parts and _is_wordless(result):
                 visible, why = self._past_layers(walk, notice("wordless", inbound)), "the model said nothing"
+        said, visible = visible.text, self._with_action(walk, visible) if not result.asked else visible
         if visible.parts:
-            say(turn, visible.text, self._clock.now())
+            say(turn, said or visible.text, self._clock.now())
             outcome = walk.ended("answered", why, reply=visible.text, result=result)
         else:
             reason = f"the model chose not to answer: {', '.join(sorted(visible.tokens)) or 'empty answer'}"
@@ -93,11 +94,12 @@ class Deliver:
         else:
             visible = await self._prepare_notice(walk)
         outcome = _with_sources(walk, outcome)
+        said, visible = visible.text, self._with_action(walk, visible)
         outcome = replace(outcome, reply=visible.text or None)  # as it is seen, not as it was meant
         if walk.log is None:
             await self._end(walk, outcome, visible)
             return outcome
-        close_conversation(walk.log, visible.text or f"[{outcome.kind}: {outcome.reason}]", self._clock.now())
+        close_conversation(walk.log, said or f"[{outcome.kind}: {outcome.reason}]", self._clock.now())
         try:
             await self._finish(walk, walk.log, outcome, visible, "aborted" if outcome.kind == "stopped" else "failed")
         except Superseded:  # the conversation belongs to somebody else now; the message still needs its end
@@ -140,6 +142,15 @@ class Deliver:
 
     def _past_layers(self, walk: Walk, outbound: Outbound) -> Visible:
         return make_seen(outbound, self._capabilities(walk), self._checks, walk.inbound)
+
+    def _with_action(self, walk: Walk, visible: Visible) -> Visible:
+        """With the gateway's own line about an approved action before the model's words, past every layer."""
+        line = "" if walk.log is None else walk.log.told_action
+        if not line:
+            return visible
+        told = Outbound(text=line, kind="notice", reply_to=walk.inbound.message_id, thread=walk.inbound.thread)
+        first = make_seen(told, self._capabilities(walk), self._checks, walk.inbound)
+        return Visible((*first.parts, *visible.parts), f"{first.text}\n\n{visible.text}".strip(), visible.tokens)
 
     def _capabilities(self, walk: Walk) -> Capabilities:
         channel = self._channels.get(walk.inbound.channel)

@@ -7,17 +7,21 @@ from typing import Final, TypeVar, cast, get_args
 import msgspec
 from aiohttp import web
 
-from finclaw.kernel.approval import ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, RefusalReason
+from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, RefusalReason
 from finclaw.kernel.port import Gateway
 from finclaw.web.api import Route
 from finclaw.web.approvals_view import (
+    LONGEST_WAIT,
     REFUSED,
+    WAIT,
     ApprovalsView,
     ApproveBody,
     DenyBody,
     GrantsView,
     NoBody,
+    decided_view,
     evidence,
+    listed_views,
     not_revoked,
 )
 from finclaw.web.errors import ApiError
@@ -36,7 +40,7 @@ class ApprovalsApi:
     async def get_approvals(self, request: web.Request, _: Principal) -> web.Response:
         session = request.query.get("session")
         found = await self._gateway.approvals(_states(request), session, _limit(request))
-        return json_response(ApprovalsView(tuple(found)))
+        return json_response(ApprovalsView(listed_views(found, self._gateway.summaries(found))))
 
     async def get_approval(self, request: web.Request, _: Principal) -> web.Response:
         found = await self._gateway.approval(request.match_info["id"])
@@ -45,12 +49,15 @@ class ApprovalsApi:
         return json_response(found)
 
     async def post_approve(self, request: web.Request, principal: Principal) -> web.Response:
-        body = await _body(request, ApproveBody)
-        return await self._decide(request, principal, "granted", scope=body.scope)
+        body, wait = await _body(request, ApproveBody), _wait(request)
+        decided = await self._decide(request, principal, "granted", scope=body.scope)
+        outcome = await self._gateway.came_of(decided.id, wait) if wait else None
+        now = await self._gateway.approval(decided.id) or decided
+        return json_response(decided_view(now, outcome))
 
     async def post_deny(self, request: web.Request, principal: Principal) -> web.Response:
         body = await _body(request, DenyBody)
-        return await self._decide(request, principal, "denied", reason=body.reason)
+        return json_response(await self._decide(request, principal, "denied", reason=body.reason))
 
     async def _decide(
         self,
@@ -60,12 +67,12 @@ class ApprovalsApi:
         *,
         scope: ApprovalScope = "once",
         reason: str = "",
-    ) -> web.Response:
+    ) -> Approval:
         typed, by = request.match_info["id"], evidence(principal)
         decided = await self._gateway.decide(typed, verdict, by, scope=scope, reason=reason)
         if isinstance(decided, Refusal):
             raise _refused(decided.why)
-        return json_response(decided)
+        return decided
 
     async def get_grants(self, request: web.Request, _: Principal) -> web.Response:
         return json_response(GrantsView(tuple(await self._gateway.grants(_limit(request)))))
@@ -108,6 +115,13 @@ def _limit(request: web.Request) -> int:
     text = request.query.get("limit", "100")
     if not re.fullmatch("[1-9][0-9]{0,2}", text) or int(text) > 500:
         raise ApiError(400, "bad_request", "limit must be a whole number from 1 to 500")
+    return int(text)
+
+
+def _wait(request: web.Request) -> int:
+    text = request.query.get("wait", str(WAIT))
+    if not re.fullmatch("[0-9]{1,3}", text) or int(text) > LONGEST_WAIT:
+        raise ApiError(400, "bad_request", f"wait must be a whole number of seconds from 0 to {LONGEST_WAIT}")
     return int(text)
 
 

@@ -1,12 +1,19 @@
 """What the routes for approvals take and give; the command line reads the same shapes, and says the same words."""
 
-from typing import Annotated, Final
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
 from finclaw.kernel.approval import SHORTEST_TYPED, Approval, ApprovalScope, RefusalReason, Standing
+from finclaw.kernel.approvals import Summary
 from finclaw.kernel.envelope import Inbound, Sender
+from finclaw.kernel.scope import Outcome, OutcomeKind
 from finclaw.web.principal import CHANNEL, Principal
+
+WAIT: Final = 30
+"""Seconds that an approval waits for what comes of it, unless the request says otherwise."""
+LONGEST_WAIT: Final = 120
 
 REFUSED: Final[dict[RefusalReason, tuple[int, str]]] = {
     "unknown": (404, "there is no such approval; `GET /api/v1/approvals` lists what waits"),
@@ -51,8 +58,45 @@ class NoBody(Struct, frozen=True, forbid_unknown_fields=True):
     """Nothing to say but the path: an empty object, or nothing at all."""
 
 
+class ListedApproval(Approval, frozen=True, kw_only=True):
+    """One of a list: as it is kept, with its action in a line and as much of its id as tells it from the others."""
+
+    short_id: str = ""
+    action: str = ""
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    """What came of an approved action: how its turn ended, and what was told to whoever asked."""
+
+    outcome: OutcomeKind
+    reply: str | None
+    turn_id: str | None
+
+
+class DecidedApproval(Approval, frozen=True, kw_only=True):
+    """With what came of it, where that is known by now."""
+
+    run: RunView | None = None
+
+
 class ApprovalsView(Struct, frozen=True):
-    items: tuple[Approval, ...]
+    items: tuple[ListedApproval, ...]
+
+
+def listed_views(found: Sequence[Approval], summaries: Sequence[Summary]) -> tuple[ListedApproval, ...]:
+    return tuple(
+        ListedApproval(**_fields(each), short_id=short_id, action=action)
+        for each, (short_id, action) in zip(found, summaries, strict=True)
+    )
+
+
+def decided_view(decided: Approval, outcome: Outcome | None) -> DecidedApproval:
+    run = None if outcome is None else RunView(outcome=outcome.kind, reply=outcome.reply, turn_id=outcome.turn_id)
+    return DecidedApproval(**_fields(decided), run=run)
+
+
+def _fields(approval: Approval) -> dict[str, Any]:
+    return {name: getattr(approval, name) for name in Approval.__struct_fields__}
 
 
 class GrantsView(Struct, frozen=True):

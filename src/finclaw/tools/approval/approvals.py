@@ -2,11 +2,13 @@
 
 import asyncio
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Protocol, cast, get_args
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar, cast, get_args
 
 from msgspec.structs import replace
 
@@ -50,6 +52,9 @@ _OPEN: Final[tuple[ApprovalState, ...]] = ("pending", "granted")
 _EVERY: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
 
 
+V = TypeVar("V")
+
+
 class Kept(ApprovalStore, Inbox, Protocol):
     """Where approvals are kept, and what is said about them."""
 
@@ -83,6 +88,9 @@ class Approvals:
         self._crowded = secrets.token_hex(8)
         """Nobody knows it beforehand: a client that names its own messages cannot have taken what we call ours."""
         self.grants = Grants(store, people, settings, clock, doors, announce)
+        self._runs: OrderedDict[str, str] = OrderedDict()
+        self._givers: OrderedDict[str, tuple[Inbound, str]] = OrderedDict()
+        """Who approved what in another chat than it was asked for in, and the session of that chat."""
         self.asked = asyncio.Event()
         """Set whenever another approval has been asked for."""
 
@@ -203,8 +211,12 @@ class Approvals:
         *,
         scope: ApprovalScope = "once",
         reason: str = "",
+        session: str | None = None,
     ) -> Approval | Refusal:
-        """Take a decision. `evidence` is the message that carried it, as its door authenticated it."""
+        """Take a decision. `evidence` is the message that carried it, as its door authenticated it.
+
+        `session` is the one that message belongs to: what comes of a yes is told there, too.
+        """
         asked = await self._find(typed)
         if isinstance(asked, str):
             return Refusal(asked)
@@ -214,10 +226,28 @@ class Approvals:
         # The reason is told to whoever asked, who is often somebody else.
         told = without_secrets(reason)
         decision = Decision(verdict=verdict, by=identity_of(evidence), scope=scope, reason=told)
-        decided = await self._store.decide(asked.id, decision, telling.decided(asked, decision), self._submit)
+        follows = partial(self._submit_run, asked.id) if verdict == "granted" else self._submit
+        decided = await self._store.decide(asked.id, decision, telling.decided(asked, decision), follows)
         if not isinstance(decided, Refusal):
+            if verdict == "granted" and session not in (None, asked.session):
+                _keep_newest(self._givers, asked.id, (evidence, str(session)))
             self._announce("approved" if verdict == "granted" else "denied", decided, by=decision.by)
         return decided
+
+    def _submit_run(self, approval_id: str, accepted: Accepted) -> None:
+        _keep_newest(self._runs, approval_id, accepted.id)
+        self._submit(accepted)
+
+    def run_of(self, approval_id: str) -> str | None:
+        """The message whose turn runs what was approved in this process."""
+        return self._runs.get(approval_id)
+
+    async def tell_giver(self, approved: Approval, line: str) -> None:
+        """Tell whoever approved it in another chat what came of it, there."""
+        giver = self._givers.pop(approved.id, None)
+        if giver is not None:
+            evidence, session = giver
+            await self._store.accept(telling.ending(approved, evidence, line), session, self._submit)
 
     def _may_decide(self, asked: Approval, evidence: Inbound) -> RefusalReason | None:
         authenticated = self._doors.capabilities(evidence.channel).authenticated
@@ -267,6 +297,12 @@ class Approvals:
         waiting = await self._store.approvals(("pending", "granted"), limit=_MANY)
         await self._elsewhere.send(waiting)
         return min(map(_next, waiting), default=None)
+
+
+def _keep_newest(kept: OrderedDict[str, V], key: str, value: V) -> None:
+    kept[key] = value
+    if len(kept) > _RECENT:
+        kept.popitem(last=False)
 
 
 def _next(asked: Approval) -> datetime:

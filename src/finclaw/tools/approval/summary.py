@@ -1,14 +1,41 @@
 """An action in few words, for lists, answers and what follows a decision. The card alone shows it to decide by."""
 
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, Literal
 
 from finclaw.kernel.approval import Approval, short_id
+from finclaw.kernel.approvals import Summary
+from finclaw.kernel.language import Language
+from finclaw.kernel.message import ToolStatus
 from finclaw.tools.approval.shown import lines, text
 from finclaw.tools.guard.told import without_secrets
 
+Ending = Literal["done", "not done", "failed", "unknown"]
+
+_ENDINGS: Final[dict[Language, dict[Ending, str]]] = {
+    "en": {
+        "done": "Done as approved: {action}",
+        "not done": "Approved, but not done: {action}",
+        "failed": "Approved, but it failed: {action}",
+        "unknown": "Approved and begun, but nobody knows how it ended: {action}",
+    },
+    "ko": {
+        "done": "승인한 대로 실행했습니다: {action}",
+        "not done": "승인했지만 실행하지 않았습니다: {action}",
+        "failed": "승인했지만 실행에 실패했습니다: {action}",
+        "unknown": "승인하여 시작했지만 어떻게 끝났는지 알 수 없습니다: {action}",
+    },
+}
+_BY_STATUS: Final[dict[ToolStatus, Ending]] = {
+    "ok": "done",
+    "unknown": "unknown",
+    "denied": "not done",
+    "invalid": "not done",
+    "skipped": "not done",
+}
 LONGEST: Final = 160
 """Characters of an action in a list."""
+_LONGEST_ENDING: Final = 600
 
 
 def action_line(approval: Approval, longest: int = LONGEST) -> str:
@@ -24,6 +51,14 @@ def action_lines(approval: Approval) -> Iterator[str]:
     yield from (f"• {each}" for each in _parts(approval))
 
 
+def ending_line(approval: Approval, status: ToolStatus) -> str:
+    """What came of it, by the gateway: a model that tells of it may tell it wrong. Empty while it waits again."""
+    if status == "awaiting":
+        return ""
+    words = _ENDINGS[approval.language][_BY_STATUS.get(status, "failed")]
+    return words.format(action=action_line(approval, _LONGEST_ENDING))
+
+
 def tool_name(approval: Approval) -> str:
     return text(approval.tool)[1:-1]
 
@@ -32,6 +67,11 @@ def short_ids(approvals: Collection[Approval]) -> dict[str, str]:
     """For each id the shortest beginning that lists show and that no other of them has."""
     ids = [each.id for each in approvals]
     return {each: _unlike(each, ids) for each in ids}
+
+
+def summaries(approvals: Sequence[Approval]) -> Sequence[Summary]:
+    ids = short_ids(approvals)
+    return [(ids[each.id], action_line(each)) for each in approvals]
 
 
 def _unlike(approval_id: str, ids: Collection[str]) -> str:

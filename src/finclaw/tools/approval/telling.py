@@ -74,6 +74,22 @@ def asking(addressee: Addressee) -> Inbound:
     )
 
 
+def ending(approved: Approval, evidence: Inbound, line: str) -> Inbound:
+    """What came of it, for the chat in which it was approved."""
+    return Inbound(
+        text=line,
+        channel=evidence.channel,
+        account=evidence.account,
+        conversation=evidence.conversation,
+        # Nobody knows it beforehand: a client that names its own messages cannot have taken it.
+        message_id=f"{approved.id}:ending:{secrets.token_hex(8)}",
+        sender=evidence.sender,
+        chat_type=evidence.chat_type,
+        thread=evidence.thread,
+        said_by=SPEAKER,
+    )
+
+
 def _said(approval: Approval, line: Line, reason: str = "") -> Inbound:
     return _inbound(approval, line, said_by=SPEAKER, reason=reason)
 
