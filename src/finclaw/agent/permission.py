@@ -12,7 +12,7 @@ from finclaw.agent.running import RunningCall, RunningTurn
 from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
 from finclaw.kernel.approval import Approval, action_hash
 from finclaw.kernel.port import Tool, ToolScope
-from finclaw.tools.approval.action import Action
+from finclaw.tools.approval.action import Action, definition_of
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.declared import must_be_declared
 from finclaw.tools.policy import Consent
@@ -139,6 +139,7 @@ class Permission:
             moves_money=tool.transactional,
             quote=quote,
             sources=sources,
+            definition=definition_of(tool),
         )
 
 
@@ -154,7 +155,11 @@ async def _quote(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> Mappi
 
 def _is_that(approved: Approval, ctx: RunningCall, tool: Tool, args: Mapping[str, Any]) -> bool:
     """The very action, and to the letter: whatever a layer has made of it since is asked for anew."""
-    return ctx.call_id == approved_call_id(approved) and action_hash(tool.spec.name, args) == approved.hash
+    return ctx.call_id == approved_call_id(approved) and _hash_of(tool, args) == approved.hash
+
+
+def _hash_of(tool: Tool, args: Mapping[str, Any]) -> str:
+    return action_hash(tool.spec.name, args, definition_of(tool))
 
 
 def approved_call_id(approved: Approval) -> str:

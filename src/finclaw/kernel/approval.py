@@ -58,6 +58,8 @@ class Approval(Struct, frozen=True, kw_only=True):
     tool: str
     args: Mapping[str, Any]
     hash: str
+    definition: str = ""
+    """The digest of the tool's definition, where somebody else defines it, as an MCP server does."""
     session: str
     inbound_id: str
     turn_id: str
@@ -189,9 +191,13 @@ def short_id(approval_id: str) -> str:
     return approval_id[: len("ap-") + SHOWN_OF_ID]
 
 
-def action_hash(tool: str, args: Mapping[str, Any]) -> str:
-    """Of exactly what will run: 1 is not 1.0, and two ways to write one letter are two texts."""
-    return hashlib.sha256(json.dumps([tool, canonical_args(args)]).encode()).hexdigest()
+def action_hash(tool: str, args: Mapping[str, Any], definition: str = "") -> str:
+    """Of exactly what will run: 1 is not 1.0, and two ways to write one letter are two texts.
+
+    `definition` is the digest of a tool that somebody else defines and may define anew under the same name.
+    """
+    action = [tool, canonical_args(args), *([definition] if definition else [])]
+    return hashlib.sha256(json.dumps(action).encode()).hexdigest()
 
 
 def canonical_args(args: Mapping[str, Any]) -> str:

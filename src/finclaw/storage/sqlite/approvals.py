@@ -56,7 +56,7 @@ _CLOSED: Final[dict[ApprovalState, RefusalReason]] = {
 
 def ask(db: apsw.Connection, approval: Approval) -> Approval:
     args = canonical_args(approval.args)
-    if approval.state != "pending" or approval.hash != action_hash(approval.tool, approval.args):
+    if approval.state != "pending" or approval.hash != _hash_of(approval):
         raise SessionError("an approval is asked for with the hash of its own action, and nothing decided yet")
     db.execute(
         "INSERT INTO approval (id, turn, call, session, asked_at, expires_at, body, args) "
@@ -76,6 +76,10 @@ def ask(db: apsw.Connection, approval: Approval) -> Approval:
     names = {"turn": approval.turn_id, "call": approval.call_id, **expiry_at(approval.asked_at)}
     (row,) = db.execute(_SELECT + where, names).fetchall()
     return _read(row)
+
+
+def _hash_of(approval: Approval) -> str:
+    return action_hash(approval.tool, approval.args, approval.definition)
 
 
 def find(db: apsw.Connection, approval_id: str, expiry: Expiry) -> Approval | None:
@@ -119,7 +123,7 @@ def decide(
 def use(db: apsw.Connection, approval_id: str, turn_id: str, action: str, expiry: Expiry) -> bool:
     """Granted becomes used, for one turn. What is kept must still be what was hashed."""
     asked = find(db, approval_id, expiry)
-    if asked is None or action != asked.hash or action_hash(asked.tool, asked.args) != action:
+    if asked is None or action != asked.hash or _hash_of(asked) != action:
         return False
     db.execute(
         "UPDATE approval SET state = 'used', used_by = :turn WHERE id = :id "

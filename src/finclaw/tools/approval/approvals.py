@@ -138,7 +138,7 @@ class Approvals:
 
     def _question(self, action: Action, *, authenticated: bool) -> Approval:
         inbound, money = action.inbound, action.moves_money
-        wanted = action_hash(action.tool, action.args)
+        wanted = action_hash(action.tool, action.args, action.definition)
         args = deepcopy(dict(action.args))  # ours alone: nobody changes them while they are shown and kept
         now = self._clock.now().astimezone(UTC)
         return Approval(
@@ -146,6 +146,7 @@ class Approvals:
             tool=action.tool,
             args=args,
             hash=wanted,
+            definition=action.definition,
             session=action.session,
             inbound_id=action.inbound_id,
             turn_id=action.turn_id,
@@ -177,7 +178,7 @@ class Approvals:
         if asked.state == "granted" and not self._still_counts(asked):
             await self.fail(asked, turn_id)
             raise ToolDenied(f"{asked.decided_by} may no longer approve it; {asked.tool} was not run. Ask again")
-        if not await self._store.use(approval_id, turn_id, action_hash(asked.tool, asked.args)):
+        if not await self._store.use(approval_id, turn_id, action_hash(asked.tool, asked.args, asked.definition)):
             now = await self._store.approval(approval_id)
             state = "gone" if now is None else now.state
             raise ToolDenied(f"its approval is {state}; {asked.tool} was not run")

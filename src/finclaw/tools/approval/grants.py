@@ -67,7 +67,7 @@ class Grants:
     async def _first(self, action: Action) -> Grant | None:
         if action.moves_money:
             return None
-        wanted, who = action_hash(action.tool, action.args), identity_of(action.inbound)
+        wanted, who = action_hash(action.tool, action.args, action.definition), identity_of(action.inbound)
         while grant := await self._store.standing(action.tool, wanted, who, action.session):
             if self._until(grant) > self._clock.now():
                 return grant
@@ -145,7 +145,8 @@ class Grants:
 
 
 def _is_for(grant: Grant, action: Action) -> bool:
-    exactly = (action.tool, action_hash(action.tool, action.args), identity_of(action.inbound))
+    wanted = action_hash(action.tool, action.args, action.definition)
+    exactly = (action.tool, wanted, identity_of(action.inbound))
     return (grant.tool, grant.hash, grant.requester) == exactly and grant.session in (None, action.session)
 
 
