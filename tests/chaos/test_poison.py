@@ -123,8 +123,15 @@ async def deaths_until_all_are_told(run: Run) -> int:
     raise AssertionError("it kills the gateway for ever")
 
 
-@pytest.mark.parametrize("storage", ["sqlite", "jsonl"])
-@pytest.mark.parametrize("crowd", [0, 30])
+@pytest.mark.parametrize(
+    ("storage", "crowd"),
+    [
+        ("sqlite", 30),
+        ("jsonl", 0),
+        pytest.param("sqlite", 0, marks=pytest.mark.soak),
+        pytest.param("jsonl", 30, marks=pytest.mark.soak),
+    ],
+)
 async def test_a_message_that_kills_before_its_turn(tmp_path: Path, storage: StoreKind, crowd: int) -> None:
     """It is found out in a crowd, too, and nobody in the crowd is blamed for it."""
     async with Run(tmp_path, storage=storage) as run:

@@ -139,7 +139,15 @@ async def dies_twice(where: Path, story: Story, first: int, second: int) -> None
     await clean(where, story)
 
 
-@pytest.mark.parametrize(("fault", "lasts"), [("full", 1), ("io", 1), ("io", 2), ("full", 5)])
+@pytest.mark.parametrize(
+    ("fault", "lasts"),
+    [
+        ("full", 1),
+        pytest.param("io", 1, marks=pytest.mark.soak),
+        ("io", 2),
+        pytest.param("full", 5, marks=pytest.mark.soak),
+    ],
+)
 async def test_a_refusal_at_every_call_is_told_and_can_be_tried_again(tmp_path: Path, fault: Fault, lasts: int):
     story, at, refused = work_out(RICH), 1, True
     while refused:

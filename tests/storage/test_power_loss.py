@@ -208,8 +208,15 @@ async def one_refusal(where: Path, n: int, error: DiskError, recording: Recordin
 
 # A failure that SQLite keeps to itself (a checkpoint while closing) still leaves the file layer's exception behind.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("error", ["io", "full"])
-@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize(
+    ("error", "half"),
+    [
+        ("io", 0),
+        ("full", 1),
+        pytest.param("io", 1, marks=pytest.mark.soak),
+        pytest.param("full", 0, marks=pytest.mark.soak),
+    ],
+)
 async def test_whichever_operation_fails_the_caller_knows_and_the_rest_goes_on(
     tmp_path: Path, error: DiskError, half: int
 ):
