@@ -126,3 +126,7 @@ async def test_nothing_is_offered_that_only_shares_a_few_letters(desk: Desk, nam
     with pytest.raises(ToolError) as caught:
         await desk.use("market__quote", {"symbol": name})
     assert caught.value.suggestion == name
+
+
+async def test_a_share_is_not_zero_bitcoin(desk: Desk):
+    assert (await desk.facts("market__quote", symbol="AAPL", in_currency="BTC"))["price_in"].value > 0

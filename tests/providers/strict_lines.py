@@ -317,6 +317,12 @@ apple and tesla price in won and yen => refuse
 
 10 shares of the s&p 500 => refuse
 
+compare apple and tesla volume => refuse
+
+euro vs dollar => refuse
+
+삼성전자 주가 알려주고 10주면 얼마야 => quote 005930 & times 10
+
 convert 50 to euro => refuse
 
 tesla yesterday's high => refuse

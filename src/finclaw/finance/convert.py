@@ -53,7 +53,7 @@ def convert_tool(market: Market) -> Tool:
         if args.from_ == args.to:
             raise SameCurrency(f"Both sides are {args.to}: nothing to convert. Ask the user for the other currency.")
         value, legs = await convert(market, amount, args.from_, args.to)
-        result = _rounded(value, args.to)
+        result = rounded_amount(value, args.to)
         as_of = max(leg.quote.as_of for leg in legs)
         text = record(
             {
@@ -94,7 +94,7 @@ def rate_facts(legs: tuple[Leg, ...]) -> tuple[Fact, ...]:
     )
 
 
-def _rounded(value: Decimal, currency: str) -> Decimal:
+def rounded_amount(value: Decimal, currency: str) -> Decimal:
     """To the smallest coin, and finer where that would be coarse: a yen is not 9 won, a won not zero dollars."""
     if currency in _COINS:
         return coins(value)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from finclaw.finance.convert import CurrencyCode, Leg, convert, rate_facts
+from finclaw.finance.convert import CurrencyCode, Leg, convert, rate_facts, rounded_amount
 from finclaw.finance.market import Market, Quote
 from finclaw.finance.resolve import resolve
-from finclaw.finance.telling import identity, minute, money, plain_fact, price_fact, record, state
+from finclaw.finance.telling import identity, minute, plain_fact, price_fact, record, state
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
@@ -44,7 +44,7 @@ def quote_tool(market: Market) -> Tool:
         if wanted is None or wanted == instrument.currency or instrument.kind in ("rate", "index"):
             return ToolOutput(describe(latest), facts_of(latest))
         value, legs = await convert(market, latest.price, instrument.currency, wanted)
-        return _in_another_currency(latest, wanted, money(value, wanted), legs)
+        return _in_another_currency(latest, wanted, rounded_amount(value, wanted), legs)
 
     return quote
 

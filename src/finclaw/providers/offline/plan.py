@@ -57,7 +57,7 @@ def not_understood(clause: Clause) -> tuple[str, ...]:
         return clause.left
     used = _USED[clause.intent].split()
     names = clause.names if clause.intent in _NAMELESS else ()
-    if clause.currency:  # "in won and yen": the second is no instrument
+    if clause.currency or clause.intent == "compare":  # "in won and yen", "euro vs dollar": these are no instruments
         names = (*names, *(name for name in clause.names if currency_of(name) in FIAT))
     unused = (said for slot, said in clause.taken if slot not in used)
     return tuple(dict.fromkeys((*clause.left, *names, *unused, *_untold(clause))))
@@ -65,7 +65,8 @@ def not_understood(clause: Clause) -> tuple[str, ...]:
 
 def _untold(clause: Clause) -> Iterator[str]:
     """Words for a figure that the tool of this question does not give."""
-    intent, over_time = clause.intent, clause.intent in ("change", "compare") and (clause.period or clause.on)
+    intent = clause.intent
+    over_time = intent == "compare" or (intent == "change" and (clause.period or clause.on))
     unused = {
         "volume": over_time,
         "opening": over_time and clause.period != "day",
@@ -83,9 +84,9 @@ def plan(question: Question, dialogue: Dialogue) -> tuple[Step, ...]:
     if question.too_long or question.too_many:
         return (Step(Clause(text=""), saying="too_long" if question.too_long else "too_many"),)
     steps = list(_steps(question, dialogue))
-    useful = [step for step in steps if step.saying not in POLITE]
+    kept = [step for step in steps if step.saying not in POLITE] or steps[:1]
     once = {
-        (step.saying, step.words, step.call.id if step.call else ""): step for step in reversed(useful or steps[:1])
+        (each.saying, each.words, each.clause.quantity, each.call and each.call.id): each for each in reversed(kept)
     }
     return tuple(reversed(once.values())) or (Step(Clause(text=""), saying="unknown"),)
 

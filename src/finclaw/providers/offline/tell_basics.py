@@ -10,8 +10,7 @@ from finclaw.providers.offline.clause import Clause
 from finclaw.providers.offline.sayings import SAYINGS
 from finclaw.providers.offline.wording import amount, clock, large_amount, moment_of, plain, records, zone
 
-_MOST_WORDS = 4
-_LONGEST_WORD = 40
+_MOST_WORDS, _LONGEST_WORD = 4, 40
 
 
 def tell_left(language: Language, words: tuple[str, ...], names: tuple[str, ...]) -> str:
