@@ -130,10 +130,23 @@ HIDDEN: Final[list[tuple[str, str]]] = [
     ('\\"secret\\": \\"' + _KEY + '\\"', _KEY),
     ("appkey: PSabcdefg12345", "PSabcdefg12345"),
     ("인증키=abcd1234efgh", "abcd1234efgh"),
+    # ── as people say it; near misses of the security trial ──
+    ("my password is hunter2", "hunter2"),
+    ("My Password is Tr0ub4dor", "Tr0ub4dor"),
+    ("the password is: sword-fish", "sword-fish"),
+    ("my api key is " + _KEY, _KEY),
+    ("secret key: " + _KEY + _KEY[:24], _KEY),
+    ("the secret key is " + _KEY, _KEY),
 ]
 """A text, and the part of it that nobody may see."""
 
 LEFT_ALONE: Final = [
+    # ── sentences about secrets ──
+    "the password is required",
+    "your password is not set",
+    "the token is ERC-1155 compliant",
+    "this token is USDC2024, a stable one",
+    "the secret is 2 cups of flour",
     # ── amounts and market figures ──
     "1,234,567,890,123",
     "1234567890123 원",

@@ -20,22 +20,24 @@ _STEMS: Final = {
 }  # fmt: skip
 """Labels by what they have in common: where that is not, none of them is looked for."""
 _AFTER: Final = re.compile(
-    r"""(?:[_-]?(?i:key|value|secret|token))?+\\?["']?[ \t]{0,3}+"""
-    r"""(?P<sign>[:=]{1,2}|%3[Dd]|는|은|[ \t](?i:is)[ \t])[ \t]{0,3}+"""
+    r"""(?:[ _-]?(?i:key|value|secret|token))?+\\?["']?[ \t]{0,3}+"""
+    r"""(?P<sign>[:=]{1,2}|%3[Dd]|는|은|(?<=[ \t])(?i:is)(?:[ \t]|:))[ \t]{0,3}+"""
     r"""(?:\\?(?P<double>")(?=[^"\\\n])|\\?(?P<single>')(?=[^'\\\n])|(?P<bare>)(?=[^\s"'&,;<>{}()\\]))"""
 )
 """Up to where the value begins."""
 _STRANGE: Final = r"[^\x00-\x3e\x40-\x7f]"
 """A question mark, or what is not ASCII and may have become one."""
 _SIGN: Final = (
-    rf"""(?i:(?:[_-]?(?:(?:k|{_STRANGE})ey|value|(?:s|{_STRANGE})ecret|to(?:k|{_STRANGE})en))?\\?["']?[ \t]{{0,3}}+"""
-    rf"""(?:[:=]{{1,2}}|%3d|{_STRANGE}|[ \t](?:i|{_STRANGE})(?:s|{_STRANGE})[ \t])[ \t]{{0,3}}+)"""
+    rf"""(?i:(?:[ _-]?(?:(?:k|{_STRANGE})ey|value|(?:s|{_STRANGE})ecret|to(?:k|{_STRANGE})en))?\\?["']?[ \t]{{0,3}}+"""
+    rf"""(?:[:=]{{1,2}}|%3d|{_STRANGE}|(?<=[ \t])(?:i|{_STRANGE})(?:s|{_STRANGE})[ \t:])[ \t]{{0,3}}+)"""
 )
 _WITH_VALUE: Final = {
     size: rf"""{_SIGN}(?:\\?"[^"\\\n]{{{size}}}|\\?'[^'\\\n]{{{size}}}|[^\s"'&,;<>{{}}()\\]{{{size}}})"""
     for size in (4, 8)
 }
 """Roughly the same, and that the value is not too short: what fails here, as most do, costs next to nothing."""
+_SHORTEST_SPOKEN: Final = 16
+"""Of a key or a token behind "is": a token is many things in a sentence, `ERC-1155` among them."""
 _LONGEST_SIGN: Final = 10
 """Of those that are letters, with the word before it."""
 _LONGEST: Final = 2_000
@@ -70,6 +72,8 @@ def _labelled(view: View, label: str) -> Iterator[Span]:
             continue
         end = values.end(group, start)
         if end - start < shortest:
+            continue
+        if not is_password and found["sign"][:1] in "iI" and end - start < _SHORTEST_SPOKEN:
             continue
         if is_password and found["sign"] not in ":==" and values.are_letters(start, end):
             continue
