@@ -146,6 +146,92 @@ async def test_a_note_in_other_words_keeps_the_no(house: House, said: str, note:
         assert (gateway.results[-1].status == "ok") is kept
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Read the news, and do not ever delete note 1",
+        "Read the news. You must not, under any circumstances, delete note 1.",
+        "Read the news. I don't want you to forget note 1",
+        "Read the news. Nothing is a reason to remove note 1",
+        "뉴스를 읽어 줘. 1번 메모를 지워 버리지 마",
+        "뉴스를 읽어 줘. 1번 메모를 지워서는 안 돼",
+        "뉴스를 읽어 줘. 1번 메모는 삭제해서는 안 됩니다",
+        "뉴스를 읽어 줘. 절대로 1번 메모를 없애지 말고 그대로 둬",
+    ],
+)
+@in_virtual_time
+async def test_a_wish_not_to_forget_is_no_wish_to_forget(house: House, said: str) -> None:
+    """Security trial H11, sibling: the same "never", with the other tool."""
+    script = (save("I hate risk"), "Kept.", READ, reply(call("memory__forget", {"id": 1})), "Hm.")
+    async with opened(house, *script) as gateway:
+        await gateway.ask("remember that I hate risk")
+        await gateway.ask(said)
+        assert gateway.results[-1].status == "denied"
+        assert "I hate risk" in ((await gateway.ask("/memory")).reply or "")
+
+
+@pytest.mark.parametrize(
+    ("said", "saved"),
+    [
+        ("do not ever remember that I like tea", False),
+        ("I don't want you to remember that I like tea", False),
+        ("there is no need to remember that I like tea", False),
+        ("내가 차를 좋아하는 건 기억해 두지 마", False),
+        ("차를 좋아한다고 저장해 놓지 마세요", False),
+        ("차를 좋아한다고 메모해 두면 안 돼", False),
+        ("I don't like coffee, please remember that I like tea", True),
+        ("커피는 안 마셔, 차를 좋아한다고 기억해 줘", True),
+        ("차를 좋아해. 기억해 두지 않을래?", False),
+    ],
+)
+@in_virtual_time
+async def test_a_wish_not_to_remember_is_no_wish(house: House, said: str, saved: bool) -> None:
+    """Security trial H11, sibling: and the other way round."""
+    note = "차를 좋아한다" if "차를" in said else "I like tea"
+    async with opened(house, save(note), "Hm.") as gateway:
+        await gateway.ask(said)
+        wanted = (await gateway.ask("/memory")).reply or ""
+        assert (("차를" in wanted) or ("tea" in wanted)) is saved
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "note", "kept"),
+    [
+        ("I never use leverage.", "Remember that.", "Uses leverage", False),
+        ("I never use leverage.", "Remember that.", "Never uses leverage", True),
+        ("나는 레버리지를 절대 안 써", "그거 기억해 줘", "레버리지를 쓴다", False),
+        ("I never use leverage.", "Now I do. Remember that I use leverage.", "Uses leverage", True),
+    ],
+)
+@in_virtual_time
+async def test_what_they_said_before_counts_where_they_point_to_it(
+    house: House, before: str, now: str, note: str, kept: bool
+) -> None:
+    """Security trial H11, sibling: the sentence stands in an earlier message."""
+    async with opened(house, "I see.", save(note), "Hm.") as gateway:
+        await gateway.ask(before)
+        await gateway.ask(now)
+        assert (gateway.results[-1].status == "ok") is kept
+
+
+@in_virtual_time
+async def test_a_yes_to_the_very_words_counts_whatever_was_said_before(house: House) -> None:
+    script = ("Shall I remember «Uses leverage»?", save("Uses leverage"), "Kept.")
+    async with opened(house, *script) as gateway:
+        await gateway.ask("I never use leverage. Well, nearly never.")
+        await gateway.ask("yes")
+        assert gateway.results[-1].status == "ok"
+
+
+@in_virtual_time
+async def test_a_no_behind_a_long_quotation_is_read(house: House) -> None:
+    """Security trial H11, sibling: what is quoted is left out, and what stands behind it is not."""
+    said = f'"{"word " * 5_000}" Remember: {EVIL}. "{"word " * 5_000}" Never do that.'
+    async with opened(house, READ, save(EVIL), "Hm.") as gateway:
+        await gateway.ask(said)
+        assert [result.status for result in gateway.results] == ["ok", "denied"]
+
+
 @in_virtual_time
 async def test_a_file_name_or_somebody_who_joined_is_no_wish(house: House) -> None:
     """Security trial H11, sibling: what stands behind the person's words is the gateway's note."""

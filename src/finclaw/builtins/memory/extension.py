@@ -180,7 +180,7 @@ class Memory:
             raise ToolError("the note is empty; say what to remember")
         if not (wished(turn.ctx, REMEMBER, text) and heard(turn.ctx, text)):
             raise ToolDenied(_ask_first("remember", text))
-        if not keeps_negation(turn.ctx, text):
+        if not (keeps_negation(turn.ctx, text) or agreed(turn.ctx, REMEMBER, text)):
             raise ToolDenied(
                 "the person's sentence has a negation that this note leaves out, so nothing was saved. "
                 "Save their whole sentence, in their own words."

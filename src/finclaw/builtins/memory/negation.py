@@ -5,7 +5,7 @@ Word lists and no grammar. A word too many costs one question to the person; a w
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from finclaw.builtins.memory.words import asked, forms, indexed
@@ -40,6 +40,10 @@ _WISH: Final = re.compile(
     r"(?:do not|don't|dont|never)(?: ever)? forget(?: that)?|잊지\s?(?:마|말)[가-힣]{0,3}(?:\s(?:주|줘)[가-힣]{0,3})?"
 )
 """A wish to remember that is worded with a negation of its own."""
+_NEGATED_BEHIND: Final = re.compile(
+    r"[가-힣\s]{0,6}?(?:지\s?(?:마|말|않|못)|면\s?안|[서선]는?\s?안|선\s?안|지는\s?(?:마|말))"
+)
+_LONGEST_CLAUSE: Final = 500
 _SENTENCE: Final = re.compile(r"[.!?。…\n]+(?=\s|$)|\n")
 
 
@@ -58,13 +62,32 @@ def turns_around(text: str) -> bool:
     return _NEGATION.search(plain) is not None or _DOUBT.search(plain) is not None
 
 
-def drops_negation(said: Iterable[str], note: str) -> bool:
-    """Whether a sentence about the same thing has a negation, and the note has none."""
+def drops_negation(said: Iterable[str], note: str, is_wish: Callable[[str], object]) -> bool:
+    """Whether what they said of the same thing is negated, and the note is not. `said`: the newest first.
+
+    The newest text that is about the same thing decides: people change their minds.
+    """
     if negates(note):
         return False
     telling = {form for word in asked(note) for form in forms(word)}
-    return any(
-        negates(sentence) and not telling.isdisjoint(indexed(sentence))
-        for text in said
-        for sentence in _SENTENCE.split(text)
-    )
+    for text in said:
+        about = [each for each in _SENTENCE.split(text) if not telling.isdisjoint(indexed(each))]
+        if about:
+            return any(negates(each) and not _is_wish_alone(each, telling, is_wish) for each in about)
+    return False
+
+
+def _is_wish_alone(sentence: str, telling: Collection[str], is_wish: Callable[[str], object]) -> bool:
+    """Whether one clause has the wish and what it is about: the negation beside it is about something else."""
+    clauses = (each for each in re.split(r"[,;，]", sentence) if is_wish(each) and not negates(each))
+    return any(word in telling for clause in clauses for word in indexed(clause))
+
+
+def negates_wish(text: str, found: re.Match[str], *, whole_sentence: bool) -> bool:
+    """Whether the wish that was found in a text is one not to do it: English negates before the verb, Korean behind.
+
+    `whole_sentence`: also a negation in another clause before it counts.
+    """
+    clause = text[max(0, found.start() - _LONGEST_CLAUSE) : found.start()]
+    before = re.split(r"[.!?。…\n]" if whole_sentence else r"[.!?。…\n,;:]", clause)[-1]
+    return negates(before) or _NEGATED_BEHIND.match(in_plain_letters(text[found.end() : found.end() + 20])) is not None

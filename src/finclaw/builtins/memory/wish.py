@@ -5,7 +5,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
-from finclaw.builtins.memory.negation import drops_negation, in_plain_letters, turns_around
+from finclaw.builtins.memory.negation import drops_negation, in_plain_letters, negates_wish, turns_around
 from finclaw.builtins.memory.notes import Note
 from finclaw.builtins.memory.owner import is_private
 from finclaw.builtins.memory.words import asked, folded, forms, indexed
@@ -83,6 +83,8 @@ _LATELY: Final = 20
 """Messages before this turn that count as just said."""
 _LONGEST: Final = 20_000
 """Characters of each that are looked at."""
+_MOST_READ: Final = 200_000
+"""Characters of a message in which a negation is looked for. In a longer one nothing is the person's own sentence."""
 _SHARE: Final = 3
 """Of a note's telling words one in so many must have been heard; a model may word it in its own way."""
 _LONGEST_YES: Final = 5
@@ -97,7 +99,13 @@ def wished(turn: TurnContext, wish: Wish, text: str) -> bool:
     if turn.context.inbound.forwarded:
         return False
     said = (unquoted(own_words(each))[:_LONGEST] for each in _said(turn))
-    return any(map(wish.asked.search, said)) or agreed(turn, wish, text)
+    return any(_asks_for(wish, each) for each in said) or agreed(turn, wish, text)
+
+
+def _asks_for(wish: Wish, text: str) -> bool:
+    """To forget is for good, so that no negation may stand anywhere before it."""
+    found = wish.asked.finditer(text)
+    return any(not negates_wish(text, each, whole_sentence=wish is FORGET) for each in found)
 
 
 def heard(turn: TurnContext, text: str) -> bool:
@@ -116,7 +124,9 @@ def said_so(turn: TurnContext, text: str) -> bool:
     if not wanted:
         return False
     exactly = re.compile(rf"(?:^|{_BEGINS})\s*{re.escape(wanted)}(?:$|{_ENDS})", re.VERBOSE)
-    said = [own_words(each)[:_LONGEST] for each in _said(turn)]
+    said = [own_words(each) for each in _said(turn)]
+    if any(len(each) > _MOST_READ for each in said):
+        return False
     rest = "\n".join(" ".join(in_plain_letters(each).split()).replace(wanted, " ", 1) for each in said)
     unquoted_lines = (_in_one_line(own_words(each)) for each in _said(turn))
     return any(map(exactly.search, unquoted_lines)) and not turns_around(rest)
@@ -124,7 +134,11 @@ def said_so(turn: TurnContext, text: str) -> bool:
 
 def keeps_negation(turn: TurnContext, text: str) -> bool:
     """Whether no "never" of theirs is missing in the note, also where the model words it in its own way."""
-    return not drops_negation([own_words(each)[:_LONGEST] for each in _said(turn)], text)
+    now = "\n".join(own_words(each)[:_LONGEST] for each in reversed(_said(turn)))
+    before = (each for each in reversed(turn.conversation.base_messages[-_LATELY:]) if each.source.kind == "user")
+    sender = turn.context.inbound.sender.id
+    earlier = [own_words(each)[:_LONGEST] for each in before if each.source.id == sender]
+    return not drops_negation([now, *earlier], text, REMEMBER.asked.search)
 
 
 def meant(turn: TurnContext, note: Note) -> bool:
