@@ -88,6 +88,13 @@ class Tool(Protocol):
         return False
 
     @property
+    def own_results(self) -> bool:
+        """Everything that it gives back is the operator's own, such as a broker's order number: nothing in it was
+        written by strangers. Pages, files, processes and other people's servers never are.
+        """
+        return False
+
+    @property
     def upstream(self) -> str:
         """Who must be there for it to work, such as `api.example.com` or `mcp:files`; tools that name the same one
         share a breaker. Empty: nobody but us.

@@ -17,6 +17,7 @@ from finclaw.kernel.port import Isolation, ToolOutput, ToolScope
 from finclaw.kernel.tool import Quote
 from finclaw.tools.arguments import must_be_schema
 from finclaw.tools.docstring import told_by
+from finclaw.tools.origin import NEVER_OUR_OWN
 from finclaw.tools.output import as_output
 from finclaw.tools.signature import Function, signature_of
 from finclaw.tools.threads import ToolThreads
@@ -24,6 +25,7 @@ from finclaw.tools.worker import Home, home_of, run_in_process
 
 Invoke = Callable[[Mapping[str, Any], ToolScope], object]
 """Calls the function with what the model wrote: its result, or an awaitable of it."""
+CUSTOM: Final = "custom"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -37,6 +39,7 @@ class ToolOptions(TypedDict, total=False):
     approval: bool
     sensitive: bool
     changes: bool
+    own_results: bool
     upstream: str
     isolation: Isolation
     quote: Quote
@@ -47,13 +50,14 @@ class DefinedTool:
     """A function with everything the house must know before it runs it."""
 
     spec: ToolSpec
-    group: str = "custom"
+    group: str = CUSTOM
     transactional: bool = False
     parallel_safe: bool = True
     timeout: float = 30.0
     approval: bool = False
     sensitive: bool = False
     changes: bool = False
+    own_results: bool = False
     upstream: str = ""
     isolation: Isolation = "loop"
     quote: Quote | None = None
@@ -125,6 +129,10 @@ def _made(spec: ToolSpec, function: Function, invoke: Invoke, options: ToolOptio
     if unknown := options.keys() - ToolOptions.__annotations__.keys():
         known = ", ".join(ToolOptions.__annotations__)
         raise ExtensionError(f"tool {spec.name!r}: there is no {', '.join(sorted(unknown))}; there is {known}")
+    if options.get("own_results") and options.get("group", CUSTOM) in NEVER_OUR_OWN:
+        raise ExtensionError(
+            f"tool {spec.name!r}: what the group {options.get('group')} reads is never one's own; take away own_results"
+        )
     settled = options.copy()
     blocking = not inspect.iscoroutinefunction(function)
     isolation = settled["isolation"] = options.get("isolation", "thread" if blocking else "loop")

@@ -14,13 +14,15 @@ OUR_OWN: Final = frozenset({"finance", "agent", "tools"})
 """Groups whose results are figures and words of the house itself. One of their tools that passes on somebody else's
 says so in its output; files, processes and pages are always somebody else's.
 """
+NEVER_OUR_OWN: Final = frozenset({"web", "system", "data"})
+"""Groups in which no tool may say that its results are the operator's own."""
 _WHERE: Final = ("url", "uri", "path", "query")
 _LONGEST: Final = 200
 
 
 def origin_of(tool: Tool, args: Mapping[str, Any]) -> str:
     """What to call it on an approval's card: the tool and where it looked. Empty: these are no stranger's words."""
-    if tool.group in OUR_OWN:
+    if tool.group in OUR_OWN or (tool.group not in NEVER_OUR_OWN and getattr(tool, "own_results", False)):
         return ""
     where = next((str(args[key]) for key in _WHERE if key in args), "")
     return shown(f"{tool.spec.name} {where}" if where else tool.spec.name)

@@ -174,7 +174,8 @@ def test_a_card_in_english() -> None:
         "Approval needed. Nothing has been done yet.\n\nAction: broker__order\n"
         '• symbol = "AAPL"\n• quantity = 1,000\n• limit.price = 190.5\n\n'
         'Prices as they are now:\n• price = "190.50"\n• as_of = "03:04"\n\n'
-        "Careful: before this was asked for, texts by strangers were read:\n"
+        "Careful: before this was asked for, the assistant read what others wrote. Such a text can tell it what to do, "
+        "so this may be their wish and not yours. Say yes only if you want exactly this. It read:\n"
         '• "https://example.com/news"\n\n'
         f"Yes: /approve {short_id(asked.id)}\nNo: /deny {short_id(asked.id)}\n"
         "Without an answer by 03:09:05 (UTC) it is a no."

@@ -31,5 +31,10 @@ class RemoteTool:
     isolation: Isolation = "loop"
     quote: Quote | None = None
 
+    @property
+    def own_results(self) -> bool:
+        """Never: they are the server's."""
+        return False
+
     async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
         return ToolOutput(await self.call(self.remote_name, dict(args)))

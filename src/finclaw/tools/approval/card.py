@@ -20,7 +20,10 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
         "nothing": "(without arguments)",
         "quote": "Prices as they are now:",
         "lapsed": "Asked again, for the yes that stood came from {who}, who may no longer give it.",
-        "sources": "Careful: before this was asked for, texts by strangers were read:",
+        "sources": (
+            "Careful: before this was asked for, the assistant read what others wrote. Such a text can tell it what to "
+            "do, so this may be their wish and not yours. Say yes only if you want exactly this. It read:"
+        ),
         "more": "… and {number} more",
         "who": "Who may decide: {who}",
         "role": "anyone with the role {role}",
@@ -37,7 +40,10 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
         "nothing": "(인자 없음)",
         "quote": "지금 가격:",
         "lapsed": "{who} 님이 계속 허용했지만 이제는 그럴 권한이 없어 다시 묻습니다.",
-        "sources": "주의: 이 요청에 앞서 외부에서 가져온 글을 읽었습니다.",
+        "sources": (
+            "주의: 이 요청에 앞서 다른 사람이 쓴 글을 읽었습니다. "
+            "그런 글이 시킨 일이라 본인이 원한 것이 아닐 수 있습니다. 정말 원하는 작업일 때만 승인하세요. 읽은 글:"
+        ),
         "more": "… 외 {number}건",
         "who": "결정할 수 있는 사람: {who}",
         "role": "{role} 역할을 가진 사람",
