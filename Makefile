@@ -7,7 +7,7 @@ bin := $(VENV)/bin
 export VENV PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check spec chaos soak opinion bench lock clean
+.PHONY: help run test quick check spec chaos soak opinion bench lock clean
 # Two verbs at once would install into one environment at the same time.
 .NOTPARALLEL:
 
@@ -21,6 +21,12 @@ run: ## start the gateway                (ARGS="…" goes to finclaw serve)
 test: ## run every test, chaos in short   (ARGS="tests/kernel -k fold" for some)
 	@scripts/venv test
 	@$(bin)/python -m pytest -n 2 $(ARGS)
+
+# The packages whose tests start no process and open no database: seconds, not minutes.
+unit := $(addprefix tests/,kernel routing channels delivery pipeline conformance finance config tools house)
+quick: ## the unit tests, in a minute     (make test runs everything)
+	@scripts/venv test
+	@$(bin)/python -m pytest -n 2 -q $(unit) --ignore=tests/tools/guard/test_time.py $(ARGS)
 
 check: ## style, types, imports, spec
 	@scripts/venv check
