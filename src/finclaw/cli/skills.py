@@ -12,6 +12,7 @@ from finclaw.agent.settings import ExtensionRef
 from finclaw.builtins.skills.adding import add, record_of, remove
 from finclaw.builtins.skills.folder import CODE_FILE, SKILL_FILE, read_folder
 from finclaw.builtins.skills.front_matter import read_skill
+from finclaw.builtins.skills.record import RECORD
 from finclaw.builtins.skills.skill import BadSkill
 from finclaw.cli.figures import fitted, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_from
@@ -32,6 +33,8 @@ class SkillView(Struct, frozen=True, kw_only=True):
     """Where it was added from; empty for one that was put there by hand."""
     changed: bool = False
     """Since it was added."""
+    withheld: bool = False
+    """Its words were changed since it was added, so it is not given, whatever the settings say."""
     problem: str = ""
 
 
@@ -103,6 +106,7 @@ def _view(folder: Path, given: Mapping[str, Any] | None) -> SkillView:
         code=contents.has_code,
         source="" if record is None else record.source,
         changed=record is not None and record.sha256 != contents.digest,
+        withheld=record is not None and not record.is_of(contents.files[SKILL_FILE]),
     )
 
 
@@ -117,6 +121,13 @@ def _lines(views: list[SkillView], directory: Path) -> Iterator[str]:
     columns = terminal_columns()
     if good := [each for each in views if not each.problem]:
         yield from (fitted(line, columns) for line in table([_HEAD, *map(_row, good)]))
+    for each in views:
+        if each.withheld:
+            name = short(each.name, 50)
+            yield (
+                f"{name} is not given: its SKILL.md was changed since it was added. Read it; then `finclaw skills add "
+                f"PATH --force` adds it anew, or remove {directory / each.name / RECORD} if the change is your own"
+            )
     if bad := [each for each in views if each.problem]:
         yield f"{plural(len(bad), 'folder')} cannot be used:"
         yield from (f"  {short(each.name, 60)}: {short(each.problem, 400)}" for each in bad)
@@ -127,7 +138,7 @@ def _row(view: SkillView) -> tuple[str, ...]:
     return (
         short(view.name, 50),
         view.sha256[:12] or "-",
-        "yes" if view.enabled else "no",
+        "yes" if view.enabled and not view.withheld else "no",
         "yes" if view.code else "no",
         f"{source} (changed since)" if view.changed else source,
         short(view.description, 80),

@@ -17,7 +17,7 @@ from finclaw.builtins.skills.code import load_tools
 from finclaw.builtins.skills.shelf import Shelf
 from finclaw.builtins.skills.skill import Skill
 from finclaw.errors import ExtensionError, ToolError
-from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.extension import ExtensionApi, Finding
 from finclaw.kernel.message import Append
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
@@ -80,6 +80,7 @@ class Skills:
             self._owned = load_tools(self._directory, known, api)
         api.tools.register(self._tool())
         api.commands.mention(self._commands)
+        api.doctor.check("skills", self._look)
         api.pipeline.register("turn", self.give)
         api.pipeline.register("step", self.offer, priority=INNERMOST)
 
@@ -105,6 +106,13 @@ class Skills:
         tools = {spec.name for spec in ctx.tool_catalog}
         usable = {each.name: each for each in self._shelf.skills() if self._is_usable(each, channel, tools)}
         return _Turn(usable, self._settings.most)
+
+    def _look(self) -> Finding:
+        left_out = self._shelf.left_out()
+        if not left_out:
+            return Finding("ok", f"{len(self._shelf.skills())} in {self._directory}")
+        why = "; ".join(f"{name} is not given: {reason}" for name, reason in left_out.items())
+        return Finding("warning", why, "`finclaw skills list` shows them")
 
     def _commands(self) -> dict[str, str]:
         return {

@@ -25,6 +25,7 @@ class Shelf:
         self._longest = longest
         self._logger = logger
         self._read: dict[Path, tuple[_Stamp, Skill | None]] = {}
+        self._left_out: dict[Path, str] = {}
 
     def skills(self) -> list[Skill]:
         """In the order of their names, so that the same skills are the same request."""
@@ -32,6 +33,11 @@ class Shelf:
         self._read = kept = dict(self._look())
         found = {skill.name: skill for _, skill in kept.values() if skill is not None}
         return [found[name] for name in sorted(found)]
+
+    def left_out(self) -> dict[str, str]:
+        """The skills that are not given though they are there, with the reason."""
+        self.skills()
+        return {_name(path): self._left_out[path] for path in self._read if path in self._left_out}
 
     def _look(self) -> Iterator[tuple[Path, tuple[_Stamp, Skill | None]]]:
         for path in self._files():
@@ -55,11 +61,12 @@ class Shelf:
         yield from (Path(each.path) / SKILL_FILE for each in shown if _is(S_ISDIR, each))
 
     def _open(self, path: Path) -> Skill | None:
-        what = path.parent.name if path.name == SKILL_FILE else path.name
+        self._left_out.pop(path, None)
         try:
             return self._skill(path)
         except (OSError, UnicodeDecodeError, BadSkill) as error:
-            self._logger.warning("the skill %s is not given: %s", what, error)
+            self._logger.warning("the skill %s is not given: %s", _name(path), error)
+            self._left_out[path] = str(error)
             return None
 
     def _skill(self, path: Path) -> Skill | None:
@@ -75,6 +82,10 @@ class Shelf:
         if len(skill.text) > self._longest:
             raise BadSkill(f"it has more than {self._longest} characters; make two of it")
         return skill if skill.text else None
+
+
+def _name(path: Path) -> str:
+    return path.parent.name if path.name == SKILL_FILE else path.name
 
 
 def _recorded_at(path: Path) -> int:
