@@ -66,6 +66,17 @@ def test_bash_knows_the_actions_of_a_command(tmp_path: Path) -> None:
     assert bash("sessions", "import", "--a", cwd=tmp_path) == ["--as"]
 
 
+def test_bash_knows_what_follows_a_choice() -> None:
+    """User trial C: behind `models show` it offered list and show again, and nothing for a turn."""
+    offered = bash("models", "show", "")
+    assert {"sonnet", "openai/gpt-5-mini", "--json"} <= set(offered)
+    assert not {"list", "show"} & set(offered)
+    assert bash("models", "show", "son") == ["sonnet"]
+    assert bash("trace", "l") == bash("replay", "l") == ["last"]
+    assert "check" not in bash("config", "check", "")
+    assert bash("approvals", "ap") == ["approve"]
+
+
 def test_bash_knows_files_and_directories(tmp_path: Path) -> None:
     (tmp_path / "my state").mkdir()
     (tmp_path / "my.yaml").write_text("")

@@ -15,9 +15,10 @@ import pytest
 from tests.cli.terminal import clean_environment, finclaw, reserved_port
 from tests.cli.test_serve import serving
 
+from finclaw.cli import doctor_state
 from finclaw.cli.doctor_disk import judge_kind
 from finclaw.cli.doctor_machine import judge_clock, judge_terminal
-from finclaw.cli.doctor_state import holder
+from finclaw.cli.doctor_state import holder, judge_directory
 from finclaw.cli.finding import Finding
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
@@ -225,3 +226,22 @@ def test_clocks() -> None:
 def test_terminals() -> None:
     assert judge_terminal("utf-8").level == judge_terminal("euc-kr").level == "ok"
     assert judge_terminal("latin-1").level == judge_terminal("no-such").level == "warn"
+
+
+def test_a_database_that_others_can_read_is_remarked_where_they_can_get_at_it(tmp_path: Path) -> None:
+    """User trial C."""
+    database = tmp_path / "finclaw.db"
+    database.write_bytes(b"")
+    database.chmod(0o644)
+    tmp_path.chmod(0o755)
+    found = [each for each in doctor_state.checks(tmp_path) if "other users can read what people wrote" in each.says]
+    assert [each.advice for each in found] == [f"run: chmod 600 {database}"]
+    tmp_path.chmod(0o700)
+    assert all("can read" not in each.says for each in doctor_state.checks(tmp_path))
+
+
+def test_a_file_system_that_is_read_only_is_not_a_matter_of_rights(tmp_path: Path) -> None:
+    """User trial C: it advised `chmod 700`."""
+    found = judge_directory(tmp_path, os.geteuid(), 0o700, read_only=True)
+    assert (found.level, "is read-only" in found.says, "chmod" in found.line) == ("bad", True, False)
+    assert judge_directory(tmp_path, os.geteuid(), 0o700, read_only=False).level == "ok"

@@ -121,8 +121,9 @@ def test_rules_about_arguments_without_arguments_are_told_of(house: House) -> No
         (["tool", "market__qoute"], "there is no tool 'market__qoute'; did you mean market__quote"),
         (["tool", "quote"], "there is no tool 'quote'; did you mean market__quote"),
         (["tool", "zzz"], "there is no tool 'zzz'; there are alert__add,"),
-        (["tol", "market__quote"], "did you mean tool?"),
-        (["tool"], "the following arguments are required: NAME"),
+        (["tol", "market__quote"], "one tool at a time"),
+        (["tool"], "which tool?"),
+        ([], "the following arguments are required: NAME"),
         (["tool", "market__quote", "--args", "amount=5"], "--args: this is no JSON; quote it for your shell"),
         (["tool", "market__quote", "--args", "[1]"], "--args: arguments are a JSON object"),
         (["tool", "market__quote", "--args", "[" * 100_000], "--args: this is no JSON"),
@@ -199,3 +200,10 @@ def test_the_settings_are_shown_and_checked(house: House) -> None:
     assert shown["tools.rules"]["doc"].startswith("The policy, such as")
     assert "tools.show" in shown
     assert "not from a phone" in finclaw("config", "show", "--state", state).out
+
+
+def test_the_tool_alone_is_enough(house: House) -> None:
+    """User trial C: `finclaw explain market__quote` was no choice."""
+    state = house("")
+    short = finclaw("explain", "market__quote", "--state", state)
+    assert (short.code, short.out) == (0, finclaw("explain", "tool", "market__quote", "--state", state).out)

@@ -21,11 +21,12 @@ def test_everything_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     modes = {path.name: path.stat().st_mode & 0o777 for path in (state, *state.iterdir())}
     assert modes == {"state": 0o700, "finclaw.yaml": 0o600, "token": 0o600}
     assert [line.split()[0] for line in ended.out.splitlines()[:3]] == ["made"] * 3
+    typed = f"{Path(sys.executable).name} -m finclaw"  # as it was started here
     assert ended.out.splitlines()[3:] == [
-        f"start it:  finclaw serve --state {state}",
-        f'then ask:  finclaw ask "What is AAPL trading at?" --state {state}',
+        f"start it:  {typed} serve --state {state}",
+        f'then ask:  {typed} ask "What is AAPL trading at?" --state {state}',
         f"a model:   set agent.model in {state / 'finclaw.yaml'}, and its key; "
-        f"`finclaw models --state {state}` lists them with prices",
+        f"`{typed} models --state {state}` lists them with prices",
     ]
     assert (state / "token").read_text().strip() not in ended.out
     assert finclaw("config", "check", "--state", state).code == 0

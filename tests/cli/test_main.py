@@ -150,3 +150,10 @@ def test_the_interpreter_does_not_look_for_garbage_at_its_end() -> None:
     left, is_frozen = ended.stdout.splitlines()[-1].split()
     assert int(left) < 1_000
     assert is_frozen == "True"
+
+
+def test_names_keep_their_capitals_in_the_help() -> None:
+    """User trial C: "until ctrl-c", "tools of mcp servers"."""
+    described = {name: command.description or "" for name, command in build_parser().commands.items()}
+    assert described["serve"] == "Run the gateway until Ctrl-C."
+    assert "MCP" in described["mcp"]

@@ -35,7 +35,7 @@ def test_the_list_for_people(tmp_path: Path) -> None:
     assert (ended.code, ended.err) == (0, "")
     rows = {line.split()[1 if line.startswith("*") else 0]: line for line in ended.out.splitlines()}
     assert rows["offline/demo"].startswith("*")
-    assert rows["anthropic/claude-sonnet-4-6"].split()[1:6] == ["1,000,000", "128,000", "3", "15", "0.3"]
+    assert rows["anthropic/claude-sonnet-4-6"].split()[1:7] == ["-", "1,000,000", "128,000", "3", "15", "0.3"]
     assert "tools images thinking caching" in rows["anthropic/claude-sonnet-4-6"]
     assert "catalog of 2026" in rows["openai/gpt-5"]
     assert finclaw("models", "--state", tmp_path).out == ended.out
@@ -53,7 +53,8 @@ def test_what_the_settings_say_is_in_it(tmp_path: Path) -> None:
     assert not changed["chosen"]
     words = finclaw("models", "list", "--state", tmp_path).out.splitlines()
     (row,) = [line for line in words if "box/qwen3" in line]
-    assert row.split()[:7] == ["*", "box/qwen3", "32,768", "4,096", "-", "-", "-"]
+    assert row.split()[:8] == ["*", "box/qwen3", "fast", "32,768", "4,096", "-", "-", "-"]
+    assert max(map(len, words)) < 160, "a line that is piped is no essay"
 
 
 @pytest.mark.parametrize("model", ["nothing", "box/zzzz"])

@@ -52,7 +52,7 @@ def test_the_list_for_programs(state: Path) -> None:
     assert (water["verdict"], water["deciding_stage"], water["shown"]) == (
         "require-approval",
         "group-policy",
-        "on-demand",
+        "always",
     )
     assert (quote["source"], quote["is_transactional"], quote["verdict"]) == ("finance", False, "allow")
     assert tools["alert__add"]["depends_on_arguments"]
@@ -87,3 +87,11 @@ def test_an_extension_that_fails_is_one_line(state: Path) -> None:
     ended = finclaw("tools", "list", "--state", state)
     assert ended.code == 1
     assert "broker" in ended.line()
+
+
+def test_on_demand_is_said_only_where_there_is_a_search(state: Path) -> None:
+    """User trial C: without `tool-search` the model gets every tool."""
+    assert "on-demand" not in finclaw("tools", "--state", state).out
+    file = state / "finclaw.yaml"
+    file.write_text(file.read_text().replace("extensions: [", "extensions: [tool-search, "))
+    assert "on-demand" in finclaw("tools", "--state", state).out

@@ -3,9 +3,7 @@
 from argparse import Namespace
 from collections.abc import Sequence
 
-import msgspec
-
-from finclaw.cli.chat.clean import clean
+from finclaw.cli.chat.clean import clean, json_line
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import Shelf, opened
 from finclaw.errors import ConfigError, SessionError
@@ -32,7 +30,7 @@ def run(args: Namespace) -> int:
 def _list(shelf: Shelf, args: Namespace) -> int:
     found = shelf.approvals(everything=args.all)
     if args.json:
-        print(msgspec.json.encode(ApprovalsView(listed_views(found, summaries(found)))).decode())
+        print(json_line(ApprovalsView(listed_views(found, summaries(found)))))
     else:
         print(_table(found) or ("there are no approvals" if args.all else "nothing waits for a decision"))
     return 0
@@ -87,7 +85,7 @@ def _deny(shelf: Shelf, args: Namespace) -> int:
 
 def _told(found: Approval, args: Namespace) -> int:
     if args.json:
-        print(msgspec.json.encode(found).decode())
+        print(json_line(found))
     else:
         print(f"{short_id(found.id)}: {found.state}\n" + "\n".join(action_lines(found)))
     return 0
@@ -99,7 +97,7 @@ def _told(found: Approval, args: Namespace) -> int:
 def _grants(shelf: Shelf, args: Namespace) -> int:
     found = shelf.grants()
     if args.json:
-        print(msgspec.json.encode(GrantsView(tuple(found))).decode())
+        print(json_line(GrantsView(tuple(found))))
     else:
         print("\n".join(map(_standing, found)) or "no yes stands: everything that needs a person is asked for")
     return 0
@@ -118,7 +116,7 @@ def _standing(grant: Standing) -> str:
 def _revoke(shelf: Shelf, args: Namespace) -> int:
     revoked = shelf.revoke(args.id)
     if args.json:
-        print(msgspec.json.encode(revoked).decode())
+        print(json_line(revoked))
     else:
         print(f"{short_id(revoked.id)}: revoked; {text(revoked.tool)[1:-1]} is asked for again")
     return 0

@@ -6,12 +6,10 @@ from argparse import Namespace
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from finclaw.builtins.approval_words import is_yes
 from finclaw.cli.asker import INTERRUPTED, Asker, leave_at_once
 from finclaw.cli.chat.bookmark import Bookmark
-from finclaw.cli.chat.clean import clean, escape_json
+from finclaw.cli.chat.clean import clean, json_line
 from finclaw.cli.chat.desk import Desk, Ending
 from finclaw.cli.chat.feed import Feed
 from finclaw.cli.chat.letterbox import Letterbox
@@ -76,7 +74,7 @@ def _print_json(view: MessageView | None) -> None:
     if view is None:
         raise ChannelError("the message has ended, but the gateway does not say how; `finclaw turns` shows it")
     fields = {name: getattr(view, name) for name in OutcomeView.__struct_fields__}
-    print(escape_json(msgspec.json.encode(fields).decode()))
+    print(json_line(fields))
 
 
 def _print_ending(ending: Ending, *, wanted: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from finclaw.cli.parser import build_parser
 from finclaw.cli.usage import Parser
+from finclaw.providers.catalog import listed
 
 _HOW = {
     "bash": 'add this line to ~/.bashrc:  eval "$(finclaw completion bash)"',
@@ -57,6 +58,18 @@ def _all(parser: Parser) -> Iterator[Action]:
                 yield option
 
 
+def _turn_words(command: Parser) -> tuple[str, ...]:
+    """What is offered where a command takes a turn: ids change, this word always means one."""
+    return ("last",) if "TURN" in command.takes else ()
+
+
+def _second_words(name: str) -> tuple[str, ...]:
+    """What is offered behind a command's first word, such as the models behind `models show`."""
+    if name != "models":
+        return ()
+    return tuple(word for line in listed() for word in (*line.aliases, f"{line.provider}/{line.name}"))
+
+
 # ── bash ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -82,7 +95,10 @@ def _bash(parser: Parser) -> Iterator[str]:
     for name, command in _tree(parser):
         typed = f"'{name} '" if command.commands else f"'{name}'" if " " in name else f"'{name} '*"
         files = "files=yes " if "FILE" in command.takes else ""
-        yield f"    {typed}) {files}words='{' '.join((*command.words, _names(command)))}';;"
+        if command.words and not command.commands:  # such as `models show`: the choice is made
+            yield f"    '{name} '?*) words='{' '.join((*_second_words(name), _names(command)))}';;"
+        offered = (*command.words, *_turn_words(command), _names(command))
+        yield f"    {typed}) {files}words='{' '.join(offered)}';;"
     yield "  esac"
     yield "  [[ $files && $word != -* ]] && IFS=$'\\n' && COMPREPLY=($(compgen -f -- \"$word\")) && return"
     yield '  COMPREPLY=($(compgen -W "$words" -- "$word"))'
@@ -108,17 +124,21 @@ def _zsh(parser: Parser) -> Iterator[str]:
     yield "  fi"
     yield "  case $command in"
     for name, command in _tree(parser):
-        yield f"    {_quoted(name)}) _arguments {' '.join(_zsh_arguments(command))};;"
+        yield f"    {_quoted(name)}) _arguments {' '.join(_zsh_arguments(name, command))};;"
     yield "  esac"
     yield "}"
     yield "compdef _finclaw finclaw"
 
 
-def _zsh_arguments(command: Parser) -> Iterator[str]:
+def _zsh_arguments(name: str, command: Parser) -> Iterator[str]:
     for option in command.options:
         yield from _zsh_option(option)
     if command.words:
         yield _quoted(f"1:choice:({' '.join(command.words)})")
+        if second := _second_words(name):
+            yield _quoted(f"2:name:({' '.join(second)})")
+    elif turn := _turn_words(command):
+        yield _quoted(f"1:turn:({' '.join(turn)})")
     elif command.takes:
         yield "'*:FILE:_files'" if "FILE" in command.takes else f"'*:{command.takes[0]}: '"
 
@@ -144,6 +164,9 @@ def _fish(parser: Parser) -> Iterator[str]:
         here = f'test (commandline -opc)[2] = "{name}" 2>/dev/null'
         alone = f"{here}; and test (count (commandline -opc)) -eq 2" if command.commands else here
         yield from _fish_command(alone, command)
+        if second := _second_words(name):
+            behind = f"{here}; and test (count (commandline -opc)) -eq 3"
+            yield f"complete -c finclaw -n '{behind}' -a '{' '.join(second)}'"
         for action, below in command.commands.items():
             yield from _fish_command(f'{here}; and test (commandline -opc)[3] = "{action}" 2>/dev/null', below)
 
@@ -151,7 +174,10 @@ def _fish(parser: Parser) -> Iterator[str]:
 def _fish_command(here: str, command: Parser) -> Iterator[str]:
     yield from (_fish_option(here, option) for option in command.options)
     if command.words:
-        yield f"complete -c finclaw -n '{here}' -a '{' '.join(command.words)}'"
+        first = here if "count" in here or command.commands else f"{here}; and test (count (commandline -opc)) -eq 2"
+        yield f"complete -c finclaw -n '{first}' -a '{' '.join(command.words)}'"
+    if turn := _turn_words(command):
+        yield f"complete -c finclaw -n '{here}' -a '{' '.join(turn)}'"
     if "FILE" in command.takes:
         yield f"complete -c finclaw -n '{here}' -F"
 

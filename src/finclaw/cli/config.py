@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from finclaw.cli.chat.clean import escape_controls, json_line
 from finclaw.config.describe import DEFAULT, Effective, effective
 from finclaw.config.extension_problems import problems_of_extensions
 from finclaw.config.fill import BadSettings
@@ -70,9 +71,9 @@ def _check(args: Namespace) -> int:
     logging.getLogger("finclaw").propagate = False
     found = (*problems(args), *loading_problems(args))
     if args.json:
-        print(msgspec.json.encode({"valid": not found, "problems": found}).decode())
+        print(json_line({"valid": not found, "problems": found}))
     elif found:
-        print("\n".join(found))
+        print("\n".join(map(escape_controls, found)))
     else:
         print(_praise(_gather(args).file))
     return 1 if found else 0
@@ -108,7 +109,7 @@ def _as_json(shown: Iterable[Effective]) -> str:
         }
         for each in shown
     }
-    return msgspec.json.encode(rows).decode()
+    return json_line(rows)
 
 
 def _plain(value: object) -> object:

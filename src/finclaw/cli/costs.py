@@ -3,8 +3,7 @@
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.figures import fitted, money, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import opened
@@ -22,7 +21,7 @@ def run(args: Namespace) -> int:
     with opened(settings) as shelf:
         view = costs_view(args.days, args.by, shelf.costs(args.days, args.by))
         used = view.items if args.by == "model" else () if args.json else shelf.costs(args.days, "model")
-    print(msgspec.json.encode(view).decode() if args.json else _in_words(view, [*_gaps(settings, used)]))
+    print(json_line(view) if args.json else _in_words(view, [*_gaps(settings, used)]))
     return 0
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from finclaw.cli import doctor_disk, doctor_extensions, doctor_gateway, doctor_machine, doctor_state
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.config import own_problems, problems
 from finclaw.cli.doctor_database import check_database
 from finclaw.cli.finding import Finding, bad, ok
@@ -33,7 +34,7 @@ def run(args: Namespace) -> int:
         if not args.json:
             print(_line(finding), flush=True)  # some of it takes a moment; nobody should stare at nothing
     healthy = all(finding.level != "bad" for finding in findings)
-    print(msgspec.json.encode({"healthy": healthy, "findings": findings}).decode() if args.json else _sum(findings))
+    print(json_line({"healthy": healthy, "findings": findings}) if args.json else _sum(findings))
     return 0 if healthy else 1
 
 

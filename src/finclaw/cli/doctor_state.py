@@ -16,6 +16,7 @@ from finclaw.web.token import read_token
 
 def checks(state: Path) -> Iterator[Finding]:
     yield _directory(state)
+    yield from _open_files(state)
     yield _token(state)
 
 
@@ -26,12 +27,15 @@ def _directory(state: Path) -> Finding:
         return _not_yet(state)
     except OSError as error:
         return bad("state", f"cannot look into {state}: {error.strerror}", "choose another with --state DIR")
-    return _judge(state, found.st_uid, stat.S_IMODE(found.st_mode))
+    return judge_directory(state, found.st_uid, stat.S_IMODE(found.st_mode), read_only=_is_read_only(state))
 
 
-def _judge(state: Path, owner: int, mode: int) -> Finding:
+def judge_directory(state: Path, owner: int, mode: int, *, read_only: bool) -> Finding:
     if owner != os.geteuid():
         return bad("state", f"{state} belongs to {_user(owner)}", "run as that user, or use --state DIR")
+    if read_only:
+        says = f"{state} is on a file system that is read-only"
+        return bad("state", says, "mount it for writing, or choose another place with --state DIR")
     if not os.access(state, os.W_OK | os.X_OK):
         return bad("state", f"{state} is not writable", f"run: chmod 700 {state}")
     if mode & 0o022:
@@ -39,6 +43,27 @@ def _judge(state: Path, owner: int, mode: int) -> Finding:
     if mode & 0o077:
         return warn("state", f"other users can look into {state} ({mode:04o})", f"run: chmod 700 {state}")
     return ok("state", f"{state}, yours alone")
+
+
+def _is_read_only(state: Path) -> bool:
+    try:
+        return bool(os.statvfs(state).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _open_files(state: Path) -> Iterator[Finding]:
+    """Files that others can read where the directory does not keep them out."""
+    try:
+        if not stat.S_IMODE(state.stat().st_mode) & 0o011:
+            return
+        found = [each for each in sorted(state.iterdir()) if each.name.startswith("finclaw.db")]
+        readable = [each for each in found if each.stat().st_mode & 0o044]
+    except OSError:  # not there, or told above
+        return
+    if readable:
+        names = " ".join(map(str, readable))
+        yield warn("state", f"other users can read what people wrote, in {readable[0]}", f"run: chmod 600 {names}")
 
 
 def _not_yet(state: Path) -> Finding:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from finclaw.cli.chat.bookmark import FILE_NAME as SEEN
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.chat.history import FILE_NAME as TYPED
 from finclaw.errors import ConfigError
 from finclaw.kernel.erasure import Erased
@@ -40,7 +41,7 @@ def confirm(expected: Erased) -> bool:
 
 def report_erased(erased: Erased, args: Namespace) -> None:
     if args.json:
-        print(msgspec.json.encode({**msgspec.to_builtins(erased), "dry_run": args.dry_run}).decode())
+        print(json_line({**msgspec.to_builtins(erased), "dry_run": args.dry_run}))
         return
     print(f"{_amount(erased)} {'would be' if args.dry_run else 'were'} erased")
     if erased.shared:

@@ -4,12 +4,13 @@ With `--strangers` also what they say once strangers' words were read, which may
 """
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from finclaw.agent.named import FEW
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.figures import fitted, short, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.cli.tools import asked, judged
@@ -24,9 +25,10 @@ _LONGEST = 1_000
 def run(args: Namespace) -> int:
     settings = settings_from(args)
     policy, tools = judged(settings)
-    tool = tools.get(args.name)
+    name = _name(args.words)
+    tool = tools.get(name)
     if tool is None:
-        raise ConfigError(f"there is no tool {args.name!r}{close(args.name, tools)}")
+        raise ConfigError(f"there is no tool {name!r}{close(name, tools)}")
     ctx = asked(args, settings, tool)
     judgement = policy.judge(ctx)
     after = policy.judge(replace(ctx, untrusted=True)) if args.strangers else None
@@ -35,11 +37,21 @@ def run(args: Namespace) -> int:
     return 0
 
 
+def _name(words: Sequence[str]) -> str:
+    """Of the tool: the one word, or the one behind `tool`."""
+    names = words[1:] if len(words) > 1 and words[0] == "tool" else words
+    if names == ["tool"]:
+        raise ConfigError("which tool? Try: finclaw explain market__quote; `finclaw tools` lists them")
+    if len(names) > 1:
+        raise ConfigError(f"one tool at a time, and not {' '.join(names)!r}; try: finclaw explain {names[0]}")
+    return names[0]
+
+
 def _as_json(ctx: PolicyContext, judgement: Judgement, after: Judgement | None) -> str:
     # Plain names first: this is what programs read, and `tool` may grow.
     call = {"tool": ctx.tool, "user": ctx.user, "roles": ctx.roles, "channel": ctx.channel, "agent": ctx.agent}
     later = {} if after is None else {"after_strangers": after}
-    return msgspec.json.encode({**call, "args": ctx.args, **msgspec.to_builtins(judgement), **later}).decode()
+    return json_line({**call, "args": ctx.args, **msgspec.to_builtins(judgement), **later})
 
 
 def _lines(ctx: PolicyContext, judgement: Judgement, after: Judgement | None, *, guessed: bool) -> Iterator[str]:

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 import finclaw
 from finclaw.cli import new_extension
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.options import settings_from
 from finclaw.ours import registered
 from finclaw.pipeline.registered import Registered
@@ -18,7 +17,7 @@ def run(args: Namespace) -> int:
     if args.what == "new":
         return new_extension.run(args)
     found = [_described(each) for each in registered(settings_from(args)).loaded]
-    print(msgspec.json.encode({"extensions": found}).decode() if args.json else "\n".join(_lines(found)))
+    print(json_line({"extensions": found}) if args.json else "\n".join(_lines(found)))
     return 0
 
 

@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from finclaw.cli.this_command import this_command
 from finclaw.config.describe import Described, describe
 from finclaw.config.load import FILE_NAME, state_directory
 from finclaw.config.schema import Settings
@@ -37,8 +38,9 @@ def run(args: Namespace) -> int:
     made.append(_line(is_new, state / TOKEN, "only you can read it; the API and the web page ask for it"))
     print("\n".join(made))
     extra = "".join(f" --{name} {value}" for name, value in vars(args).items() if name in ("state", "config") and value)
-    print(f'start it:  finclaw serve{extra}\nthen ask:  finclaw ask "What is AAPL trading at?"{extra}')
-    print(f"a model:   set agent.model in {file}, and its key; `finclaw models{extra}` lists them with prices")
+    typed = this_command()
+    print(f'start it:  {typed} serve{extra}\nthen ask:  {typed} ask "What is AAPL trading at?"{extra}')
+    print(f"a model:   set agent.model in {file}, and its key; `{typed} models{extra}` lists them with prices")
     return 0
 
 

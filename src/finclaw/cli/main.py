@@ -4,7 +4,6 @@ import contextlib
 import errno
 import importlib
 import os
-import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -132,10 +131,10 @@ def _advised(error: FinclawError) -> str:
 
 def _complain(text: str, code: int) -> int:
     # Somebody will paste this line where others read it.
+    from finclaw.cli.chat.clean import escape_controls  # noqa: PLC0415
     from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  few runs end in a complaint
 
-    safe = without_secrets(text)
-    one_line = re.sub(r"[\x00-\x1f\x7f]", lambda found: repr(found[0])[1:-1], safe)  # a path may hold anything
+    one_line = escape_controls(without_secrets(text))  # a path may hold anything
     with contextlib.suppress(OSError, AttributeError):  # a closed or missing standard error
         sys.stderr.write(f"finclaw: {one_line}\n")
     return code

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from finclaw.builtins.mcp.pins import Pin, Pins
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.figures import table
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
@@ -33,7 +34,7 @@ def run(args: Namespace) -> int:
 def _pins(args: Namespace) -> int:
     pins = _with_pins(settings_from(args), lambda each: each.every())
     if args.json:
-        print(msgspec.json.encode({"pins": [_for_programs(pin) for pin in pins]}).decode())
+        print(json_line({"pins": [_for_programs(pin) for pin in pins]}))
     elif not pins:
         print("No MCP server has shown a tool yet; start a gateway with some in the settings of the extension mcp.")
     else:

@@ -10,7 +10,7 @@ import msgspec
 
 from finclaw.builtins.memory import name as EXTENSION
 from finclaw.builtins.memory.notes import MIGRATIONS, Notes, OwnedNote
-from finclaw.cli.chat.clean import escape_json
+from finclaw.cli.chat.clean import escape_json, json_line
 from finclaw.cli.figures import fitted, local_time, plural, short, table, terminal_columns
 from finclaw.cli.new_file import write_new
 from finclaw.cli.options import settings_from
@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
 def _list(args: Namespace, directory: Path) -> int:
     found = _within(directory, lambda notes: notes.everybodys(args.user), ())
     if args.json:
-        print(_as_json(found).decode())
+        print(escape_json(_as_json(found).decode()))
     elif not found:
         print("nothing is remembered" if args.user is None else f"nothing is remembered of {args.user}")
     else:
@@ -62,7 +62,7 @@ def _forget(args: Namespace, directory: Path) -> int:
     count = gone if isinstance(gone, int) else len(gone)
     missing = [] if isinstance(gone, int) else sorted(set(numbers) - set(gone))
     if args.json:
-        print(msgspec.json.encode({"user": args.user, "forgotten": count, "missing": missing}).decode())
+        print(json_line({"user": args.user, "forgotten": count, "missing": missing}))
     else:
         print(f"{plural(count, 'note')} of {args.user} forgotten")
     if missing:
@@ -76,7 +76,7 @@ def _export(args: Namespace, directory: Path) -> int:
         print(escape_json(_as_json(found).decode()))
         return 0
     write_new(Path(args.output), _as_json(found) + b"\n", force=args.force)
-    view = msgspec.json.encode({"notes": len(found), "file": args.output}).decode()
+    view = json_line({"notes": len(found), "file": args.output})
     print(view if args.json else f"{plural(len(found), 'note')} written to {args.output}")
     return 0
 

@@ -6,14 +6,15 @@ from typing import Any
 
 import msgspec
 
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.figures import UNKNOWN, fitted, short, table, terminal_columns
 from finclaw.cli.model_facts import ABILITIES, dollars, facts_of
 from finclaw.cli.options import settings_to_look
 from finclaw.kernel.chunk import Model
 from finclaw.providers.catalog import Catalog, Known
 
-_HEAD = ("", "MODEL", "WINDOW", "OUTPUT", "IN $/M", "OUT", "CACHED", "CAN", "ALIASES", "FROM")
-_FIGURES = (2, 3, 4, 5, 6)
+_HEAD = ("", "MODEL", "ALIASES", "WINDOW", "OUTPUT", "IN $/M", "OUT", "CACHED", "CAN", "FROM")
+_FIGURES = (3, 4, 5, 6, 7)
 
 
 def run(args: Namespace) -> int:
@@ -31,7 +32,7 @@ def _show(args: Namespace, catalog: Catalog, chosen: str) -> int:
     known = catalog.known(args.name or chosen)
     is_chosen = _full(known.model) == chosen
     if args.json:
-        print(msgspec.json.encode(_row_for_programs(known, chosen=is_chosen)).decode())
+        print(json_line(_row_for_programs(known, chosen=is_chosen)))
     else:
         print(f"{_full(known.model)}{', the chosen one' if is_chosen else ''}")
         print("\n".join(f"  {name:<9} {fact}" for name, fact in facts_of(known)))
@@ -44,7 +45,7 @@ def _full(model: Model) -> str:
 
 def _as_json(known: Sequence[Known], chosen: str) -> str:
     rows = [_row_for_programs(each, chosen=_full(each.model) == chosen) for each in known]
-    return msgspec.json.encode({"chosen": chosen, "models": rows}).decode()
+    return json_line({"chosen": chosen, "models": rows})
 
 
 def _row_for_programs(known: Known, *, chosen: bool) -> dict[str, Any]:
@@ -61,16 +62,22 @@ def _in_words(known: Sequence[Known], chosen: str) -> str:
     return "\n".join(lines)
 
 
+def _origin(origin: str) -> str:
+    """In short; `models show` has the address and the note."""
+    own = ", with your settings"
+    return origin.partition(": ")[0] + (own if origin.endswith(own) else "")
+
+
 def _row(known: Known, *, chosen: bool) -> tuple[str, ...]:
     model, price = known.model, known.model.price
     prices = (None, None, None) if price is None else (price.input, price.output, price.cache_read)
     return (
         "*" if chosen else "",
         _full(model),
+        " ".join(known.aliases) or UNKNOWN,
         f"{model.window:,}",
         f"{model.max_output:,}",
         *map(dollars, prices),
         " ".join(name for name in ABILITIES if getattr(model.features, name)) or UNKNOWN,
-        " ".join(known.aliases) or UNKNOWN,
-        known.origin + (f"; {known.note}" if known.note else ""),
+        _origin(known.origin),
     )

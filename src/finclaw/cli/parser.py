@@ -37,7 +37,7 @@ def build_parser(only: str | None = None) -> Parser:
     for name, what, actions in (("sessions", about, SESSIONS), *BELONGINGS, MCP):
         if only not in (None, name):
             continue
-        group = commands.add_parser(name, help=what, description=what.capitalize() + ".", allow_abbrev=False)
+        group = commands.add_parser(name, help=what, description=_sentence(what), allow_abbrev=False)
         choice = group.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True, prog=group.prog)
         _add(choice, actions)
     _add(
@@ -59,9 +59,14 @@ def _add(commands: "argparse._SubParsersAction[Parser]", words: Iterable[Words],
     for name, about, add_arguments in words:
         if only not in (None, name):
             continue
-        command = commands.add_parser(name, help=about, description=about.capitalize() + ".", allow_abbrev=False)
+        command = commands.add_parser(name, help=about, description=_sentence(about), allow_abbrev=False)
         _everywhere(command)
         add_arguments(command)
+
+
+def _sentence(about: str) -> str:
+    """With its first letter alone made large: names such as MCP and Ctrl-C keep theirs."""
+    return f"{about[:1].upper()}{about[1:]}."
 
 
 def extension_parser(name: str, about: str, *, add_help: bool = True) -> Parser:
@@ -122,8 +127,9 @@ def _tools(parser: argparse.ArgumentParser) -> None:
 
 
 def _explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=("tool",), metavar="tool", help="what is to be explained")
-    parser.add_argument("name", metavar="NAME", help="the tool, as `finclaw tools list` has it")
+    parser.add_argument(
+        "words", nargs="+", metavar="NAME", help="the tool, as `finclaw tools list` has it; `tool NAME` will do, too"
+    )
     parser.add_argument(
         "--args", type=_object, metavar="JSON", help="what it is called with, such as '{\"amount\": 5}'"
     )

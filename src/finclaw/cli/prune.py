@@ -3,8 +3,7 @@
 import sys
 from argparse import Namespace
 
-import msgspec
-
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import opened
 from finclaw.errors import ConfigError
@@ -59,7 +58,7 @@ def _tell(pruned: Pruned, days: int, args: Namespace) -> None:
         view = PrunedView(
             messages=pruned.messages, sessions=pruned.sessions, older_than_days=days, dry_run=args.dry_run
         )
-        print(msgspec.json.encode(view).decode())
+        print(json_line(view))
     elif not (pruned.messages or pruned.sessions):
         print(f"nothing is older than {days} days")
     else:

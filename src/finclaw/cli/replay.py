@@ -18,7 +18,7 @@ from msgspec import structs
 from finclaw.agent.settings import AgentSettings
 from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.cli.chat.clean import clean
+from finclaw.cli.chat.clean import clean, json_line
 from finclaw.cli.difference import Difference, differences
 from finclaw.cli.figures import plural
 from finclaw.cli.options import settings_from
@@ -51,7 +51,7 @@ def run(args: Namespace) -> int:
     logging.getLogger("finclaw").propagate = False
     found = replay(settings, story)
     done = Replayed(turn_id=story.record.turn_id, identical=not found, differences=found)
-    print(msgspec.json.encode(done).decode() if args.json else _in_words(story, found))
+    print(json_line(done) if args.json else _in_words(story, found))
     return DIFFERENT if found else SAME
 
 

@@ -6,13 +6,11 @@ import errno
 import http.client
 import importlib.util
 import resource
-import shutil
 import signal
 import socket
 import sys
 from argparse import Namespace
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any, Final
 
 from finclaw.app import build
@@ -22,6 +20,7 @@ from finclaw.cli.client import find_gateway
 from finclaw.cli.figures import short
 from finclaw.cli.garbage import pass_over_what_is_there
 from finclaw.cli.options import settings_from
+from finclaw.cli.this_command import this_command
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError, StateBusy
@@ -138,20 +137,6 @@ def _start_logging(settings: Settings) -> None:
     start_logging(settings.log.level, form, without_secrets)
 
 
-def _this_command() -> str:
-    """What to type for this very program: its name where the shell finds it, else the way to it."""
-    here = Path(sys.argv[0])
-    if here.name == "__main__.py":
-        return f"{Path(sys.executable).name} -m finclaw"
-    found = shutil.which(here.name)
-    if found is not None and Path(found).resolve() == here.resolve():
-        return here.name
-    try:
-        return str(here.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(here)
-
-
 _DEFAULTS: Final = {"memory": "memory (notes people ask it to keep)", "web": "web (reads pages)"}
 
 
@@ -176,6 +161,6 @@ def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
         lines.append(f"          shown this once; it is kept in {settings.state / 'token'}")
     else:
         lines.append(f"  token   kept in {settings.state / 'token'}")
-    lines.append(f'  ask     {_this_command()} ask "What is AAPL trading at?"')
+    lines.append(f'  ask     {this_command()} ask "What is AAPL trading at?"')
     lines.append("  stop    Ctrl-C")
     print("\n".join(lines), flush=True)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from finclaw.agent.settings import ExtensionRef
@@ -14,6 +13,7 @@ from finclaw.builtins.skills.folder import CODE_FILE, SKILL_FILE, read_folder
 from finclaw.builtins.skills.front_matter import read_skill
 from finclaw.builtins.skills.record import RECORD
 from finclaw.builtins.skills.skill import BadSkill
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.figures import fitted, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
@@ -146,4 +146,4 @@ def _row(view: SkillView) -> tuple[str, ...]:
 
 
 def _print(args: Namespace, view: object, lines: list[str]) -> None:
-    print(msgspec.json.encode(view).decode() if args.json else "\n".join(lines))
+    print(json_line(view) if args.json else "\n".join(lines))

@@ -5,6 +5,7 @@ from argparse import Namespace
 import apsw
 import msgspec
 
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.client import find_gateway
 from finclaw.cli.figures import short
 from finclaw.cli.options import settings_to_look
@@ -43,7 +44,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
     status = _running(settings) or _at_rest(settings)
-    print(msgspec.json.encode(status).decode() if args.json else _in_words(status))
+    print(json_line(status) if args.json else _in_words(status))
     return 0
 
 

@@ -4,8 +4,8 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from finclaw.agent.settings import ExtensionRef
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.figures import fitted, plural, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
@@ -17,19 +17,27 @@ from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.verdict import Judgement, PolicyContext, ToolFacts
 from finclaw.web.principal import OWNER
 
+ALWAYS = "always"
 _HEAD = ("TOOL", "GROUP", "FROM", "MOVES MONEY", "SHOWN", "VERDICT", "DECIDED BY")
 
 
 def run(args: Namespace) -> int:
     settings = settings_from(args)
     policy, tools = judged(settings)
+    searched = _is_searched(settings)
     rows = [(tool, policy.judge(asked(args, settings, tool))) for tool in tools.values()]
     if args.json:
-        described = [_for_programs(policy, tool, judgement) for tool, judgement in rows]
-        print(msgspec.json.encode({"tools": described}).decode())
+        described = [_for_programs(policy, tool, judgement, searched=searched) for tool, judgement in rows]
+        print(json_line({"tools": described}))
     else:
-        print("\n".join(_lines(policy, rows)))
+        print("\n".join(_lines(policy, rows, searched=searched)))
     return 0
+
+
+def _is_searched(settings: Settings) -> bool:
+    """Whether there is a search for tools; without it the model is shown all of them always."""
+    refs = (ExtensionRef(each) if isinstance(each, str) else each for each in settings.agent.extensions)
+    return any(each.use in ("tool-search", "finclaw.builtins.tool_search") for each in refs)
 
 
 def judged(settings: Settings) -> tuple[Policy, Mapping[str, ToolFacts]]:
@@ -58,7 +66,7 @@ def asked(args: Namespace, settings: Settings, tool: ToolFacts) -> PolicyContext
     )
 
 
-def _for_programs(policy: Policy, tool: ToolFacts, judgement: Judgement) -> dict[str, Any]:
+def _for_programs(policy: Policy, tool: ToolFacts, judgement: Judgement, *, searched: bool) -> dict[str, Any]:
     return {
         "name": tool.name,
         "group": tool.group,
@@ -67,7 +75,7 @@ def _for_programs(policy: Policy, tool: ToolFacts, judgement: Judgement) -> dict
         "requires_approval": tool.requires_approval,
         "accesses_sensitive_data": tool.sensitive,
         "is_external": tool.external,
-        "shown": policy.book.group(tool.group).include_in_prompt_when,
+        "shown": policy.book.group(tool.group).include_in_prompt_when if searched else ALWAYS,
         "verdict": judgement.verdict,
         "deciding_stage": judgement.deciding_stage,
         "reason": judgement.reason,
@@ -75,8 +83,8 @@ def _for_programs(policy: Policy, tool: ToolFacts, judgement: Judgement) -> dict
     }
 
 
-def _lines(policy: Policy, rows: Sequence[tuple[ToolFacts, Judgement]]) -> list[str]:
-    lines = table([_HEAD, *(_row(policy, tool, judgement) for tool, judgement in rows)])
+def _lines(policy: Policy, rows: Sequence[tuple[ToolFacts, Judgement]], *, searched: bool) -> list[str]:
+    lines = table([_HEAD, *(_row(policy, tool, judgement, searched=searched) for tool, judgement in rows)])
     depending = [tool.name for tool, _ in rows if policy.book.of(tool.name).depend_on_arguments]
     if depending:
         lines.append(
@@ -85,14 +93,14 @@ def _lines(policy: Policy, rows: Sequence[tuple[ToolFacts, Judgement]]) -> list[
     return [fitted(line, terminal_columns()) for line in lines]
 
 
-def _row(policy: Policy, tool: ToolFacts, judgement: Judgement) -> tuple[str, ...]:
+def _row(policy: Policy, tool: ToolFacts, judgement: Judgement, *, searched: bool) -> tuple[str, ...]:
     star = "*" if policy.book.of(tool.name).depend_on_arguments else ""
     return (
         tool.name,
         tool.group,
         tool.source,
         "yes" if tool.transactional else "no",
-        policy.book.group(tool.group).include_in_prompt_when,
+        policy.book.group(tool.group).include_in_prompt_when if searched else ALWAYS,
         judgement.verdict + star,
         judgement.deciding_stage,
     )

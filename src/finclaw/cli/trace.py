@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from finclaw.agent.model_call import stop_of
 from finclaw.agent.paid import usage_of
+from finclaw.cli.chat.clean import escape_json
 from finclaw.cli.figures import fitted, local_time, milliseconds, money, plural, short, terminal_columns, tokens
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.recorded import find_turn_and_approvals
@@ -84,7 +85,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 def run(args: Namespace) -> int:
     trace = trace_of(*find_turn_and_approvals(settings_to_look(args), args.turn))
     if args.json:
-        print(hide_known_secrets(msgspec.json.encode(trace).decode()))
+        print(escape_json(hide_known_secrets(msgspec.json.encode(trace).decode())))
     else:
         print("\n".join(fitted(line, terminal_columns()) for line in _tree(trace)))
     return 0

@@ -3,8 +3,7 @@
 from argparse import Namespace
 from collections.abc import Sequence
 
-import msgspec
-
+from finclaw.cli.chat.clean import json_line
 from finclaw.cli.figures import fitted, local_time, milliseconds, money, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import opened
@@ -18,7 +17,7 @@ _FIGURES = (3, 4, 5)
 def run(args: Namespace) -> int:
     with opened(settings_to_look(args)) as shelf:
         turns = shelf.turns(args.limit)
-    print(msgspec.json.encode(TurnsView(turns)).decode() if args.json else _in_words(turns))
+    print(json_line(TurnsView(turns)) if args.json else _in_words(turns))
     return 0
 
 

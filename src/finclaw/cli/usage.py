@@ -47,9 +47,11 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def error(self, message: str) -> NoReturn:
-        from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  few runs end here
+        from finclaw.cli.chat.clean import escape_controls  # noqa: PLC0415  few runs end here
+        from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415
 
-        text = without_secrets(message.removeprefix("argument ").encode(errors="replace").decode())
+        said = without_secrets(message.removeprefix("argument ").encode(errors="replace").decode())
+        text = escape_controls(said)
         with suppress(OSError, AttributeError):  # a closed or missing standard error, which not every Python forgives
             sys.stderr.write(f"finclaw: {text}{' See' if text.endswith('?') else '; see'}: {self.prog} --help\n")
         raise SystemExit(2)

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+import msgspec
+
 _SEQUENCES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, erasing
     r"|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC: titles, links, clipboards
@@ -15,6 +17,7 @@ _HIDDEN: Final = re.compile(
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # marks that turn the direction, so that 100 could read 001
 )
 _UNESCAPED: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
@@ -22,9 +25,19 @@ def clean(text: str) -> str:
     return _HIDDEN.sub("", _SEQUENCES.sub("", _BREAKS.sub("\n", text)))
 
 
+def json_line(value: object) -> str:
+    """JSON with nothing in its strings that a terminal obeys, for programs and for who looks over their shoulder."""
+    return escape_json(msgspec.json.encode(value).decode())
+
+
 def escape_json(text: str) -> str:
-    """JSON whose strings say the same with nothing in them that a terminal obeys: JSON itself escapes C0 only."""
+    """The same JSON, with what a terminal obeys escaped: JSON itself escapes C0 only."""
     return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def escape_controls(text: str) -> str:
+    """One line in which controls are spelled out, for a path or a name, which must stay recognisable."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def one_line(text: str, limit: int = 40) -> str:
