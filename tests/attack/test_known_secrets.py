@@ -18,6 +18,7 @@ from tests.cli.test_sessions import typed
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.builtins.mcp.settings import ServerSettings, environment
+from finclaw.config.load import load_settings
 from finclaw.config.secrets import SecretKeeper
 from finclaw.errors import AuthFailed, BadRequest, ProviderError, RateLimited, ToolError
 from finclaw.kernel.event import PreviewUpdated
@@ -219,3 +220,12 @@ def test_an_export_and_a_trace_of_what_was_kept_before_hide_it(tmp_path: Path, m
         assert shown.code == 0, shown.err
         assert "[secret]" in shown.out
         assert hits(shown.out) == []
+
+
+def test_a_key_in_the_address_of_a_provider_is_a_secret(tmp_path: Path) -> None:
+    address = "https://me:plum-in-password@models.example/v1?api-version=2026-01-01&key=plum-in-the-query"
+    (tmp_path / "finclaw.yaml").write_text(f"providers: {{mine: {{kind: openai, base_url: '{address}'}}}}\n")
+    load_settings(state=tmp_path, environ={})
+    said = str(refused("mine", 401, None, f"no access with {address}".encode(), {}))
+    assert "plum" not in said
+    assert "2026-01-01" in said

@@ -15,6 +15,7 @@ from finclaw.config.schema import Settings
 from finclaw.config.secrets import SecretKeeper
 from finclaw.config.words import did_you_mean, printable
 from finclaw.errors import ConfigError
+from finclaw.kernel.known_secrets import remember_secrets_in_address
 from finclaw.kernel.secret import Follow
 from finclaw.providers.settings import with_ollama_address, with_usual_keys
 
@@ -62,6 +63,8 @@ class Gathered:
             raise BadSettings((*self.problems, *error.problems)) from error
         if self.problems:
             raise BadSettings(self.problems)
+        for provider in settings.providers.values():
+            remember_secrets_in_address(provider.base_url or "")
         beside, follow = self.file.absolute().parent, self.keeper.fetch
         located = tuple(_located(each, beside, follow) for each in settings.agent.extensions)
         agent = replace(settings.agent, extensions=located)

@@ -11,7 +11,7 @@ import re
 import string
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import quote, quote_plus
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
 SHORTEST: Final = 8
 """Characters. A shorter value would be found in ordinary words."""
@@ -24,7 +24,9 @@ line."""
 _BASE64: Final = string.ascii_letters + string.digits + "+/_=-"
 _LONGEST_RUN: Final = 2_000
 """Characters of base64 on either side of a secret that are hidden with it."""
-_NAME: Final = re.compile(r"(^|[_-])(key|token|secret|password|passwd|passphrase|credential|auth)s?$", re.IGNORECASE)
+_NAME: Final = re.compile(
+    r"(^|[_-])(key|token|secret|password|passwd|passphrase|credential|auth|apikey)s?$", re.IGNORECASE
+)
 """What the name of a secret ends with."""
 
 
@@ -120,3 +122,15 @@ _known: Final = KnownSecrets()
 remember_secret: Final = _known.remember
 hide_known_secrets: Final = _known.hide
 forget_known_secrets: Final = _known.forget_all
+
+
+def remember_secrets_in_address(address: str) -> None:
+    """The password of a web address, and values of its query such as `?key=…`."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return
+    remember_secret(parts.password or "")
+    for name, value in parse_qsl(parts.query):
+        if is_secret_name(name):
+            remember_secret(value)

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 
 from finclaw.builtins.web.location import read_location
 from finclaw.errors import ExtensionError, ToolDenied
-from finclaw.kernel.known_secrets import is_secret_name, remember_secret
+from finclaw.kernel.known_secrets import is_secret_name, remember_secret, remember_secrets_in_address
 from finclaw.kernel.secret import Secret
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,31}$")]
@@ -74,6 +74,7 @@ def environment(server: ServerSettings, ours: Mapping[str, str]) -> dict[str, st
 
 
 def request_headers(server: ServerSettings) -> dict[str, str]:
+    remember_secrets_in_address(server.url)
     return {name: value.reveal() for name, value in server.headers.items()}
 
 
