@@ -319,6 +319,17 @@ apple and tesla price in won and yen => refuse
 
 compare apple and tesla volume => refuse
 
+tesla price => !quote TSLA
+how does apple compare to last month => refuse
+apple vs last year => refuse
+
+비트코인 알림 설정해줘 => refuse
+1억 => refuse
+9만달러 => !alert BTC-USD ? 90000
+
+애플 300000원 되면 알려줘 => refuse
+300달러 => alert AAPL ? 300
+
 euro vs dollar => refuse
 
 삼성전자 주가 알려주고 10주면 얼마야 => quote 005930 & times 10

@@ -10,8 +10,7 @@ _SPOKEN = {"곱하기": "*", "더하기": "+", "빼기": "-", "나누기": "/", 
 _SUM = re.compile(
     r"[(\s-]*\d[\d.,]*%?[\s)]*(?:[-+*/^][(\s-]*\d[\d.,]*%?[\s)]*)+|\d[\d.,]*%\s+of\s+\d[\d.,]*", re.IGNORECASE
 )
-_LIKE_A_DATE = re.compile(r"\d+(?:[-/]\d+)+")
-"""A date, a fraction or a telephone number before it is a sum."""
+_LIKE_A_DATE = re.compile(r"\d+(?:[-/]\d+)+")  # a date, a fraction or a telephone number before it is a sum
 _LONGEST = 120
 
 

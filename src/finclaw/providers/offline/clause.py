@@ -45,16 +45,15 @@ _PLACES = (
     re.compile(rf"(?:the\s+)?(?:second|2nd)(?:\s+one)?|2\s?(?:번째?)?{_CHOICE}|(?:두\s?번|둘)째{_CHOICE}", re.I),
     re.compile(rf"(?:the\s+)?(?:third|3rd)(?:\s+one)?|3\s?(?:번째?)?{_CHOICE}|(?:세\s?번|셋)째{_CHOICE}", re.I),
 )
-ASPECTS = {
+ASPECTS = {  # figures beside the price, which not every tool gives
     "volume": re.compile(r"\bvolume\b|거래량", re.I),
     "opening": re.compile(r"\bopen(?:ing|ed)?\b|시가|시초가", re.I),
     "extremes": re.compile(r"\b(?:highs?|lows?|highest|lowest|range)\b|고가|저가|최고|최저|고점|저점", re.I),
 }
-"""Figures beside the price, which not every tool gives."""
 _PREVIOUS = re.compile(r"\b(?:previous|prior|last) close\b|직전 종가|전일 종가", re.I)
 _OF_THE_DAY = re.compile(r"\btoday|\bday\b|오늘|(?<!최)(?:고가|저가)", re.I)
 _NOW = re.compile(r"\b(?:today|now)\b|오늘|지금|휴장(?:이야|이에요|인가|임|이니|이냐)", re.I)
-_ONLY_A_NUMBER = re.compile(r"(?:and\s+|그럼\s*|그러면\s*)?\d[\d,.]*\W*", re.I)
+_ONLY_A_NUMBER = re.compile(r"(?:and\s+|그럼\s*|그러면\s*)?\d[\d,.\s조억만천백]*\W*", re.I)
 
 
 class Clause(Struct, frozen=True, kw_only=True):

@@ -66,7 +66,7 @@ def completed(clause: Clause, dialogue: Dialogue, said: Clause | None) -> Clause
     if clause.intent in ABOUT_INSTRUMENTS and not clause.names:
         names = said.names if said and said.names else dialogue.before.symbols
         clause = replace(clause, names=names)
-    if clause.intent == "compare" and len(clause.names) == 1:
+    if clause.intent == "compare" and len(clause.names) == 1 and "period" not in dict(clause.taken):  # "vs apple"
         known = said.names if said and said.names else dialogue.before.symbols
         clause = replace(clause, names=tuple(dict.fromkeys((*known, *clause.names))))
     if clause.intent == "hours" and not clause.names and dialogue.before.symbols and _points_back(clause):

@@ -3,8 +3,7 @@
 import re
 
 UNKNOWN = "unknown"
-SINCE_YESTERDAY = "since_yesterday"
-"""What a quote tells: the change since the close before."""
+SINCE_YESTERDAY = "since_yesterday"  # what a quote tells: the change since the close before
 
 _COUNT = r"\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|few|couple of|several|some|many"
 _UNIT = r"(?:hour|day|week|month|quarter|year|decade)s?"

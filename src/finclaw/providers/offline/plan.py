@@ -119,6 +119,8 @@ def asked_before(dialogue: Dialogue) -> Clause | None:
     """The clause of the message before this one, if it was one clause and led to a question back."""
     if dialogue.offered.answered or not dialogue.offered.text:
         return None
+    if refused := next((call for call in dialogue.offered.calls if call.name == "alert__add"), None):
+        return Clause(text="", intent="alert_add", names=(str(refused.args.get("symbol")),))
     clauses = read_question(dialogue.offered.text).clauses
     return completed(clauses[0], dialogue, None) if len(clauses) == 1 and not clauses[0].left else None
 
