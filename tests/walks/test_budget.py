@@ -15,6 +15,7 @@ from finclaw.errors import ConfigError, Overloaded
 from finclaw.kernel.chunk import ModelRequest, Usage
 from finclaw.kernel.event import BudgetRefused, BudgetWarned, ModelFellBack
 from finclaw.kernel.record import CostsBy
+from finclaw.storage.kinds import StoreKind
 from finclaw.testing import Reply, call, delay, fails, reply, say
 
 SONNET = AgentSettings(model="anthropic/claude-sonnet-4-6", max_tokens=6_100)
@@ -300,3 +301,26 @@ async def test_tries_with_another_model_are_charged_at_its_own_price(house: Hous
         outcome = await gateway.ask("hello")
         assert (outcome.kind, outcome.cost) == ("answered", 3 * COST)
         assert sum((await costs(gateway)).values()) == 3 * COST
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+@in_virtual_time
+async def test_what_the_budget_refused_does_not_make_the_next_call_dearer(house: House, kind: StoreKind) -> None:
+    """User trial, friction: each refused `hi` stayed in the conversation, and was sent along with the next."""
+    house.kind = kind
+    small = limit(agent_day_usd="0.15")
+    async with house.open(answer("one"), answer("two"), agent=SONNET, budget=small) as gateway:
+        await gateway.ask("first")
+        for _ in range(3):
+            assert (await gateway.ask("hi, refused")).kind == "failed"
+        needed = {each.needed_usd for each in refusals(gateway)}
+        assert len(needed) == 1, "the third is no dearer than the first"
+        house.clock.jump(timedelta(days=1))
+        assert (await gateway.ask("second")).reply == "two"
+        assert [message.text for message in gateway.seen] == ["first", "one", "second"]
+        refused = [turn for turn in await gateway.app.turns(9) if turn.opening == "hi, refused"]
+        assert len(refused) == 3, "what became of them is on record"
+    async with house.open(answer("three"), agent=SONNET, budget=small) as gateway:
+        house.clock.jump(timedelta(days=1))
+        await gateway.ask("third")
+        assert [message.text for message in gateway.seen] == ["first", "one", "second", "two", "third"]

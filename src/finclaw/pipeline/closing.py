@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from finclaw.agent.log import TurnLog
 from finclaw.agent.open_calls import answer_open_calls
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.message import Append, Message, Replace, Source, Text
+from finclaw.kernel.message import Append, Message, Remove, Replace, Source, Text
 
 
 def say(turn: TurnLog, text: str, now: datetime) -> None:
@@ -35,6 +35,12 @@ def _last_answer(turn: TurnLog) -> Message | None:
 def _own_words(written: str, seen: str) -> str | int:
     """What the model itself wrote, for a replay: its text, or its length where the person saw it with more behind."""
     return len(written) if seen.startswith(written) else written
+
+
+def forget_messages(turn: TurnLog) -> None:
+    """Leave nothing of a turn in the conversation: what no model could be asked must not make the next call dearer."""
+    for message in tuple(turn.messages):
+        turn.push(Remove(message.id))
 
 
 def close_conversation(turn: TurnLog, text: str, now: datetime) -> None:

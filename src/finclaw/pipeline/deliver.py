@@ -21,7 +21,7 @@ from finclaw.kernel.patience import patiently
 from finclaw.kernel.port import Channel, Clock, Store
 from finclaw.kernel.record import Finish, Spend, Unit
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
-from finclaw.pipeline.closing import close_conversation, say
+from finclaw.pipeline.closing import close_conversation, forget_messages, say
 from finclaw.pipeline.notice import notice
 from finclaw.pipeline.preview import with_previews
 from finclaw.pipeline.shown_links import SafeLinks
@@ -99,7 +99,10 @@ class Deliver:
         if walk.log is None:
             await self._end(walk, outcome, visible)
             return outcome
-        close_conversation(walk.log, said or f"[{outcome.kind}: {outcome.reason}]", self._clock.now())
+        if walk.unaffordable:
+            forget_messages(walk.log)
+        else:
+            close_conversation(walk.log, said or f"[{outcome.kind}: {outcome.reason}]", self._clock.now())
         try:
             await self._finish(walk, walk.log, outcome, visible, "aborted" if outcome.kind == "stopped" else "failed")
         except Superseded:  # the conversation belongs to somebody else now; the message still needs its end

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from finclaw.agent.advice import reason_with_advice
+from finclaw.agent.books import calls_of
 from finclaw.agent.turn import Agent
 from finclaw.errors import (
     BudgetExceeded,
@@ -273,6 +274,7 @@ class Pipeline:
                 log.warning("a model was chosen that cannot be asked: %s", error)
             case BudgetExceeded():
                 which = at_the_limit(error.limit)
+                walk.unaffordable = walk.log is not None and not calls_of(walk.log)
                 log.warning("a model was not asked: %s", error)
             case ProviderError():
                 which, reason = without_answer(error), reason_with_advice(error)

@@ -34,6 +34,8 @@ class Walk(MessageContext):
     """Set once the turn is claimed: from then on its end must close the turn too."""
     reply: Outbound | None = None
     """What the sender is told when the road ends without an answer."""
+    unaffordable: bool = False
+    """The budget refused its turn's first model call: nobody has read the message, and none will."""
     recorded: Outcome | None = None
     """The outcome that is on disk. Nothing that happens afterwards can change it."""
 
