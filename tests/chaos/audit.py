@@ -181,6 +181,16 @@ def read_books(database: Path) -> Books:
         db.close()
 
 
+def calls_booked(database: Path) -> tuple[int, int]:
+    """Model calls in the books, and those of them that were interrupted."""
+    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        calls, interrupted = db.execute("SELECT sum(calls), sum(interrupted) FROM spend").fetchall()[0]
+        return int(calls or 0), int(interrupted or 0)
+    finally:
+        db.close()
+
+
 def unsettled(database: Path) -> int:
     """Messages without an end and units without one. Works beside a running gateway, which is not disturbed."""
     db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.chaos.audit import Audit
+from tests.chaos.audit import Audit, calls_booked
 from tests.chaos.harness import PATIENT, Run
 
 from finclaw.kernel.crash import CRASH_POINTS, FILE_CRASH_POINTS
@@ -39,6 +39,9 @@ def check(found: Audit, run: Run) -> None:
     orders = Counter(line for line in run.worked() if line.startswith("order "))
     assert orders, "no money was moved, so nothing was proved about it"
     assert max(orders.values()) == 1, f"moved money twice: {orders.most_common(3)}"
+    asked = sum(line.startswith("model ") for line in run.worked())
+    booked, interrupted = calls_booked(run.database)
+    assert asked <= booked <= asked + interrupted, f"{asked} calls of the model, and {booked} in the books"
 
 
 async def test_every_crash_point(tmp_path: Path, doses: Doses) -> None:
