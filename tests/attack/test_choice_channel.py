@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 from msgspec import Struct
 from tests.attack.desk import Desk
+from tests.builtins.web.site import opened_site
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings
+from finclaw.builtins.web.extension import fetch_tool
 from finclaw.kernel.message import Truncate
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult
 from finclaw.storage.kinds import StoreKind
-from finclaw.testing import call, reply
+from finclaw.testing import FakeClock, call, reply
 from finclaw.tools.define import tool
 
 pytestmark = pytest.mark.spec("G-07")
@@ -47,6 +49,27 @@ async def test_no_part_of_what_a_page_says_is_an_address(house: House) -> None:
         await gateway.ask("what is new?")
         assert desk.fetched == []
         assert await asked(gateway) > 0
+
+
+@pytest.mark.parametrize("delimited", [False, True])
+@in_virtual_time
+async def test_hardly_anything_arrives_at_a_real_site(house: House, delimited: bool) -> None:
+    """Security trial H2 through the extension's own tool and HTTP: 31 of 31 bytes arrived."""
+    secret = b"RRN 900101-1234567; AAPL 120 sh"
+    async with opened_site() as site:
+        whole = site.url("/" + "abcdefgh" * 32)
+        offers = [site.url("/" + whole.rpartition("/")[2][: byte + 1]) for byte in range(256)]
+        site.gives("/", f"<p>{' '.join(offers) if delimited else whole}</p>")
+        for url in offers:
+            site.gives("/" + url.rpartition("/")[2], "<p>yes</p>")
+        steps = [reply(fetch(site.url()))] + [reply(fetch(offers[byte])) for byte in secret]
+        agent = AgentSettings(max_steps=60, default_extensions=())
+        tools = [fetch_tool(site.fetcher(), FakeClock(), 200_000)]
+        async with house.open(*steps, tools=tools, consent=None, rules=(), agent=agent) as gateway:
+            await gateway.ask(f"read {site.url()}")
+            for _ in range(5):
+                await gateway.ask("go on")
+        assert len(site.requests) == (4 if delimited else 1), "the page, and three of its addresses at most"
 
 
 ONE, OTHER = "https://evil.example/Path/a?a=1&b=2#part", "https://good.example/deep/b"
