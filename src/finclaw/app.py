@@ -148,7 +148,7 @@ class App(Consents, Records):
         clock: Clock,
     ) -> None:
         recent = RecentConversations()
-        super().__init__(store, recent, clock, agent.name)
+        super().__init__(store, recent, clock, agent.name, settings.budget.agent_day_usd)
         self.settings = settings
         self.events = registrar.events
         self.ready = False

@@ -36,7 +36,8 @@ def question(text: str = "hello", *, model: Model = PRICED, most: int = 1_000, s
 
 
 def budget(clock: FakeClock | None = None, spent: Spent | None = None, /, **limits: str) -> Budget:
-    given = BudgetSettings(**{name: Decimal(limit) for name, limit in limits.items()})
+    chosen: dict[str, Decimal | None] = {name: Decimal(limit) for name, limit in limits.items()}
+    given = BudgetSettings(**{"agent_day_usd": None, **chosen})
     return Budget(given, clock or FakeClock(), spent)
 
 
@@ -184,8 +185,11 @@ def test_a_limit_that_is_none_is_refused(limit: str) -> None:
 
 
 def test_no_limit_is_no_budget() -> None:
-    assert not BudgetSettings().is_set
-    assert BudgetSettings(turn_usd=Decimal(0)).is_set
+    """By default there is one, which nobody has chosen."""
+    assert not BudgetSettings(agent_day_usd=None).is_set
+    assert BudgetSettings(turn_usd=Decimal(0), agent_day_usd=None).is_set
+    assert (BudgetSettings().agent_day_usd, BudgetSettings().is_chosen) == (3, False)
+    assert BudgetSettings(agent_day_usd=Decimal(3)).is_chosen
 
 
 # ── paying ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,9 @@
 """`finclaw costs`: what the models have cost, in words and for programs, with and without a gateway."""
 
+import asyncio
 import json
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,11 @@ from tests.cli.test_serve import serving
 from finclaw.agent.settings import AgentSettings
 from finclaw.cli.main import main
 from finclaw.kernel.chunk import Usage
-from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.clock import SystemClock, local_day
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.record import HeadStart, Spend
+from finclaw.storage.sqlite.database import DATABASE
+from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock, reply
 
 
@@ -35,12 +41,13 @@ def told(recorder: Recorder, capsys: pytest.CaptureFixture[str], *args: str) -> 
 
 @pytest.mark.spec("PC-03", "PC-04", "CO-01", "DX-51b")
 def test_costs_by_day_with_what_the_cache_saved(recorder: Recorder, capsys: pytest.CaptureFixture[str]):
-    head, yesterday, today, total, note = told(recorder, capsys)
+    head, yesterday, today, total, note, limit = told(recorder, capsys)
     assert head.split() == ["DAY", "CALLS", "IN", "OUT", "CACHE", "READ", "CACHE", "WRITE", "HIT", "COST", "SAVED"]
     assert yesterday.split()[1:] == ["1", "1,000", "100", "0", "40,000", "0%", "$0.1545", "-$0.03"]
     assert today.split()[1:] == ["1", "1,000", "100", "40,000", "0", "98%", "$0.0165", "$0.108"]
     assert total.split() == ["total", "2", "2,000", "200", "40,000", "40,000", "49%", "$0.1710", "$0.078"]
     assert "UTC" in note
+    assert limit == "today: $0.0165 of $3.00 (budget.agent_day_usd)"
     assert len({len(line) for line in (head, yesterday, today, total)}) == 1, "in columns"
     assert told(recorder, capsys, "--days", "1")[1] == today, "today alone"
 
@@ -60,7 +67,9 @@ def test_what_a_server_that_tells_no_usage_costs_is_estimated(
     assert "$0.0000" not in told(recorder, capsys)[1]
 
 
-@pytest.mark.parametrize(("by", "name"), [("model", "anthropic/claude-sonnet-4-6"), ("user", "web:ada")])
+@pytest.mark.parametrize(
+    ("by", "name"), [("model", "anthropic/claude-sonnet-4-6"), ("user", "web:ada"), ("agent", "main")]
+)
 def test_costs_by_something_else(recorder: Recorder, capsys: pytest.CaptureFixture[str], by: str, name: str):
     head, line, *_ = told(recorder, capsys, "--by", by)
     assert (head.split()[0], line.split()[0], line.split()[1]) == (by.upper(), name, "2")
@@ -87,6 +96,38 @@ def test_what_has_no_price_is_counted_and_said(tmp_path: Path, capsys: pytest.Ca
 def test_where_nothing_was_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert told(Recorder(tmp_path / "new"), capsys, "--days", "1") == ["nothing was spent in the last 1 day"]
     assert not (tmp_path / "new").exists(), "asking does not make a state"
+
+
+def test_an_interrupted_call_is_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """User trial H6: the process died in the middle of an answer; nobody has started a gateway since."""
+    asyncio.run(_die_in_a_call(tmp_path))
+    recorder = Recorder(tmp_path)
+    lines = told(recorder, capsys)
+    assert lines[1].split()[1] == "1"
+    assert lines[4] == "interrupted: 1 call of these, cut off by a crash or a restart; their $0.25 is an estimate."
+    assert lines[5] == "today: $0.25 of $3.00 (budget.agent_day_usd)"
+    total = json.loads(told(recorder, capsys, "--json")[0])["total"]
+    assert (total["calls"], total["interrupted"], total["cost"], total["interrupted_cost"]) == (1, 1, "0.25", "0.25")
+
+
+async def _die_in_a_call(state: Path) -> None:
+    """What a process leaves that was killed when its request had left."""
+
+    def reserve(context: int) -> Spend:
+        return Spend(
+            day=local_day(SystemClock().now()),
+            agent="main",
+            user="web:ada",
+            model="offline/demo",
+            calls=1,
+            usage=Usage(1_000 + context, 200),
+            cost=Decimal("0.25"),
+            saved=Decimal(0),
+        )
+
+    store = open_store(state / DATABASE, SystemClock())
+    await store.accept(Inbound(text="hi", message_id="1"), "s", lambda _: None, HeadStart(None, reserve))
+    await store.close()
 
 
 @pytest.mark.parametrize("days", ["0", "3661", "-1", "many", "١", ""])

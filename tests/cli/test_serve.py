@@ -73,6 +73,7 @@ def test_a_first_day(tmp_path: Path) -> None:
     assert token in out
     assert "DEMO" in out
     assert "  model   offline/demo\n" in out
+    assert "  budget  $3.00 a day for models" in out
     assert "  with    memory (notes people ask it to keep), web (reads pages)\n" in out
     assert not (state / "gateway.json").exists()
 

@@ -19,11 +19,20 @@ def load(where: Path, text: str, environ: Mapping[str, str] | None = None) -> Bu
 def test_limits_are_exact_dollars(tmp_path: Path) -> None:
     given = load(tmp_path, "budget:\n  turn_usd: 0.1\n  user_day_usd: 2\n  month_usd: '99.99'\n")
     assert given == BudgetSettings(turn_usd=Decimal("0.1"), user_day_usd=Decimal(2), month_usd=Decimal("99.99"))
-    assert not load(tmp_path, "").is_set
 
 
-def test_a_limit_from_a_variable(tmp_path: Path) -> None:
-    assert load(tmp_path, "", {"FINCLAW_BUDGET__AGENT_DAY_USD": "5"}).agent_day_usd == 5
+def test_three_dollars_a_day_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+    """The default is told from the same amount in a file: only who chose a limit is held up for its sake."""
+    assert (load(tmp_path, "").agent_day_usd, load(tmp_path, "").is_chosen) == (3, False)
+    assert load(tmp_path, "budget: {agent_day_usd: 3}").is_chosen
+    assert not load(tmp_path, "budget: {agent_day_usd: null}").is_set
+    assert load(tmp_path, "budget: {agent_day_usd: 0}").is_chosen
+
+
+@pytest.mark.parametrize(("text", "limit"), [("5", 5), ("0", 0), ("null", None)])
+def test_a_limit_from_a_variable(tmp_path: Path, text: str, limit: int | None) -> None:
+    for file in ("", "budget: {agent_day_usd: 7}"):
+        assert load(tmp_path, file, {"FINCLAW_BUDGET__AGENT_DAY_USD": text}).agent_day_usd == limit
 
 
 @pytest.mark.parametrize(

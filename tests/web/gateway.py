@@ -36,6 +36,7 @@ from finclaw.kernel.record import (
     Pruned,
     SessionPage,
     SessionRecord,
+    Today,
     TurnRecord,
     TurnStory,
     Unasked,
@@ -222,6 +223,9 @@ class MemoryGateway:
         usage = Usage(input=10, output=5, cache_read=100)
         line = Cost(name=f"one {by}", calls=days, usage=usage, cost=Decimal("0.1"), saved=Decimal("-0.02"))
         return (line, structs.replace(line, name=f"another {by}"))
+
+    async def today(self) -> Today:
+        return Today(day=AT.date(), zone="UTC", cost=Decimal("0.1"), agent_day_usd=Decimal(3))
 
     async def turn(self, turn_id: str) -> TurnStory | None:
         self._maybe_fail()

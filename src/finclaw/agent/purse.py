@@ -17,7 +17,7 @@ from finclaw.kernel.scope import Ids
 
 
 async def open_cashier(limits: BudgetSettings, models: Iterable[Model], store: Store, clock: Clock) -> "Cashier | None":
-    """None where there is no limit. Raises ConfigError for a model without a price: nobody could keep a limit then."""
+    """None where there is no limit. Raises ConfigError for a model without a price under a limit that was chosen."""
     must_have_prices(limits, models)
     if not limits.is_set:
         return None
@@ -25,10 +25,10 @@ async def open_cashier(limits: BudgetSettings, models: Iterable[Model], store: S
 
 
 def must_have_prices(limits: BudgetSettings, models: Iterable[Model]) -> None:
-    """Where there is a limit. Raises ConfigError."""
+    """Where somebody has chosen a limit: nobody could keep it. Raises ConfigError."""
     unpriced = next((model for model in models if not model.priced), None)
-    if limits.is_set and unpriced is not None:
-        raise ConfigError(f"there is a budget, but {_unpriced(unpriced)}; or set no limit under `budget`")
+    if limits.is_chosen and unpriced is not None:
+        raise ConfigError(f"there is a budget, but {say_unpriced(unpriced)}; or set no limit under `budget`")
 
 
 async def _spent_so_far(limits: BudgetSettings, store: Store, clock: Clock) -> Spent:
@@ -49,6 +49,11 @@ class Cashier:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
+
+    def has_room(self, agent: str, user: str, amount: Decimal) -> bool:
+        """Whether a call that may cost so much would be let through now, as far as days and months go."""
+        accounts = self.budget.accounts(agent, user)
+        return not amount or all(each.spent + each.reserved + amount <= each.limit for each in accounts)
 
     def purse(self, ids: Ids, emit: Emit, user: str, before: Decimal, unbooked: Iterable[Spend]) -> "Purse":
         """`before` is what the turn had spent before it was taken up again; `unbooked` what the books lack of it."""
@@ -77,8 +82,8 @@ class Purse:
 
         `amount` is the most that it may cost; `measure` says afterwards what it has used.
         """
-        if model.price is None:
-            raise BudgetExceeded(f"{_unpriced(model)}; until then it is not asked under a budget")
+        if model.price is None and self._budget.limits.is_chosen:
+            raise BudgetExceeded(f"{say_unpriced(model)}; until then it is not asked under a budget")
         while True:
             accounts = [*self._own, *self._budget.accounts(self._ids["agent"], self._user)]
             match self._budget.reserve(accounts, amount):
@@ -138,6 +143,6 @@ def _named(model: Model) -> str:
     return f"{model.provider}/{model.name}"
 
 
-def _unpriced(model: Model) -> str:
+def say_unpriced(model: Model) -> str:
     name = _named(model)
     return f"no price is known of {name}; declare models.{name}.input_price and models.{name}.output_price"

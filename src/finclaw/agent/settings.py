@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
@@ -76,16 +76,20 @@ class AgentSettings:
     """What extends it, outermost first: names, modules, paths like `./mine.py`, or `{use: …, settings: {…}}`."""
 
 
+DEFAULT_AGENT_DAY_USD: Final = Decimal(3)
+"""This very object: the same amount in a settings file is a limit that somebody has chosen."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSettings:
-    """What may be spent on models, in US dollars. Nothing is refused where no limit is set."""
+    """What may be spent on models, in US dollars: null for no limit, 0 to spend nothing."""
 
     turn_usd: Decimal | None = None
     """The most that one turn may cost."""
     user_day_usd: Decimal | None = None
-    """The most that one person's turns may cost in a day; days begin at midnight UTC."""
-    agent_day_usd: Decimal | None = None
-    """The most that the agent may cost in a day, whoever asks."""
+    """The most that one person's turns may cost in a day; days begin at midnight in the zone of the machine (`TZ`)."""
+    agent_day_usd: Decimal | None = DEFAULT_AGENT_DAY_USD
+    """The most that the agent may cost in a day, whoever asks. The only limit that is there unless it is lifted."""
     month_usd: Decimal | None = None
     """The most that everything together may cost in a calendar month."""
 
@@ -97,4 +101,13 @@ class BudgetSettings:
 
     @property
     def is_set(self) -> bool:
-        return self != BudgetSettings()
+        """Whether there is any limit."""
+        return any(limit is not None for limit in self._limits())
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether somebody has set a limit. One that is only there by default must not keep anybody from starting."""
+        return any(limit is not None and limit is not DEFAULT_AGENT_DAY_USD for limit in self._limits())
+
+    def _limits(self) -> tuple[Decimal | None, ...]:
+        return (self.turn_usd, self.user_day_usd, self.agent_day_usd, self.month_usd)

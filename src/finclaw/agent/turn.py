@@ -219,8 +219,11 @@ class Agent:
             return None
         return cashier.purse(ids, emit, user, cost_so_far(log), log.ledger.unbooked_lines())
 
-    def reserve_first_call(self, inbound: Inbound) -> Reserve:
-        """What a commit that begins a turn reserves for it: its first model call follows without another commit."""
+    def reserve_first_call(self, inbound: Inbound) -> Reserve | None:
+        """What a commit that begins a turn reserves for it: its first model call follows without another commit.
+
+        None where the budget has no room for it: then nothing may leave that is not reserved by itself.
+        """
         abilities, settings = self._abilities, self._settings
         head = self._model_call.head_tokens(abilities.system, abilities.tools.specs())
         model, now, payer = abilities.model, self._clock.now(), Payer(settings.name, user_of(inbound))
@@ -231,7 +234,8 @@ class Agent:
             tokens = min((context or head) + said + UNFORESEEN, model.window)
             return most_of(model, tokens, longest, payer, now)
 
-        return reserve
+        cashier = abilities.cashier
+        return reserve if cashier is None or cashier.has_room(payer.agent, payer.user, reserve(0).cost) else None
 
     async def _loop(self, turn: TurnContext) -> TurnResult:
         running = RunningTurn.of(turn)

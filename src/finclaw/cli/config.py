@@ -14,7 +14,7 @@ from finclaw.config.describe import DEFAULT, Effective, effective
 from finclaw.config.extension_problems import problems_of_extensions
 from finclaw.config.fill import BadSettings
 from finclaw.config.load import HOME, Gathered, gather
-from finclaw.config.model_problems import problems_of_models
+from finclaw.config.model_problems import problems_of_models, warnings_of_models
 from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
 from finclaw.tools.guard.told import without_secrets
@@ -55,6 +55,11 @@ def loading_problems(args: Namespace) -> tuple[str, ...]:
     return tuple(map(without_secrets, problems_when_loaded(settings, with_model=with_model)))
 
 
+def warnings(args: Namespace) -> tuple[str, ...]:
+    """What valid settings should not be left at."""
+    return tuple(map(without_secrets, warnings_of_models(_gather(args).settings())))
+
+
 def _problems_of_extensions(args: Namespace) -> tuple[str, ...]:
     try:
         return tuple(map(without_secrets, problems_of_extensions(_gather(args))))
@@ -70,12 +75,13 @@ def _check(args: Namespace) -> int:
     logging.getLogger("finclaw").addHandler(logging.NullHandler())  # what loading has to say is said by the problems
     logging.getLogger("finclaw").propagate = False
     found = (*problems(args), *loading_problems(args))
+    warned = () if found else warnings(args)
     if args.json:
-        print(json_line({"valid": not found, "problems": found}))
+        print(json_line({"valid": not found, "problems": found, "warnings": warned}))
     elif found:
         print("\n".join(map(escape_controls, found)))
     else:
-        print(_praise(_gather(args).file))
+        print("\n".join((_praise(_gather(args).file), *(f"warning: {escape_controls(each)}" for each in warned))))
     return 1 if found else 0
 
 

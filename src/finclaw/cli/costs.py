@@ -1,4 +1,4 @@
-"""`finclaw costs`: what the models have cost, and what the cache has saved, by day, model or person."""
+"""`finclaw costs`: what the models have cost, and what the cache has saved, by day, model, person or agent."""
 
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.record import Cost
 from finclaw.providers.catalog import Catalog
-from finclaw.web.view import CostsView, costs_view
+from finclaw.web.view import CostsView
 
 _FIGURES = range(1, 9)
 
@@ -19,20 +19,36 @@ _FIGURES = range(1, 9)
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
     with opened(settings) as shelf:
-        view = costs_view(args.days, args.by, shelf.costs(args.days, args.by))
-        used = view.items if args.by == "model" else () if args.json else shelf.costs(args.days, "model")
+        view = shelf.costs(args.days, args.by)
+        used = view.items if args.by == "model" else () if args.json else shelf.costs(args.days, "model").items
     print(json_line(view) if args.json else _in_words(view, [*_gaps(settings, used)]))
     return 0
 
 
 def _in_words(view: CostsView, gaps: Sequence[str]) -> str:
     if not view.items:
-        return f"nothing was spent in the last {plural(view.days, 'day')}"
+        return "\n".join((f"nothing was spent in the last {plural(view.days, 'day')}", *_today(view)))
     head = (view.by.upper(), "CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "HIT", "COST", "SAVED")
     lines = table([head, *map(_row, (*view.items, view.total))], right=_FIGURES)
-    lines.append("Days: UTC. HIT: the cache's part of all input. SAVED: by that, less writing to it.")
-    lines += gaps
+    zone = "" if view.today is None else f"Days: {view.today.zone}. "
+    lines.append(f"{zone}HIT: the cache's part of all input. SAVED: by that, less writing to it.")
+    lines += (*_interrupted(view.total), *_today(view), *gaps)
     return "\n".join(fitted(line, terminal_columns()) for line in lines)
+
+
+def _interrupted(total: Cost) -> Iterator[str]:
+    if total.interrupted:
+        calls, estimate = plural(total.interrupted, "call"), money(total.interrupted_cost)
+        yield f"interrupted: {calls} of these, cut off by a crash or a restart; their {estimate} is an estimate."
+
+
+def _today(view: CostsView) -> Iterator[str]:
+    if (today := view.today) is None:
+        return
+    if today.agent_day_usd is None:
+        yield f"today: {money(today.cost)}, without a limit (budget.agent_day_usd is null)"
+    else:
+        yield f"today: {money(today.cost)} of ${today.agent_day_usd:.2f} (budget.agent_day_usd)"
 
 
 def _row(cost: Cost) -> tuple[str, ...]:

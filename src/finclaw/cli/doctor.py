@@ -13,9 +13,9 @@ import msgspec
 
 from finclaw.cli import doctor_disk, doctor_extensions, doctor_gateway, doctor_machine, doctor_state
 from finclaw.cli.chat.clean import json_line
-from finclaw.cli.config import own_problems, problems
+from finclaw.cli.config import own_problems, problems, warnings
 from finclaw.cli.doctor_database import check_database
-from finclaw.cli.finding import Finding, bad, ok
+from finclaw.cli.finding import Finding, bad, ok, warn
 from finclaw.cli.options import settings_from
 from finclaw.config.load import state_directory
 from finclaw.config.routes import chosen_model
@@ -59,6 +59,7 @@ def _settings(args: Namespace) -> Iterator[Finding]:
     if not found:
         settings = settings_from(args)
         yield ok("settings", f"valid; market {settings.market}, model {chosen_model(settings)}")
+        yield from (warn("budget", each) for each in warnings(args))
 
 
 def _valid(args: Namespace) -> Settings | None:

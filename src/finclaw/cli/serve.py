@@ -21,6 +21,7 @@ from finclaw.cli.figures import short
 from finclaw.cli.garbage import pass_over_what_is_there
 from finclaw.cli.options import settings_from
 from finclaw.cli.this_command import this_command
+from finclaw.config.model_problems import say_budget, warnings_of_models
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError, StateBusy
@@ -155,6 +156,8 @@ def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
     else:
         lines.append(f"  market  {settings.market}")
     lines.append(f"  model   {short(chosen_model(settings), 100)}")
+    lines.append(f"  budget  {say_budget(settings)}")
+    lines += (f"  warning {without_secrets(each)}" for each in warnings_of_models(settings))
     lines.append(f"  with    {_list_extensions(settings)}")
     if new_token is not None:
         lines.append(f"  token   {new_token.reveal()}")

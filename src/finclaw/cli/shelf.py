@@ -7,23 +7,25 @@ import asyncio
 import time
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from finclaw.cli.address import read_address
 from finclaw.config.schema import Settings
 from finclaw.errors import SessionError, StateBusy
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
-from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.clock import SystemClock, local_day
 from finclaw.kernel.conversation_file import read_conversation, write_conversation
 from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.port import Clock, Store
-from finclaw.kernel.record import Cost, CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.kernel.record import CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.kernel.spend import today_of
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
+from finclaw.web.view import CostsView, costs_view
 
 if TYPE_CHECKING:
     from finclaw.cli.shelf_approvals import ApprovalsHere
@@ -47,7 +49,7 @@ class Shelf(Protocol):
     def prune(self, days: int, *, dry_run: bool) -> Pruned: ...
     def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     def turn(self, name: str) -> TurnStory | None: ...
-    def costs(self, days: int, by: CostsBy) -> Sequence[Cost]: ...
+    def costs(self, days: int, by: CostsBy) -> CostsView: ...
     def approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]: ...
     def approval(self, typed: str) -> Approval | None: ...
     def decide(self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str) -> Approval: ...
@@ -139,9 +141,11 @@ class ShelfHere:
     def turn(self, name: str) -> TurnStory | None:
         return self._run(self._store.turn(name))
 
-    def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
-        today = self._clock.now().astimezone(UTC).date()
-        return self._run(self._store.costs(today - timedelta(days=days - 1), by))
+    def costs(self, days: int, by: CostsBy) -> CostsView:
+        now, settings = self._clock.now(), self._settings
+        items = self._run(self._store.costs(local_day(now) - timedelta(days=days - 1), by))
+        agents = self._run(self._store.costs(local_day(now), "agent"))
+        return costs_view(days, by, items, today_of(now, agents, settings.agent.name, settings.budget.agent_day_usd))
 
     def approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
         return self._run(self._approvals().listed(everything=everything, session=session))
@@ -192,8 +196,8 @@ class EmptyShelf:
     def turn(self, name: str) -> TurnStory | None:
         return None
 
-    def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
-        return ()
+    def costs(self, days: int, by: CostsBy) -> CostsView:
+        return costs_view(days, by, ())
 
     def approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
         return ()

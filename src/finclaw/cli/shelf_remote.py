@@ -10,7 +10,7 @@ from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
 from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.integrity import Finding
-from finclaw.kernel.record import Cost, CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.kernel.record import CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
 from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
 from finclaw.web.sessions_view import ForgetBody, PruneBody, PrunedView, RepairBody, RepairView, SessionView
 from finclaw.web.view import CostsView
@@ -66,8 +66,8 @@ class ShelfRemote:
     def turn(self, name: str) -> TurnStory | None:
         return self._client.turn(name)
 
-    def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
-        return self._client.call("GET", f"/api/v1/costs?days={days}&by={by}", CostsView).items
+    def costs(self, days: int, by: CostsBy) -> CostsView:
+        return self._client.call("GET", f"/api/v1/costs?days={days}&by={by}", CostsView)
 
     def approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
         query = {"state": "all" if everything else "pending", "limit": "500"}

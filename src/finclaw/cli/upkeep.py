@@ -45,7 +45,7 @@ def _limit(text: str) -> int:
 def _costs(parser: ArgumentParser) -> None:
     parser.add_argument("--days", type=_days, default=30, metavar="N", help="how many, today included (default: 30)")
     parser.add_argument(
-        "--by", choices=("day", "model", "user"), default="day", help="what a line is for (default: day)"
+        "--by", choices=("day", "model", "user", "agent"), default="day", help="what a line is for (default: day)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -83,7 +83,7 @@ UPKEEP: tuple[tuple[str, str, Callable[[ArgumentParser], None]], ...] = (
     ("extensions", "list what extends the agent, in order, with what each adds; or make a new one", _extensions),
     ("models", "list the models that can be used: windows, prices, what they can do", _models),
     ("turns", "list the latest turns", _turns),
-    ("costs", "show what the models have cost, by day, model or person, and what caching saved", _costs),
+    ("costs", "show what the models have cost, by day, model, person or agent, and what caching saved", _costs),
     ("trace", "show what a turn did: its steps, calls, times and costs", _one_turn),
     ("replay", "run a recorded turn again, offline, and show what would come out differently", _one_turn),
     ("completion", "print a script that lets your shell complete commands and options", _completion),

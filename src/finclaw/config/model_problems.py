@@ -2,17 +2,47 @@
 
 from collections.abc import Iterator
 
-from finclaw.agent.purse import must_have_prices
+from finclaw.agent.purse import must_have_prices, say_unpriced
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
+from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
 from finclaw.providers.catalog import Catalog
-from finclaw.providers.opening import open_provider
+from finclaw.providers.opening import is_on_this_machine, open_provider
 
 
 def problems_of_models(settings: Settings) -> tuple[str, ...]:
     """Each begins with the setting that it is about, and says what to do."""
     return tuple(_Check(settings).problems())
+
+
+def say_budget(settings: Settings) -> str:
+    """The limit of a day, in a line."""
+    limit = settings.budget.agent_day_usd
+    if limit is None:
+        return "no limit for a day (budget.agent_day_usd is null)"
+    return f"${limit:.2f} a day for models (budget.agent_day_usd; null lifts it)"
+
+
+def warnings_of_models(settings: Settings) -> tuple[str, ...]:
+    """What does not keep anybody from starting, and costs money that no budget counts: each says what to do."""
+    if settings.budget.is_chosen or settings.budget.agent_day_usd is None:
+        return ()
+    catalog = Catalog(settings.models, settings.aliases, settings.providers)
+    return tuple(
+        f"budget.agent_day_usd cannot count what {reference} costs: {say_unpriced(model)}"
+        for reference in dict.fromkeys((settings.agent.model, *settings.agent.fallbacks))
+        if (model := _known(catalog, reference)) is not None
+        and not model.priced
+        and not is_on_this_machine(model, settings.providers, settings.models)
+    )
+
+
+def _known(catalog: Catalog, reference: str) -> Model | None:
+    try:
+        return catalog.find(reference)
+    except ConfigError:  # which is a problem, and told as such
+        return None
 
 
 class _Check:

@@ -26,6 +26,7 @@ from finclaw.kernel.record import (
     Reserve,
     SessionPage,
     Spend,
+    Today,
     TurnCalls,
     TurnRecord,
     TurnStory,
@@ -316,6 +317,8 @@ class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, Protocol):
     async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
         """Of so many days, today among them; see `Spend`."""
         ...
+
+    async def today(self) -> Today: ...
 
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage: ...
     async def has_session(self, key: str) -> bool: ...

@@ -150,6 +150,16 @@ class Cost(Struct, frozen=True, kw_only=True):
     interrupted_cost: Decimal = Decimal(0)
 
 
+class Today(Struct, frozen=True, kw_only=True):
+    """The agent's day so far and its limit, `budget.agent_day_usd`; None: there is none."""
+
+    day: date
+    zone: str
+    """In which days begin at midnight."""
+    cost: Decimal
+    agent_day_usd: Decimal | None
+
+
 class Finish(Struct, frozen=True, kw_only=True):
     """Everything the end of a turn commits at once: the last events, the fold, the outcome, the units, the spend."""
 

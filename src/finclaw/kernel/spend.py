@@ -1,11 +1,13 @@
 """Sums of spend lines: calls of the same day, agent, user and model share one line."""
 
-from collections.abc import Iterable
-from datetime import date
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 
 from msgspec.structs import replace
 
-from finclaw.kernel.record import Spend
+from finclaw.kernel.clock import local_day, zone_name
+from finclaw.kernel.record import Cost, Spend, Today
 
 
 def merge_lines(lines: Iterable[Spend]) -> tuple[Spend, ...]:
@@ -16,6 +18,12 @@ def merge_lines(lines: Iterable[Spend]) -> tuple[Spend, ...]:
         former = merged.get(key)
         merged[key] = line if former is None else _add(former, line)
     return tuple(merged.values())
+
+
+def today_of(now: datetime, agents: Sequence[Cost], agent: str, limit: Decimal | None) -> Today:
+    """`agents` is what each of them has cost today."""
+    spent = sum((each.cost for each in agents if each.name == agent), Decimal(0))
+    return Today(day=local_day(now), zone=zone_name(now), cost=spent, agent_day_usd=limit)
 
 
 def interrupted(line: Spend) -> Spend:

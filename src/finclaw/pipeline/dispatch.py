@@ -47,7 +47,7 @@ class Dispatch:
         pools: Pools,
         recent: RecentConversations,
         clock: Clock,
-        reserve: Callable[[Inbound], Reserve],
+        reserve: Callable[[Inbound], Reserve | None],
         fields: Sequence[Provided] = (),
     ) -> None:
         self._store = store

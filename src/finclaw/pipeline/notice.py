@@ -30,7 +30,7 @@ _ENGLISH: Final[dict[Notice, str]] = {
     "or begin anew with /reset. If that does not help, please tell whoever runs me.",
     "turn_budget": "To go on would cost more than one answer may, so I stopped. Please ask for less at a time.",
     "day_budget": "What is left of today's budget is not enough for this, so I cannot answer it now. "
-    "Please try again tomorrow; the day ends at midnight UTC.",
+    "Please try again tomorrow; the day ends at midnight where I run.",
     "month_budget": "What is left of this month's budget is not enough for this, so I cannot answer it now. "
     "Please ask whoever runs me, or try again next month.",
     "wordless": "Sorry, I came to no answer this time. Please ask again, perhaps in other words.",
@@ -57,7 +57,7 @@ _KOREAN: Final[dict[Notice, str]] = {
     "turn_budget": "더 진행하면 답변 하나에 쓸 수 있는 비용을 넘게 되어 중단했습니다. "
     "질문을 나누어 다시 물어봐 주세요.",
     "day_budget": "오늘 남은 예산으로는 이 질문에 답변을 드릴 수 없습니다. "
-    "내일 다시 시도해 주세요. 하루는 UTC 자정(한국 시각 오전 9시)에 끝납니다.",
+    "내일 다시 시도해 주세요. 하루는 제가 실행되는 곳의 자정에 끝납니다.",
     "month_budget": "이번 달 남은 예산으로는 이 질문에 답변을 드릴 수 없습니다. "
     "운영자에게 문의하시거나 다음 달에 다시 시도해 주세요.",
     "wordless": "죄송합니다. 이번에는 답변을 만들지 못했습니다. 다른 표현으로 다시 물어봐 주세요.",

@@ -1,14 +1,17 @@
 """What a gateway tells about what it keeps, and what may be done to it from outside."""
 
 from collections.abc import Sequence
-from datetime import UTC, timedelta
+from datetime import timedelta
+from decimal import Decimal
 
+from finclaw.kernel.clock import local_day
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Clock, Store
-from finclaw.kernel.record import Cost, CostsBy, Counts, Pruned, SessionPage, TurnRecord, TurnStory, Unasked
+from finclaw.kernel.record import Cost, CostsBy, Counts, Pruned, SessionPage, Today, TurnRecord, TurnStory, Unasked
+from finclaw.kernel.spend import today_of
 from finclaw.pipeline.forgetting import Forgetting
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
@@ -19,11 +22,14 @@ class Records:
 
     forgetting: Forgetting
 
-    def __init__(self, store: Store, recent: RecentConversations, clock: Clock, agent: str) -> None:
+    def __init__(
+        self, store: Store, recent: RecentConversations, clock: Clock, agent: str, day_limit: Decimal | None
+    ) -> None:
         self._store = store
         self._recent = recent
         self._clock = clock
         self._agent = agent
+        self._day_limit = day_limit
 
     async def unasked(self, whose: Inbound, after: str | None) -> Unasked:
         """What was told, behind this place, to the session that this message would belong to."""
@@ -39,8 +45,11 @@ class Records:
         return await self._store.counts()
 
     async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
-        today = self._clock.now().astimezone(UTC).date()
-        return await self._store.costs(today - timedelta(days=days - 1), by)
+        return await self._store.costs(local_day(self._clock.now()) - timedelta(days=days - 1), by)
+
+    async def today(self) -> Today:
+        now = self._clock.now()
+        return today_of(now, await self._store.costs(local_day(now), "agent"), self._agent, self._day_limit)
 
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
         return await self._store.sessions(limit, after, containing)

@@ -9,7 +9,7 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
 from finclaw.kernel.secret import Secret
-from finclaw.providers.patience import FIRST_BYTE_S, IDLE_S, first_byte_of, is_at_home
+from finclaw.providers.patience import FIRST_BYTE_S, IDLE_S, first_byte_of, is_at_home, is_loopback
 from finclaw.providers.settings import THE_KEY, WELL_KNOWN, Kind, ModelSettings, ProviderSettings, kind_of
 
 if TYPE_CHECKING:
@@ -68,6 +68,16 @@ def doors(
             caching=kind == "anthropic" and model.features.caching,
             output_limit="max_completion_tokens" if model.features.max_completion_tokens else None,
         )
+
+
+def is_on_this_machine(
+    model: Model, providers: Mapping[str, ProviderSettings], models: Mapping[str, ModelSettings]
+) -> bool:
+    """Whether nobody else can send a bill for it: its server has a loopback address."""
+    try:
+        return all(door.kind == "offline" or is_loopback(door.base_url) for door in doors(model, providers, models))
+    except ConfigError:  # it cannot be asked at all
+        return True
 
 
 def open_door(door: Door, clock: Clock) -> Provider:

@@ -24,3 +24,12 @@ def is_at_home(base_url: str) -> bool:
         return not ip_address(host).is_global
     except ValueError:
         return "." not in host or host.endswith(_HOME_NAMES)
+
+
+def is_loopback(base_url: str) -> bool:
+    """Whether the address is of this very machine; nobody is asked, not even for a name's address."""
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

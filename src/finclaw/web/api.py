@@ -92,7 +92,8 @@ class Api:
             raise ApiError(400, "bad_request", f"days must be a whole number from 1 to {MOST_DAYS}")
         if not _is_costs_by(by):
             raise ApiError(400, "bad_request", f"by must be one of {', '.join(get_args(CostsBy))}")
-        return json_response(costs_view(int(days), by, await self._gateway.costs(int(days), by)))
+        items = await self._gateway.costs(int(days), by)
+        return json_response(costs_view(int(days), by, items, await self._gateway.today()))
 
     async def get_status(self, _: web.Request, __: Principal) -> web.Response:
         counts = await self._gateway.counts()

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.record import Cost, CostsBy, Counts, DeliveryState, InboundRecord, InboundState, TurnRecord
+from finclaw.kernel.record import Cost, CostsBy, Counts, DeliveryState, InboundRecord, InboundState, Today, TurnRecord
 from finclaw.kernel.scope import Outcome, OutcomeKind, ToolUse
 
 
@@ -49,7 +49,9 @@ class TurnsView(Struct, frozen=True):
 
 
 class CostsView(Struct, frozen=True, kw_only=True):
-    """Days are those of UTC. What the cache saved may be negative: writing to it costs, too."""
+    """What the cache saved may be negative: writing to it costs, too. `interrupted` are calls that were cut off by a
+    crash or a restart; what is estimated of them, `interrupted_cost`, is part of the cost.
+    """
 
     days: int
     by: CostsBy
@@ -57,17 +59,21 @@ class CostsView(Struct, frozen=True, kw_only=True):
     total: Cost
     hit_rate: float = 0.0
     """Of all of them: the part of what was asked that came from the cache."""
+    today: Today | None = None
 
 
-def costs_view(days: int, by: CostsBy, items: Sequence[Cost]) -> CostsView:
+def costs_view(days: int, by: CostsBy, items: Sequence[Cost], today: Today | None = None) -> CostsView:
     total = Cost(
         name="total",
         calls=sum(each.calls for each in items),
         usage=sum((each.usage for each in items), Usage()),
         cost=sum((each.cost for each in items), Decimal(0)),
         saved=sum((each.saved for each in items), Decimal(0)),
+        interrupted=sum(each.interrupted for each in items),
+        interrupted_cost=sum((each.interrupted_cost for each in items), Decimal(0)),
     )
-    return CostsView(days=days, by=by, items=items, total=total, hit_rate=round(total.usage.hit_rate, 4))
+    hit_rate = round(total.usage.hit_rate, 4)
+    return CostsView(days=days, by=by, items=items, total=total, hit_rate=hit_rate, today=today)
 
 
 class StatusView(Struct, frozen=True, kw_only=True):

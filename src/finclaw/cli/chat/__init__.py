@@ -22,6 +22,8 @@ from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.script import run_script
 from finclaw.cli.chat.words import greeting, words_at_start
 from finclaw.cli.options import settings_from, settings_to_look
+from finclaw.config.model_problems import say_budget
+from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 
@@ -57,6 +59,8 @@ def _talk(settings: Settings, link: Link, desk: Desk, feed: Feed) -> int:
     console = Console(link, desk, feed, screen, words_at_start(language), limit)
     for line in greeting(link.market, link.url):
         screen.line(line)
+    if link.url is None and not chosen_model(settings).startswith("offline/"):
+        screen.line(f"Budget / 예산: {say_budget(settings)}")
     console.run(make_editor(History(settings.state), feed, console))
     return _leave(link, desk, screen, console)
 
