@@ -5,13 +5,14 @@ import time
 
 import pytest
 from tests.providers.figures import numbers, unexplained, without_names
+from tests.providers.held_out_lines import HELD_OUT
 from tests.providers.strict_lines import STRICT, TRIAL, dialogues
 from tests.providers.talk import Said, Talk
 
 from finclaw.kernel.message import Text
 from finclaw.providers.offline.provider import decide
 
-TALKS = [*dialogues(TRIAL), *dialogues(STRICT)]
+TALKS = [*dialogues(TRIAL), *dialogues(STRICT), *dialogues(HELD_OUT)]
 
 
 def refused(said: Said) -> bool:

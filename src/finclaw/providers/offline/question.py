@@ -17,7 +17,8 @@ _MOST_CLAUSES, _MOST_JOINTS = 4, 12
 
 _SENTENCE_END = re.compile(r"[?!;\n。？！]+|(?<=[^\d\s])\.(?=\s|$)|(?<=\d)\.(?=\s+[A-Za-z가-힣]|$)")
 _MAYBE_CLAUSE_END = re.compile(
-    r",\s*(?:and\s+)?|\s+and\s+(?:also\s+)?|\s*그리고\s+|(?<=주고)\s+|(?<=하고)\s+|(?<=이랑)\s+|(?<=랑)\s+", re.I
+    r"(?:(?<!\d),|,(?!\d))\s*(?:and\s+)?|\s+and\s+(?:also\s+)?|\s*그리고\s+|(?<=주고)\s+|(?<=하고)\s+|(?<=이랑)\s+|(?<=랑)\s+",
+    re.I,
 )
 _WHOLE = frozenset(("compare", "convert", "alert_add", "alert_remove", "advice", "trade", "clock"))
 """Two halves of these mean less than the whole: "compare Apple and Tesla's price"."""
