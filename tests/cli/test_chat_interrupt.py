@@ -15,6 +15,7 @@ from tests.cli.chat_terminal import ENTER, chatting
 
 from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.commands import KnownCommands
+from finclaw.cli.chat.complete import Completer, ShownIds
 from finclaw.cli.chat.console import Console
 from finclaw.cli.chat.desk import Desk
 from finclaw.cli.chat.editor import ReadlineEditor
@@ -27,6 +28,8 @@ from finclaw.cli.chat.words import ENGLISH
 from finclaw.web.principal import MessageBody
 
 pytestmark = pytest.mark.spec("DX-25")
+
+NOTHING_TO_COMPLETE = Completer(ShownIds(), KnownCommands("/"))
 
 
 class PromptLink:
@@ -151,7 +154,7 @@ class Pressed:
 
 
 def test_one_that_comes_before_the_line_can_hear_it_is_heard_at_the_first_glance(tmp_path: Path) -> None:
-    editor = ReadlineEditor(History(tmp_path), Pressed())
+    editor = ReadlineEditor(History(tmp_path), Pressed(), NOTHING_TO_COMPLETE)
     with pytest.raises(KeyboardInterrupt):
         editor._glance()  # pyright: ignore[reportPrivateUsage]  what the timer calls
     assert editor.left == ""
@@ -166,7 +169,7 @@ def test_so_it_is_with_the_toolkit(tmp_path: Path) -> None:
     feed = Feed()
     feed.put(Interrupted())
     with keys.create_pipe_input() as typed, application.create_app_session(input=typed, output=output):
-        editor = ToolkitEditor(History(tmp_path), feed, Pressed())
+        editor = ToolkitEditor(History(tmp_path), feed, Pressed(), NOTHING_TO_COMPLETE)
         typed.send_text("half a line")
         with pytest.raises(KeyboardInterrupt):
             editor.read()

@@ -11,6 +11,7 @@ from functools import partial
 
 from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.clean import one_line
+from finclaw.cli.chat.complete import Completer
 from finclaw.cli.chat.console import Console
 from finclaw.cli.chat.desk import Desk
 from finclaw.cli.chat.editor import make_editor
@@ -61,7 +62,7 @@ def _talk(settings: Settings, link: Link, desk: Desk, feed: Feed) -> int:
         screen.line(line)
     if link.url is None and not chosen_model(settings).startswith("offline/"):
         screen.line(f"Budget / 예산: {say_budget(settings)}")
-    console.run(make_editor(History(settings.state), feed, console))
+    console.run(make_editor(History(settings.state), feed, console, Completer(feed.ids, link.commands)))
     return _leave(link, desk, screen, console)
 
 

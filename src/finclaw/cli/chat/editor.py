@@ -12,6 +12,7 @@ import shutil
 import sys
 from typing import Any, Final, Protocol
 
+from finclaw.cli.chat.complete import Completer
 from finclaw.cli.chat.feed import Feed
 from finclaw.cli.chat.history import History
 from finclaw.cli.chat.screen import moves
@@ -44,17 +45,18 @@ class Newsroom(Protocol):
         ...
 
 
-def make_editor(history: History, feed: Feed, newsroom: Newsroom) -> Editor:
+def make_editor(history: History, feed: Feed, newsroom: Newsroom, completer: Completer) -> Editor:
     if importlib.util.find_spec("prompt_toolkit"):
         from finclaw.cli.chat.toolkit import ToolkitEditor  # noqa: PLC0415  loads prompt_toolkit
 
-        return ToolkitEditor(history, feed, newsroom)
-    return ReadlineEditor(history, newsroom)
+        return ToolkitEditor(history, feed, newsroom, completer)
+    return ReadlineEditor(history, newsroom, completer)
 
 
 class ReadlineEditor:
-    def __init__(self, history: History, newsroom: Newsroom) -> None:
+    def __init__(self, history: History, newsroom: Newsroom, completer: Completer) -> None:
         self.left = ""
+        self._completer = completer
         self._history = history
         self._newsroom = newsroom
         self._readline = _load_readline()
@@ -62,6 +64,15 @@ class ReadlineEditor:
             self._readline.set_auto_history(False)
             for line in history.lines:
                 self._readline.add_history(line)
+            self._readline.set_completer_delims(" ")
+            self._readline.set_completer(self._complete)
+            libedit = "libedit" in (self._readline.__doc__ or "")
+            self._readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
+
+    def _complete(self, typed: str, place: int) -> str | None:
+        """The library asks with 0, 1, 2 … until there is no more."""
+        found = self._completer.candidates(self._typed)
+        return found[place] if place < len(found) else None
 
     def read(self) -> str:
         try:

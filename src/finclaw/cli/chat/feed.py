@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from finclaw.cli.chat.complete import ShownIds
 from finclaw.web.view import MessageView
 
 
@@ -81,13 +82,29 @@ class Feed:
 
     def __init__(self) -> None:
         self._items: SimpleQueue[Item] = SimpleQueue()
+        self.ids = ShownIds()
+        """Of approvals, for whoever completes what is typed."""
         self.on_news: Callable[[], None] | None = None
         """Called, in the filling thread, after each item; an editor uses it to show news above its prompt."""
 
     def put(self, item: Item) -> None:
+        self._note_ids(item)
         self._items.put(item)
         if (tell := self.on_news) is not None:
             tell()
+
+    def _note_ids(self, item: Item) -> None:
+        match item:
+            case Told(text=text):
+                self.ids.note(text)
+            case News(type="outcome", data={"reply": str(reply)}):
+                self.ids.note(reply)
+            case News(type="approval", data=data):
+                self.ids.note_change(data)
+            case Seen(view=MessageView(reply=str(reply))):
+                self.ids.note(reply)
+            case _:
+                pass
 
     @property
     def empty(self) -> bool:

@@ -5,13 +5,14 @@ import importlib
 from asyncio import AbstractEventLoop
 from typing import Any
 
+from finclaw.cli.chat.complete import Completer
 from finclaw.cli.chat.editor import PROMPT, Newsroom
 from finclaw.cli.chat.feed import Feed
 from finclaw.cli.chat.history import History
 
 
 class ToolkitEditor:
-    def __init__(self, history: History, feed: Feed, newsroom: Newsroom) -> None:
+    def __init__(self, history: History, feed: Feed, newsroom: Newsroom, completer: Completer) -> None:
         self.left = ""
         self._history = history
         self._feed = feed
@@ -27,6 +28,8 @@ class ToolkitEditor:
             prompt_continuation=" " * len(PROMPT),
             reserve_space_for_menu=0,
             enable_suspend=True,
+            completer=_toolkit_completer(completer),
+            complete_while_typing=False,
         )
 
     def read(self) -> str:
@@ -67,6 +70,17 @@ class ToolkitEditor:
         keys.add("enter")(_send)
         keys.add("escape", "enter")(_new_line)
         return keys
+
+
+def _toolkit_completer(completer: Completer) -> Any:
+    completion: Any = importlib.import_module("prompt_toolkit.completion")
+
+    def get_completions(_: Any, document: Any, __: Any) -> Any:
+        line = str(document.text_before_cursor)
+        typed = line.rpartition(" ")[2]
+        return [completion.Completion(each, start_position=-len(typed)) for each in completer.candidates(line)]
+
+    return type("ChatCompleter", (completion.Completer,), {"get_completions": get_completions})()
 
 
 def _send(event: Any) -> None:
