@@ -1,5 +1,8 @@
 """Security trial H5: checking arguments takes a bounded time, whatever the schema and the arguments are."""
 
+import asyncio
+import contextlib
+import gc
 import random
 import time
 from typing import Any
@@ -86,6 +89,40 @@ async def test_a_check_that_takes_a_while_lets_others_run() -> None:
     assert (await ArgumentCheck().check_off_loop(ToolSpec("a__b", "", schema), args)).args == args
     with pytest.raises(InvalidArguments):
         await ArgumentCheck().check_off_loop(ToolSpec("a__b", "", schema), {"x": [[]] * 5_000})
+
+
+LARGEST_THAT_ARE_CHECKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "thousands of errors": (takes({"x": {"items": {"type": "string"}}}), {"x": [[]] * 2_400}),
+    "many rules": (takes({"x": {"items": {"allOf": [{"type": "integer"}] * 100}}}), {"x": list(range(1_500))}),
+    "texts for numbers": (takes({"x": {"items": {"type": "integer"}}}), {"x": [str(n) for n in range(1_600)]}),
+    "a large automaton": (takes({"x": {"pattern": "[ab]*a[ab]{3000}c"}}), {"x": "ab" * 800}),
+    "unique numbers": (takes({"x": {"uniqueItems": True}}), {"x": [n * 1e300 / 7 for n in range(40_000)]}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE | LARGEST_THAT_ARE_CHECKED)
+async def test_no_check_stalls_the_event_loop(name: str) -> None:
+    schema, args = (HOSTILE | LARGEST_THAT_ARE_CHECKED)[name]
+    spec, check, longest = spec_of("bad", Definition("act", "Acts.", schema)), ArgumentCheck(), 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            began, at = time.process_time(), time.perf_counter()
+            await asyncio.sleep(0.001)
+            longest = max(longest, min(time.process_time() - began, time.perf_counter() - at))
+
+    gc.collect()
+    gc.freeze()  # as the gateway does: what the test runner has loaded is no server's doing
+    watching = asyncio.create_task(watch())
+    try:
+        with contextlib.suppress(InvalidArguments):
+            await check.check_off_loop(spec, args)
+        await asyncio.sleep(0.01)
+    finally:
+        watching.cancel()
+        gc.unfreeze()
+    assert longest < LONGEST * slowness()
 
 
 def test_a_schema_is_compiled_once_whoever_needs_it() -> None:
