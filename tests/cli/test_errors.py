@@ -150,7 +150,7 @@ def test_a_database_that_cannot_be_used(tmp_path: Path) -> None:
     path = tmp_path / DATABASE
     path.write_bytes(b"no database" * 1_000)
     for command in (["ask", "hi"], ["serve", "--port", "0"], ["status"]):
-        says(finclaw(*command, "--state", tmp_path), "finclaw.db", "is damaged", "restore a copy")
+        says(finclaw(*command, "--state", tmp_path), "finclaw.db", "is damaged", "finclaw restore FILE")
     path.unlink()
     db = apsw.Connection(str(path))
     db.execute("PRAGMA user_version = 99")

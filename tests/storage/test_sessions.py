@@ -43,7 +43,7 @@ def test_a_database_of_the_first_schema_is_counted_when_it_is_opened(tmp_path: P
 
     async def listed() -> list[tuple[str, int, int, int]]:
         store = open_store(tmp_path / "x.db", FakeClock(), threaded=False)
-        page = await store.sessions(10)
+        page = await store.sessions(10, containing="e")
         await store.close()
         return [(each.key, each.updated_at.microsecond, each.messages, each.turns) for each in page.items]
 

@@ -175,7 +175,7 @@ def test_a_damaged_database_is_refused_and_not_touched(tmp_path: Path, how: str)
     before = path.read_bytes()
     with pytest.raises(StoreCorrupt) as caught:
         asyncio.run(open_and_read(path))
-    one_clear_line(caught.value, str(path), "is damaged", "move it away or restore a copy")
+    one_clear_line(caught.value, str(path), "is damaged", "finclaw restore FILE")
     assert path.read_bytes() == before
 
 
@@ -294,7 +294,7 @@ def test_the_second_gateway_hears_who_the_first_is(tmp_path: Path):
     with StateLock(tmp_path):
         with pytest.raises(StateBusy) as caught:
             StateLock(tmp_path)
-        one_clear_line(caught.value, f"process {os.getpid()}", str(tmp_path), "--state")
+        one_clear_line(caught.value, f"process {os.getpid()}", str(tmp_path), "another state directory")
         with pytest.raises(StateBusy):
             StateLock(tmp_path)
     StateLock(tmp_path).release()

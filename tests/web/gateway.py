@@ -297,6 +297,9 @@ class MemoryGateway:
             self.conversations.pop(session, None)
         return Erased(sessions=(session,), messages=1) if known else Erased()
 
+    async def prepare_backup(self) -> str:
+        return ".backup-1"
+
     async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased:
         if not dry_run:
             self.forgotten.append(str(person))

@@ -10,11 +10,12 @@ import apsw
 from finclaw.cli.doctor_state import holder
 from finclaw.cli.finding import Finding, bad, ok, warn
 from finclaw.kernel.clock import SystemClock
-from finclaw.storage.sqlite.database import DATABASE, explain
+from finclaw.storage.sqlite.database import DATABASE, JOURNAL_MISSING, explain, has_journal, is_marked_open, journal_of
 from finclaw.storage.sqlite.schema import MIGRATIONS
 
 PATIENCE = 2.0
 """Seconds for reading it through; a large one is read in part."""
+_COPIES = "take copies with `finclaw backup FILE`, also of a running gateway, and put one back with `finclaw restore`"
 LONG_WAL = 64 * 1_048_576
 
 
@@ -32,6 +33,8 @@ def check_database(state: Path) -> Finding:
 def _read(path: Path, held: bool) -> Finding:
     try:
         with _opened(path, held) as db:
+            if not held and not has_journal(path) and is_marked_open(db):
+                return bad("database", f"{path}: {JOURNAL_MISSING}", _COPIES)
             return _judge(path, int(db.pragma("user_version")), _problem(db))
     except apsw.BusyError:
         return ok("database", f"{path} is in use and was left alone")
@@ -41,7 +44,7 @@ def _read(path: Path, held: bool) -> Finding:
 
 @contextmanager
 def _opened(path: Path, held: bool) -> Generator[apsw.Connection]:
-    wal = path.with_name(path.name + "-wal")
+    wal = journal_of(path)
     where = f"file:{quote(str(path))}?mode=ro"
     if held:
         vfs = None  # beside a writer, as any reader
@@ -81,13 +84,13 @@ def _in_wal_mode(path: Path) -> bool:
 
 def _judge(path: Path, version: int, problem: str | None) -> Finding:
     if problem:
-        return bad("database", f"{path} is damaged ({problem})", "stop the gateway, and restore a copy")
+        return bad("database", f"{path} is damaged ({problem})", "stop the gateway, and run: finclaw restore FILE")
     if version > len(MIGRATIONS):
         says = f"{path} was written by a newer FinClaw (schema {version}, this one knows {len(MIGRATIONS)})"
         return bad("database", says, "install that version")
     if not _in_wal_mode(path):
         return warn("database", f"{path} is not in WAL mode", "the next start of FinClaw changes that")
-    wal = path.with_name(path.name + "-wal")
+    wal = journal_of(path)
     journal = wal.stat().st_size if wal.exists() else 0
     if journal > LONG_WAL:
         return warn("database", f"its journal has grown to {journal >> 20} MB", "restart the gateway to fold it in")

@@ -83,6 +83,19 @@ def forget(parser: ArgumentParser) -> None:
     _erasing(parser)
 
 
+def backup(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the archive to write; only you can read it")
+    parser.add_argument("--with-token", action="store_true", help="with the API's token, which opens the gateway")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    _json(parser)
+
+
+def restore(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="what `finclaw backup` wrote")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    _json(parser)
+
+
 def _fork(parser: ArgumentParser) -> None:
     _key(parser)
     parser.add_argument(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from finclaw.cli.belongings import BELONGINGS
-from finclaw.cli.keeping import SESSIONS, Words, approvals, forget, prune
+from finclaw.cli.keeping import SESSIONS, Words, approvals, backup, forget, prune, restore
 from finclaw.cli.mcp_words import MCP
 from finclaw.cli.upkeep import UPKEEP
 from finclaw.cli.usage import Parser
@@ -44,6 +44,8 @@ def build_parser(only: str | None = None) -> Parser:
         commands,
         (
             ("forget", "erase everything that one person said, for good", forget),
+            ("backup", "write everything into one file, also while the gateway runs", backup),
+            ("restore", "put a backup in the place of the state, which is kept beside it", restore),
             ("prune", "remove what nobody has used for long", prune),
             ("approvals", "decide about what waits for a person; see and revoke every yes that stands", approvals),
             ("tools", "list the tools, where they come from, and whether they may run", _tools),

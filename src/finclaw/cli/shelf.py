@@ -8,6 +8,7 @@ import time
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from finclaw.cli.address import read_address
@@ -46,6 +47,7 @@ class Shelf(Protocol):
     def repair(self, key: str, *, dry_run: bool) -> Sequence[Finding]: ...
     def erase(self, key: str, *, dry_run: bool) -> Erased: ...
     def forget(self, person: PersonId, *, dry_run: bool) -> Erased: ...
+    def copy(self) -> Path: ...
     def prune(self, days: int, *, dry_run: bool) -> Pruned: ...
     def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     def turn(self, name: str) -> TurnStory | None: ...
@@ -127,6 +129,10 @@ class ShelfHere:
     def forget(self, person: PersonId, *, dry_run: bool) -> Erased:
         return self._run(self._erasing().forget_person(person, dry_run=dry_run))
 
+    def copy(self) -> Path:
+        """A directory with a copy of the store, inside the state; the caller removes it."""
+        return self._settings.state / self._run(self._erasing().copy_for_backup())
+
     def _erasing(self) -> "ErasingHere":
         from finclaw.cli.shelf_erasing import ErasingHere  # noqa: PLC0415  it loads the extensions
 
@@ -189,6 +195,9 @@ class EmptyShelf:
 
     def forget(self, person: PersonId, *, dry_run: bool) -> Erased:
         return Erased()
+
+    def copy(self) -> Path:
+        raise SessionError("there is nothing to back up: nothing was ever stored here")
 
     def turns(self, limit: int) -> Sequence[TurnRecord]:
         return ()

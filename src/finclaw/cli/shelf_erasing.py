@@ -7,10 +7,12 @@ from msgspec.structs import replace
 
 from finclaw.config.schema import Settings
 from finclaw.kernel.erasure import Erased, PersonId
+from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.port import Clock, Store
 from finclaw.ours import registered
 from finclaw.pipeline.forgetting import Forgetting
 from finclaw.pipeline.registered import NOWHERE
+from finclaw.pipeline.registrar import Registrar
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 
 
@@ -27,6 +29,10 @@ class ErasingHere:
 
     async def forget_person(self, person: PersonId, *, dry_run: bool) -> Erased:
         return await self._with_extensions(lambda forgetting: forgetting.forget_person(person, dry_run=dry_run))
+
+    async def copy_for_backup(self) -> str:
+        registrar = Registrar(EventStream(), NOWHERE)
+        return await Forgetting(self._store, registrar, self._settings.state, lambda _: None).copy_for_backup()
 
     async def _with_extensions(self, work: Callable[[Forgetting], Awaitable[Erased]]) -> Erased:
         databases = self._settings.state / EXTENSIONS

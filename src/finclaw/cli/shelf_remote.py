@@ -12,7 +12,7 @@ from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.record import CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
 from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
-from finclaw.web.sessions_view import ForgetBody, PruneBody, PrunedView, RepairBody, RepairView, SessionView
+from finclaw.web.sessions_view import BackupView, ForgetBody, PruneBody, PrunedView, RepairBody, RepairView, SessionView
 from finclaw.web.view import CostsView
 
 _MORE = 30.0
@@ -23,12 +23,13 @@ _LONG = 3_600.0
 
 def find_remote(state: Path) -> "ShelfRemote | None":
     client = find_gateway(state)
-    return None if client is None else ShelfRemote(client)
+    return None if client is None else ShelfRemote(client, state)
 
 
 class ShelfRemote:
-    def __init__(self, client: GatewayClient) -> None:
+    def __init__(self, client: GatewayClient, state: Path) -> None:
         self._client = client
+        self._state = state
 
     def page(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
         query = {"limit": str(limit), "containing": containing} | ({} if after is None else {"after": after})
@@ -54,6 +55,10 @@ class ShelfRemote:
     def forget(self, person: PersonId, *, dry_run: bool) -> Erased:
         body = msgspec.json.encode(ForgetBody(str(person), dry_run))
         return self._client.call("POST", "/api/v1/forget", Erased, body, timeout=_LONG)
+
+    def copy(self) -> Path:
+        made = self._client.call("POST", "/api/v1/backup", BackupView, b"{}", timeout=_LONG).directory
+        return self._state / made
 
     def prune(self, days: int, *, dry_run: bool) -> Pruned:
         body = msgspec.json.encode(PruneBody(days, dry_run))

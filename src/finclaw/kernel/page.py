@@ -183,4 +183,6 @@ def _complaining() -> Generator[None]:
 
 
 def _no_message(error: Exception) -> SessionError:
-    return SessionError(f"the conversation holds what is no message ({error}); restore a copy, or reset it")
+    return SessionError(
+        f"the conversation holds what is no message ({error}); `finclaw restore FILE` puts a backup back, or reset it"
+    )

@@ -9,7 +9,6 @@ from msgspec import Struct
 from finclaw.kernel.approvals import ApprovalDoor, ApprovalStore
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Sender
-from finclaw.kernel.erasure import ErasureDoor, ErasureStore
 from finclaw.kernel.event import Observer
 from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message, TurnEvent
@@ -40,6 +39,7 @@ from finclaw.kernel.tool import Isolation as Isolation  # noqa: PLC0414  a borde
 from finclaw.kernel.tool import Tool as Tool  # noqa: PLC0414  a border too, described next door
 from finclaw.kernel.tool import ToolOutput as ToolOutput  # noqa: PLC0414  a border too, described next door
 from finclaw.kernel.tool import ToolScope as ToolScope  # noqa: PLC0414  a border too, described next door
+from finclaw.kernel.upkeep import UpkeepDoor, UpkeepStore
 
 
 class Clock(Protocol):
@@ -269,7 +269,7 @@ class Outbox(Protocol):
         ...
 
 
-class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, ErasureStore, Protocol):
+class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, UpkeepStore, Protocol):
     """One database behind these ports, because Finish writes to several of them in one commit."""
 
     async def counts(self) -> Counts: ...
@@ -295,7 +295,7 @@ class Engine(Protocol):
         ...
 
 
-class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, Protocol):
+class Gateway(ApprovalDoor, CommandDoor, UpkeepDoor, Protocol):
     """What the web page, the API and the command line may ask of a running gateway."""
 
     async def accept(self, inbound: Inbound) -> Accepted: ...

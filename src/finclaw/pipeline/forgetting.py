@@ -1,6 +1,8 @@
-"""Erasure as a whole: the store's records, extensions' data, free pages, and what is held in memory."""
+"""Erasure as a whole: the store's records, extensions' data, free pages, and what is held in memory. And backups."""
 
 import logging
+import secrets
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -8,9 +10,10 @@ from msgspec.structs import replace
 
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.errors import ExtensionError
-from finclaw.kernel.erasure import Erased, Erasure, ErasureStore, Part, PersonId, SessionsErased
+from finclaw.kernel.erasure import Erased, Erasure, Part, PersonId, SessionsErased
 from finclaw.kernel.event import Emit
 from finclaw.kernel.extension import EXTENSIONS
+from finclaw.kernel.upkeep import BACKUP_PREFIX, UpkeepStore
 from finclaw.pipeline.registrar import Registrar
 from finclaw.routing.session_key import place_of
 from finclaw.sessions.conversation import RecentConversations
@@ -26,11 +29,11 @@ class Forgetting:
     """
 
     def __init__(
-        self, store: ErasureStore, registrar: Registrar, state: Path, drop: Callable[[Sequence[str]], None]
+        self, store: UpkeepStore, registrar: Registrar, state: Path, drop: Callable[[Sequence[str]], None]
     ) -> None:
         self._store = store
         self._registrar = registrar
-        self._databases = state / EXTENSIONS
+        self._state = state
         self._drop = drop
 
     async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
@@ -45,6 +48,7 @@ class Forgetting:
 
     async def _follow_up(self, erased: Erased, erasure: Erasure) -> Erased:
         self._drop(erasure.sessions)
+        self._remove_copies()
         failed = await self._ask_extensions(erasure)
         await self._store.scrub()
         for each in self._registrar.loaded:
@@ -60,7 +64,24 @@ class Forgetting:
     def _not_searched(self) -> tuple[str, ...]:
         """Databases of extensions that are not loaded, or that never said how to erase what they keep."""
         asked = {each.name for each in self._registrar.loaded if each.forgetters}
-        return tuple(sorted(path.stem for path in self._databases.glob("*.db") if path.stem not in asked))
+        return tuple(sorted(path.stem for path in (self._state / EXTENSIONS).glob("*.db") if path.stem not in asked))
+
+    async def copy_for_backup(self) -> str:
+        """Copy the store into a new directory inside the state; gives its name."""
+        self._remove_copies()
+        directory = self._state / f"{BACKUP_PREFIX}{secrets.token_hex(4)}"
+        directory.mkdir(mode=0o700)
+        try:
+            await self._store.copy_into(directory)
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        return directory.name
+
+    def _remove_copies(self) -> None:
+        """What a backup that was cut off has left."""
+        for left in self._state.glob(f"{BACKUP_PREFIX}*"):
+            shutil.rmtree(left, ignore_errors=True)
 
     async def _ask_extensions(self, erasure: Erasure) -> list[str]:
         failed: list[str] = []

@@ -73,6 +73,9 @@ class Records:
     async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased:
         return await self.forgetting.forget_person(person, dry_run=dry_run)
 
+    async def prepare_backup(self) -> str:
+        return await self.forgetting.copy_for_backup()
+
     async def restore(self, session: str, messages: Sequence[Message]) -> None:
         await self._store.restore(session, messages)
 

@@ -20,6 +20,7 @@ from finclaw.web.errors import ApiError, too_large
 from finclaw.web.principal import Principal
 from finclaw.web.respond import json_response
 from finclaw.web.sessions_view import (
+    BackupView,
     ForgetBody,
     ForkBody,
     Key,
@@ -110,6 +111,10 @@ class SessionsApi:
         except SessionError as error:
             raise _told(error, 409) from error
 
+    async def post_backup(self, _: web.Request, __: Principal) -> web.Response:
+        """Only copies inside the state directory; the archive is made by whoever may read that."""
+        return json_response(BackupView(await self._gateway.prepare_backup()))
+
     async def post_repair(self, request: web.Request, _: Principal) -> web.Response:
         body, key = await _body(request, RepairBody), await self._known(request)
         findings = await self._gateway.repair(key, dry_run=body.dry_run)
@@ -141,6 +146,7 @@ class SessionsApi:
             Route("POST", f"{session}/repair", "sessions", self.post_repair),
             Route("DELETE", session, "sessions", self.delete_session),
             Route("POST", "/api/v1/forget", "sessions", self.post_forget),
+            Route("POST", "/api/v1/backup", "sessions", self.post_backup),
             Route("POST", "/api/v1/prune", "sessions", self.post_prune),
         )
 

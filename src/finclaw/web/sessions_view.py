@@ -31,6 +31,11 @@ class ForgetBody(Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
+class BackupView(Struct, frozen=True):
+    directory: str
+    """In the state directory; it holds a copy of the database and of all conversations."""
+
+
 class MessagesView(Struct, frozen=True):
     session: str
     items: Sequence[Message]

@@ -1,6 +1,7 @@
 """Which directory a session has: a name that a person can read, and a hash, for a key is anybody's text."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -10,6 +11,12 @@ SESSIONS: Final = "sessions"
 """In the state directory."""
 READABLE: Final = 48
 """Characters of a key that are worth showing."""
+
+
+def copy_sessions(place: Path, target: Path) -> None:
+    """The files of all conversations; locks and half-written files are nobody's content."""
+    if place.is_dir():
+        shutil.copytree(place, target, ignore=shutil.ignore_patterns("*.lock", ".*.new", "*.new"))
 
 
 class Directories:

@@ -4,7 +4,6 @@ A commit comes in three steps under the session's write lock: the events are on 
 follows. Only the second decides. Whatever the third leaves undone is done when the session is next looked at.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -16,7 +15,6 @@ import apsw
 from msgspec.structs import replace
 
 from finclaw.errors import SessionError, StoreFailed
-from finclaw.kernel.cancel import to_its_end
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, PartOf, PersonId
 from finclaw.kernel.event import Emit
@@ -38,13 +36,14 @@ from finclaw.kernel.record import (
     Unit,
 )
 from finclaw.kernel.scope import Outcome
-from finclaw.storage.jsonl.directories import SESSIONS
+from finclaw.storage.jsonl.directories import SESSIONS, copy_sessions
 from finclaw.storage.jsonl.elsewhere import UNCOUNTED, Elsewhere, counted
 from finclaw.storage.jsonl.files import Files
 from finclaw.storage.jsonl.fold import folded
 from finclaw.storage.jsonl.hands import OpenSessions
 from finclaw.storage.jsonl.record import MessageLine
 from finclaw.storage.jsonl.removal import Removal
+from finclaw.storage.jsonl.tasks import FileTasks
 from finclaw.storage.jsonl.transcript import copied
 from finclaw.storage.sqlite import conversation, inbox, sessions
 from finclaw.storage.sqlite.codec import Ids, to_micros
@@ -83,8 +82,8 @@ class JsonlStore(SqliteStore):
         super().__init__(writer, clock, ids)
         self._sessions = OpenSessions(place, clock, emit, ids, self._commit, self._read, files=files, threaded=threaded)
         self._removal = Removal(self._sessions, self._read, ids.database)
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._closed = False
+        self._tasks = FileTasks()
+        self._place = place
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -328,18 +327,20 @@ class JsonlStore(SqliteStore):
 
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
         """Do all of it, also when the caller is cancelled meanwhile; the caller leaves when it is done."""
-        if self._closed:
-            work.close()
-            raise StoreFailed("the store is closed")
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return await to_its_end(task)
+        return await self._tasks.run(work)
+
+    async def copy_into(self, directory: Path) -> None:
+        """Nobody is at the files from just before the database's snapshot until they are copied."""
+        async with self._tasks.paused() as resume:
+
+            def copy_files() -> None:
+                copy_sessions(self._place, directory / SESSIONS)
+                resume()
+
+            await self._copy_database(directory, copy_files)
 
     async def close(self) -> None:
-        self._closed = True
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.close()
         await self._sessions.close()
         await super().close()
 

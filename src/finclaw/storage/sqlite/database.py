@@ -1,16 +1,19 @@
 """Opening the database: pragmas, migrations, and errors in words that tell the operator what to do."""
 
+import logging
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import apsw
 
 from finclaw.errors import ConfigError, SessionError, StoreCorrupt, StoreFailed
 from finclaw.storage.sqlite.books import exactly
 from finclaw.storage.sqlite.schema import MIGRATIONS
+
+log = logging.getLogger(__name__)
 
 Synchronous = Literal["FULL", "OFF"]
 
@@ -31,10 +34,13 @@ def open_database(
 
     `vfs` and `synchronous` exist for the power-loss tests, which prove that FULL is needed.
     """
+    is_alone = path.exists() and not has_journal(path)
     try:
         db = apsw.Connection(str(path), vfs=vfs, statementcachesize=STATEMENTS)
         try:
             _prepare(db, path, synchronous, exclusive)
+            if is_alone and is_marked_open(db):
+                log.warning("%s: %s", path, JOURNAL_MISSING)
         except BaseException:
             close_quietly(db)
             raise
@@ -47,6 +53,8 @@ def open_database(
 
 def _prepare(db: apsw.Connection, path: Path, synchronous: Synchronous, exclusive: bool) -> None:
     path.chmod(0o600)
+    # Folding the journal in at the end is for who also takes the mark away; see `mark_closed`.
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     if exclusive:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
     db.set_busy_timeout(5_000)
@@ -89,6 +97,8 @@ def begin_boot(db: apsw.Connection, take_over: Callable[[apsw.Connection], None]
     with db:
         db.execute("UPDATE meta SET value = value + 1 WHERE key = 'boot'")
         take_over(db)
+        db.execute("INSERT INTO meta VALUES ('open', 1) ON CONFLICT (key) DO UPDATE SET value = 1")
+    db.execute("PRAGMA wal_checkpoint(PASSIVE)")
     name = str(db.execute("SELECT value FROM meta WHERE key = 'name'").get)
     return name, boot_epoch(db)
 
@@ -97,13 +107,55 @@ def boot_epoch(db: apsw.Connection) -> int:
     return int(db.execute("SELECT value FROM meta WHERE key = 'boot'").get)
 
 
+# ── the mark of a database in use ───────────────────────────────────────────────────────────────────────────
+# The database file itself says whether it is in use. In use its journal holds what was written last, and stands beside
+# it until the end, after a crash too. A file that says it is in use and has no journal is a copy without its last part.
+
+JOURNAL_MISSING: Final = (
+    "it was in use when it was copied, and its journal (finclaw.db-wal) is not beside it: "
+    "what was written last is missing"
+)
+
+
+def journal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def has_journal(path: Path) -> bool:
+    """An empty one is none: whoever only looks at a database makes such a file."""
+    journal = journal_of(path)
+    return journal.exists() and journal.stat().st_size > 0
+
+
+def is_marked_open(db: apsw.Connection) -> bool:
+    """False for a database of an earlier release, which has no mark."""
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        return False
+    return bool(db.execute("SELECT value FROM meta WHERE key = 'open'").get)
+
+
+def mark_closed(db: apsw.Connection, boot: int) -> None:
+    """Say that the file is whole, and fold the journal in when it is closed. Where that fails, the journal stays."""
+    with suppress(apsw.Error):
+        with db:
+            db.execute(
+                "UPDATE meta SET value = 0 WHERE key = 'open' AND ? = (SELECT value FROM meta WHERE key = 'boot')",
+                (boot,),
+            )
+        if not is_marked_open(db):
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+
+
 def explain(error: apsw.Error, path: Path) -> SessionError:
     where = repr(str(path))
     match error:
         case apsw.FullError():
             return StoreFailed(f"the disk of {where} is full; free some space, nothing that was accepted is lost")
         case apsw.CorruptError() | apsw.NotADBError():
-            return StoreCorrupt(f"{where} is damaged ({error}); move it away or restore a copy, then start again")
+            return StoreCorrupt(
+                f"{where} is damaged ({error}); "
+                "put a backup in its place with `finclaw restore FILE`, or move it away, then start again"
+            )
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return _unwritable(path, error)
         case _:

@@ -17,6 +17,7 @@ from finclaw.kernel.message import Message
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import conversation, grants, inbox, state
 from finclaw.storage.sqlite.codec import Ids, events_of, read_outcome, units_of, write_outcome
+from finclaw.storage.sqlite.database import is_marked_open
 from finclaw.storage.sqlite.transcript import Transcript
 
 _APPROVAL_ID: Final = re.compile(r"ap-[0-9a-z]{20,}", re.IGNORECASE)
@@ -188,3 +189,5 @@ def scrub(db: apsw.Connection) -> None:
             "what was erased is gone from the records, but its journal could not be emptied because another program "
             "reads the database; run the same command again when that has ended"
         )
+    if is_marked_open(db):  # a database in use has a journal that is not empty; see `database.py`
+        db.execute("UPDATE meta SET value = 1 WHERE key = 'open'")

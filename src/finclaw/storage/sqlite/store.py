@@ -53,6 +53,7 @@ from finclaw.storage.sqlite import (
 from finclaw.storage.sqlite.approval_rows import ApprovalRows
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
 from finclaw.storage.sqlite.codec import Ids, to_micros
+from finclaw.storage.sqlite.copying import copy_database
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
 from finclaw.storage.sqlite.erasure_rows import ErasureRows
 from finclaw.storage.sqlite.retention import Sweep
@@ -313,6 +314,13 @@ class SqliteStore(ApprovalRows, ErasureRows):
 
     async def costs(self, since: date, by: CostsBy) -> Sequence[Cost]:
         return await self._read(lambda db: books.costs(db, since, by))
+
+    async def copy_into(self, directory: Path) -> None:
+        await self._copy_database(directory)
+
+    async def _copy_database(self, directory: Path, at_the_snapshot: Callable[[], None] = lambda: None) -> None:
+        path = Path(await self._read(lambda db: db.filename))
+        await asyncio.to_thread(copy_database, path, directory / path.name, at_the_snapshot)
 
     async def close(self) -> None:
         await self._writer.close()

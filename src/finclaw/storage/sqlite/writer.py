@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 import apsw
 
 from finclaw.errors import StoreFailed, Superseded
-from finclaw.storage.sqlite.database import boot_epoch, explain
+from finclaw.storage.sqlite.database import boot_epoch, explain, mark_closed
 
 log = logging.getLogger(__name__)
 
@@ -172,6 +172,7 @@ class Ledger:
                 self._db.execute("ROLLBACK")
 
     def close(self) -> None:
+        mark_closed(self._db, self._boot)
         self._db.close()
 
 

@@ -1,0 +1,228 @@
+"""A backup's archive: a plain tar of regular files, and a manifest with the size and SHA-256 of each.
+
+An archive is anybody's file. Nothing in it is believed before it was compared with the manifest, and no name in it
+reaches the file system unless it is one that a backup writes.
+"""
+
+import hashlib
+import os
+import re
+import tarfile
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+from msgspec import Struct
+
+from finclaw.errors import ConfigError, FinclawError
+from finclaw.storage.kinds import StoreKind
+
+MANIFEST: Final = "MANIFEST.json"
+FORMAT: Final = 1
+_LARGEST_MANIFEST: Final = 64 * 1_048_576
+_DEEPEST: Final = 12
+_PIECE: Final = 1_048_576
+_TOP: Final = re.compile(r"finclaw\.db|finclaw\.yaml|token|extensions/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\.db")
+_PART: Final = re.compile(r"[^/\\\x00-\x1f\x7f]{1,255}")
+
+
+class BadArchive(FinclawError):
+    """The file is no backup, or is not as it was written."""
+
+
+class Entry(Struct, frozen=True):
+    size: int
+    sha256: str
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    format: int
+    finclaw: str
+    created_at: datetime
+    kind: StoreKind
+    schema: int
+    """Of the database."""
+    files: dict[str, Entry]
+
+
+def entry_of(path: Path) -> Entry:
+    with path.open("rb") as file:
+        return Entry(os.fstat(file.fileno()).st_size, _digest(file))
+
+
+def _digest(file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while piece := file.read(_PIECE):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def is_allowed(name: str) -> bool:
+    """Whether a backup writes files of this name. No way leads out of the directory."""
+    if _TOP.fullmatch(name):
+        return True
+    top, *parts = name.split("/")
+    inside = all(_PART.fullmatch(part) and part not in (".", "..") for part in parts)
+    return top in ("sessions", "skills") and 1 <= len(parts) <= _DEEPEST and inside
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_archive(source: Path, manifest: Manifest, target: Path, *, force: bool) -> None:
+    """Beside the target first, synced and read back; then under its name. Raises ConfigError or BadArchive."""
+    if target.is_dir():
+        raise ConfigError(f"{target} is a directory; give the name of a file")
+    if target.exists() and not force:
+        raise ConfigError(f"{target} is there already; choose another name, or replace it with --force")
+    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        _write(source, manifest, aside)
+        with open_archive(aside) as archive:
+            if archive.manifest != manifest:
+                raise BadArchive(f"{target} could not be read back as it was written; check the disk")
+            archive.verify()
+        os.replace(aside, target)
+        sync_directory(target.parent)
+    except OSError as error:
+        raise ConfigError(f"cannot write {target}: {error.strerror}; choose another place") from error
+    finally:
+        with suppress(OSError):
+            aside.unlink()
+
+
+def _write(source: Path, manifest: Manifest, target: Path) -> None:
+    (source / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for name in (MANIFEST, *sorted(manifest.files)):
+                tar.add(source / name, name, recursive=False, filter=_plain)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mode = 0o600
+    return info
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Archive:
+    """An open archive. All raise BadArchive for what is not as the manifest says."""
+
+    def __init__(self, tar: tarfile.TarFile, path: Path) -> None:
+        self._tar = tar
+        self._path = path
+        self.manifest = self._read_manifest()
+
+    def _read_manifest(self) -> Manifest:
+        first = self._tar.next()
+        if first is None or first.name != MANIFEST or not first.isreg() or first.size > _LARGEST_MANIFEST:
+            raise self._bad(f"it does not begin with {MANIFEST}")
+        try:
+            manifest = msgspec.json.decode(self._content(first).read(), type=Manifest)
+        except msgspec.DecodeError as error:
+            raise self._bad(f"its {MANIFEST} cannot be read: {error}") from error
+        if manifest.format != FORMAT:
+            raise self._bad(f"it has format {manifest.format}, and this FinClaw reads {FORMAT}; install a newer one")
+        if wrong := next((name for name in manifest.files if not is_allowed(name)), None):
+            raise self._bad(f"it wants to write {wrong!r}, which no backup does")
+        if "finclaw.db" not in manifest.files:
+            raise self._bad("it holds no database")
+        return manifest
+
+    def verify(self) -> None:
+        for _ in self._files(None):
+            pass
+
+    def extract(self, target: Path) -> None:
+        """Every file, synced, in a directory that is empty."""
+        for _ in self._files(target):
+            pass
+        for directory in (target, *(path for path in target.rglob("*") if path.is_dir())):
+            sync_directory(directory)
+
+    def _files(self, target: Path | None) -> Iterator[str]:
+        missing = dict(self.manifest.files)
+        for member in iter(self._tar.next, None):
+            expected = missing.pop(member.name, None)
+            if expected is None:
+                raise self._bad(f"{member.name!r} is not in its {MANIFEST}, or is there twice")
+            if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.size != expected.size:
+                raise self._bad(f"{member.name!r} is no plain file of {expected.size} bytes")
+            if self._copy(member, target) != expected.sha256:
+                raise self._bad(f"{member.name!r} is not as it was written")
+            yield member.name
+        if missing:
+            raise self._bad(f"{next(iter(missing))!r} is missing")
+
+    def _copy(self, member: tarfile.TarInfo, target: Path | None) -> str:
+        content = self._content(member)
+        if target is None:
+            return _digest(content)
+        path = target / member.name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        digest = hashlib.sha256()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "wb") as file:
+            while piece := content.read(_PIECE):
+                digest.update(piece)
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        return digest.hexdigest()
+
+    def _content(self, member: tarfile.TarInfo) -> IO[bytes]:
+        content = self._tar.extractfile(member)
+        if content is None:
+            raise self._bad(f"{member.name!r} is no plain file")
+        return content
+
+    def _bad(self, why: str) -> BadArchive:
+        return BadArchive(f"{self._path} is no sound backup: {why}; nothing was changed")
+
+
+class open_archive:
+    """Raises BadArchive, also for a file that is cut off, and ConfigError for one that cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tar: tarfile.TarFile | None = None
+
+    def __enter__(self) -> Archive:
+        try:
+            self._tar = tarfile.open(self._path, "r:")
+            return Archive(self._tar, self._path)
+        except tarfile.TarError as error:
+            self._close()
+            raise BadArchive(f"{self._path} is no sound backup: {error}; nothing was changed") from error
+        except OSError as error:
+            raise ConfigError(f"cannot read {self._path}: {error.strerror}; give a file of `finclaw backup`") from error
+        except BaseException:
+            self._close()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self._close()
+        if isinstance(error, tarfile.TarError):
+            raise BadArchive(f"{self._path} is no sound backup: {error}; nothing was changed") from error
+
+    def _close(self) -> None:
+        if self._tar is not None:
+            self._tar.close()

@@ -1,0 +1,240 @@
+"""`finclaw backup` and `finclaw restore`: one file for everything, and a state that is the old one or the new one.
+
+User trial B5: there was no backup, and `cp finclaw.db` of a running gateway lost its last minutes, unnoticed.
+"""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import apsw
+import pytest
+from tests.cli.terminal import finclaw
+from tests.cli.test_serve import serving
+from tests.cli.test_sessions import typed
+
+from finclaw.cli.archive import MANIFEST, is_allowed
+from finclaw.storage.sqlite.schema import MIGRATIONS
+from finclaw.storage.state_lock import StateLock
+
+QUESTION = "What is AAPL trading at?"
+
+
+@pytest.fixture(params=["sqlite", "jsonl"], scope="module")
+def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    state = tmp_path_factory.mktemp("said")
+    (state / "finclaw.yaml").write_text(f"storage: {{kind: {request.param}}}\nagent: {{extensions: [memory]}}\n")
+    (state / "skills" / "tax").mkdir(parents=True)
+    (state / "skills" / "tax" / "SKILL.md").write_text("---\nname: tax\n---\nAsk a person.\n")
+    assert finclaw("ask", QUESTION, "--state", state).code == 0
+    assert finclaw("init", "--state", state).code == 0
+    return state
+
+
+@pytest.fixture
+def state(said: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(said, tmp_path / "state"))
+
+
+def backed_up(state: Path, *more: str) -> Path:
+    file = state.parent / "copy.tar"
+    done = typed("backup", file, "--state", state, *more)
+    assert (done.code, done.err) == (0, ""), done.err
+    return file
+
+
+def shown(state: Path) -> str:
+    done = typed("sessions", "show", "main", "--state", state)
+    assert done.code == 0, done.err
+    return done.out
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["here", "gateway"])
+def test_a_backup_restores_to_the_same_conversations(state: Path, tmp_path: Path, running: bool) -> None:
+    before = shown(state)
+    with serving(state) if running else nullcontext():
+        file = backed_up(state)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert not list(state.glob(".backup-*"))
+    with tarfile.open(file) as tar:
+        names = tar.getnames()
+    assert {"finclaw.db", "finclaw.yaml", "skills/tax/SKILL.md", MANIFEST} <= set(names)
+    assert "token" not in names
+    other = tmp_path / "other" / "place"
+    done = typed("restore", file, "--state", other)
+    assert (done.code, done.err) == (0, "")
+    assert shown(other) == before
+    assert (other / "skills" / "tax" / "SKILL.md").read_text() == (state / "skills" / "tax" / "SKILL.md").read_text()
+    assert json.loads(typed("doctor", "--json", "--state", other).out)
+    with serving(other):
+        assert typed("ask", QUESTION, "--state", other).code == 0
+
+
+def test_the_token_is_in_it_only_if_asked_for_and_stays_otherwise(state: Path, tmp_path: Path) -> None:
+    token = (state / "token").read_text()
+    file = backed_up(state, "--with-token")
+    with tarfile.open(file) as tar:
+        assert tar.extractfile("token").read().decode() == token  # pyright: ignore[reportOptionalMemberAccess]
+    file = backed_up(state, "--force")
+    (state / "token").write_text("x" * 43)
+    assert typed("restore", file, "--state", state, "--yes").code == 0
+    assert (state / "token").read_text() == "x" * 43
+
+
+def test_a_restore_keeps_the_old_state_aside_and_names_it(state: Path) -> None:
+    file = backed_up(state)
+    assert typed("sessions", "reset", "main", "--state", state).code == 0
+    assert typed("restore", file, "--state", state).code == 2, "a state that is there is not replaced without a yes"
+    done = json.loads(typed("restore", file, "--state", state, "--yes", "--json").out)
+    old = Path(done["old"])
+    assert old.parent == state.parent
+    assert (old / "finclaw.db").exists()
+    assert QUESTION in shown(state)
+    assert not [path for path in state.parent.iterdir() if ".restore-" in path.name]
+
+
+def test_a_running_gateway_is_not_restored_over(state: Path) -> None:
+    file = backed_up(state)
+    with StateLock(state):
+        done = typed("restore", file, "--state", state, "--yes")
+    assert done.code == 1
+    assert "already uses" in done.err
+
+
+def test_a_newer_schema_is_refused_and_nothing_changes(state: Path) -> None:
+    file = backed_up(state)
+    newer = rebuilt(file, {"finclaw.db": newer_schema})
+    before = shown(state)
+    done = typed("restore", newer, "--state", state, "--yes")
+    assert done.code == 2
+    assert "newer FinClaw" in done.err
+    assert shown(state) == before
+
+
+def newer_schema(content: bytes) -> bytes:
+    at = 60  # user_version in the header
+    return content[:at] + (len(MIGRATIONS) + 1).to_bytes(4, "big") + content[at + 4 :]
+
+
+def rebuilt(file: Path, changes: dict[str, Callable[[bytes], bytes]]) -> Path:
+    """The same archive with some files changed, and a manifest that agrees."""
+    with tarfile.open(file) as tar:
+        contents = {name: tar.extractfile(name).read() for name in tar.getnames()}  # pyright: ignore
+    manifest = json.loads(contents.pop(MANIFEST))
+    for name, change in changes.items():
+        contents[name] = change(contents.get(name, b""))
+        digest = hashlib.sha256(contents[name]).hexdigest()
+        manifest["files"][name] = {"size": len(contents[name]), "sha256": digest}
+    target = file.with_name("changed.tar")
+    with tarfile.open(target, "w") as tar:
+        for name, content in {MANIFEST: json.dumps(manifest).encode(), **contents}.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return target
+
+
+def refused(state: Path, file: Path) -> str:
+    before = sorted((str(path), path.read_bytes()) for path in state.rglob("*") if path.is_file())
+    done = typed("restore", file, "--state", state, "--yes")
+    assert done.code != 0
+    after = sorted((str(path), path.read_bytes()) for path in state.rglob("*") if path.is_file())
+    assert [name for name, _ in after if not name.endswith("lock")] == [
+        name for name, _ in before if not name.endswith("lock")
+    ]
+    assert not [path for path in state.parent.iterdir() if ".restore-" in path.name or "before-restore" in path.name]
+    return done.err
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "/tmp/evil", "skills/../../evil", "extensions/../finclaw.db", "gateway.json", "lock", "a\\b"]
+)
+def test_names_that_lead_elsewhere_are_refused(state: Path, name: str) -> None:
+    assert not is_allowed(name)
+    told = refused(state, rebuilt(backed_up(state), {name: lambda _: b"evil"}))
+    assert "no backup does" in told
+    assert not (state.parent / "evil").exists()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
+def test_links_and_devices_are_refused(state: Path, kind: bytes) -> None:
+    file = rebuilt(backed_up(state), {"skills/x": lambda _: b""})
+    with tarfile.open(file) as tar:
+        members = [(each, b"" if each.name == "skills/x" else tar.extractfile(each).read()) for each in tar]  # pyright: ignore
+    with tarfile.open(file, "w") as tar:
+        for member, content in members:
+            if member.name == "skills/x":
+                member.type, member.linkname = kind, "/etc/passwd"
+            tar.addfile(member, io.BytesIO(content))
+    assert "no plain file" in refused(state, file)
+
+
+def test_an_archive_that_is_cut_off_changed_or_none_is_refused(state: Path) -> None:
+    file = backed_up(state)
+    content = file.read_bytes()
+    flipped = content.replace(QUESTION.encode(), b"What is MSFT trading at?")
+    assert flipped != content
+    for broken in (content[: len(content) // 2], content[:-20_000], flipped, b"", b"hello" * 1_000):
+        file.write_bytes(broken)
+        assert "no sound backup" in refused(state, file)
+    assert "cannot read" in refused(state, file.with_name("nobody.tar"))
+
+
+def test_a_damaged_database_in_a_whole_archive_is_refused(state: Path) -> None:
+    file = rebuilt(backed_up(state), {"finclaw.db": lambda content: content[:4096] + os.urandom(len(content) - 4096)})
+    assert "damaged" in refused(state, file)
+
+
+def test_a_backup_never_replaces_a_file_by_accident_and_leaves_no_half_of_one(state: Path, tmp_path: Path) -> None:
+    file = backed_up(state)
+    assert typed("backup", file, "--state", state).code == 2
+    assert typed("backup", tmp_path, "--state", state).code == 2
+    assert typed("backup", tmp_path / "nowhere" / "x.tar", "--state", state).code == 2
+    assert not list(state.glob(".backup-*"))
+    assert typed("backup", file, "--state", tmp_path / "empty").code == 1
+
+
+# ── doctor ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def database_finding(state: Path) -> dict[str, str]:
+    found = json.loads(typed("doctor", "--json", "--state", state).out)["findings"]
+    return next(each for each in found if each["check"] == "database")
+
+
+def test_doctor_tells_a_copy_without_its_journal_from_a_sound_database(state: Path, tmp_path: Path) -> None:
+    """`cp finclaw.db` of a running gateway."""
+    copy = tmp_path / "copy"
+    copy.mkdir(mode=0o700)
+    with serving(state):
+        assert typed("ask", QUESTION, "--session", "late", "--state", state).code == 0
+        shutil.copyfile(state / "finclaw.db", copy / "finclaw.db")
+        assert database_finding(state)["level"] == "ok"
+    found = database_finding(copy)
+    assert found["level"] == "bad"
+    assert "journal" in found["says"]
+    assert "finclaw backup" in found["advice"]
+    assert database_finding(state)["level"] == "ok", "stopped in good order"
+    shutil.copytree(state, tmp_path / "whole")
+    assert database_finding(tmp_path / "whole")["level"] == "ok"
+    typed("status", "--state", copy)
+    assert database_finding(copy)["level"] == "bad", "looking at it does not make it whole"
+
+
+def test_doctor_calls_what_a_crash_leaves_sound(state: Path) -> None:
+    """The journal stands beside the database then; a look through another command does not take it away."""
+    db = apsw.Connection(str(state / "finclaw.db"))
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    db.execute("UPDATE meta SET value = 1 WHERE key = 'open'")
+    db.close()
+    assert (state / "finclaw.db-wal").exists()
+    assert database_finding(state)["level"] == "ok"
+    assert typed("status", "--state", state).code == 0
+    assert database_finding(state)["level"] == "ok"
