@@ -9,10 +9,12 @@ from pathlib import Path
 import apsw
 import pytest
 from msgspec.structs import replace
-from tests.ports.nouns import begin, ended, ending, nobody, nothing, said, written
+from tests.ports.approval_nouns import wish
+from tests.ports.nouns import begin, ended, ending, nobody, nothing, parts, said, written
 from tests.ports.test_store import BenchClock
 
 from finclaw.errors import SessionError
+from finclaw.kernel.approval import Decision, short_id
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.erasure import Erased, Part, PersonId
 from finclaw.kernel.event_stream import EventStream
@@ -82,6 +84,14 @@ async def talk(store: Store, inbound: Inbound, reply: str) -> Accepted:
     finish = ending(store, accepted, claim, reply, "and more", events=[Append(question), Append(answer)])
     assert await store.finish(replace(finish, outcome=ended(reply=reply)), nothing)
     await store.settle(*(replace(unit, state="sent") for unit in finish.units))
+    return accepted
+
+
+async def told(store: Store, inbound: Inbound, reply: str) -> Accepted:
+    """A card or a command: it is answered without a turn, and is no part of the conversation."""
+    accepted = await store.accept(inbound, session_key("main", inbound), nobody)
+    units = store.plan(accepted, parts(reply), None)
+    assert await store.end(accepted.id, ended("command", reply), units, nothing, begun=False)
     return accepted
 
 
@@ -258,3 +268,37 @@ async def test_a_session_without_messages_does_not_stay_listed_for_ever(kind: st
     assert [each.key for each in (await store.sessions(10)).items] == [full.session]
     assert [each.key for each in (await store.sessions(10, containing=empty.session)).items] == [empty.session]
     await store.close()
+
+
+async def test_the_words_of_an_approval_go_wherever_they_were_shown(store: Store, tmp_path: Path) -> None:
+    """Its arguments, the card in an approver's chat, and the answer to the approver, who typed the short id."""
+    mine = await talk(store, asked("order it", "1"), "awaiting")
+    approval = wish(FakeClock().now(), args={"note": SECRET}, session=mine.session)
+    await store.ask(approval)
+    card = replace(asked(f"Order {SECRET}?", f"{approval.id}:card:1", sender="ben"), said_by="approvals")
+    await told(store, card, SECRET)
+    await told(store, asked(f"/approve {short_id(approval.id)}", "2", sender="ben"), f"Approved: {SECRET}")
+    kept = await talk(store, asked("mine", "3", sender="ben"), "yours")
+    erased = await store.erase_session(mine.session)
+    await store.scrub()
+    assert erased.messages == 3
+    assert await store.approval(approval.id) is None
+    assert await store.find(kept.id) is not None
+    assert found_in(tmp_path, SECRET) == []
+
+
+async def test_reasons_that_a_person_gave_for_decisions_about_others_are_forgotten(
+    store: Store, tmp_path: Path
+) -> None:
+    bens = await talk(store, asked("order it", "1", sender="ben"), "awaiting")
+    approval = wish(FakeClock().now(), session=bens.session)
+    await store.ask(approval)
+    decision = Decision(verdict="denied", by=str(ADA), reason=SECRET)
+    words = replace(asked(f"Denied: {SECRET}", f"{approval.id}:denied:1", sender="ben"), said_by="approvals")
+    await store.decide(approval.id, decision, words, nobody)
+    (left,) = await store.unfinished()
+    assert await store.end(left.id, ended("command", SECRET), (), nothing, begun=False)
+    await store.erase_person(ADA, part_of(ADA))
+    await store.scrub()
+    assert found_in(tmp_path, SECRET) == []
+    assert await store.approval(approval.id) is not None

@@ -12,6 +12,7 @@ import apsw
 from msgspec import Struct
 
 from finclaw.errors import SessionError, StoreFailed
+from finclaw.kernel.approval import read_approval_id, read_short_id
 from finclaw.kernel.erasure import PersonId
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import Outcome
@@ -20,7 +21,7 @@ from finclaw.storage.sqlite.codec import Ids, events_of, read_outcome, units_of,
 from finclaw.storage.sqlite.database import is_marked_open
 from finclaw.storage.sqlite.transcript import Transcript
 
-_APPROVAL_ID: Final = re.compile(r"ap-[0-9a-z]{20,}", re.IGNORECASE)
+_APPROVAL_ID: Final = re.compile(r"ap-[0-9a-z]{4,}", re.IGNORECASE)
 _WROTE: Final = "body ->> '$.sender.id'"
 _A_PERSON: Final = "body ->> '$.said_by' IS NULL AND body ->> '$.limits' IS NULL"
 
@@ -106,8 +107,6 @@ def erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
 def _erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
     rows = _rows(db, target)
     quoted = [str(name) for (name,) in db.execute("SELECT id FROM approval WHERE session = ?", (target.key,))]
-    if target.person is not None:
-        quoted += _decided_with_words(db, target.person)
     elsewhere = _quoting(db, quoted, target.row)
     _remove_words(db, [*rows, *elsewhere])
     db.execute("DELETE FROM standing_grant WHERE id IN (SELECT id FROM approval WHERE session = ?)", (target.key,))
@@ -129,6 +128,13 @@ def _rows(db: apsw.Connection, target: Target) -> list[int]:
     return [int(row) for (row,) in db.execute(f"SELECT id FROM inbound WHERE session = ?{wanted}", values)]
 
 
+def erase_decisions(db: apsw.Connection, person: PersonId) -> int:
+    """The reasons that this person gave for decisions about others' approvals, and the messages that tell of them."""
+    elsewhere = _quoting(db, _decided_with_words(db, person), 0)
+    _remove_words(db, elsewhere)
+    return len(elsewhere)
+
+
 def _decided_with_words(db: apsw.Connection, person: PersonId) -> list[str]:
     """Approvals of others that this person gave a reason for; the reason is emptied."""
     rows = db.execute(
@@ -139,14 +145,15 @@ def _decided_with_words(db: apsw.Connection, person: PersonId) -> list[str]:
 
 def _quoting(db: apsw.Connection, approvals: Sequence[str], session: int) -> list[int]:
     """Messages elsewhere that show these approvals: cards sent to approvers, and the answers to their decisions."""
-    wanted, found = set(approvals), list[int]()
-    if wanted:
+    found: list[int] = []
+    if approvals:
         rows = db.execute(
             "SELECT id, body FROM inbound WHERE session NOT IN (0, ?) AND kind IS NOT NULL AND body LIKE '%ap-%'",
             (session,),
         )
         for row, body in rows.fetchall():
-            if wanted & {name.lower() for name in _APPROVAL_ID.findall(str(body))}:
+            shown = {read_approval_id(name) or read_short_id(name) or "?" for name in _APPROVAL_ID.findall(str(body))}
+            if any(name.startswith(tuple(shown)) for name in approvals):
                 found.append(int(row))
     return found
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import apsw
+from msgspec.structs import replace
 
 from finclaw.kernel.erasure import Erased, PartOf, PersonId
 from finclaw.kernel.message import Message
@@ -48,7 +49,11 @@ class ErasureRows(ABC):
     async def erase_person(self, person: PersonId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
         targets = await self._targets_of_person(person, part_of)
         targets = await self._read(lambda db: erasure.with_helpers(db, self._ids, targets))
-        return await self._erase_all(targets, dry_run)
+        erased = await self._erase_all(targets, dry_run)
+        if dry_run:
+            return erased
+        told = await self._commit(lambda db: erasure.erase_decisions(db, person))
+        return replace(erased, messages=erased.messages + told)
 
     async def scrub(self) -> None:
         await self._alone(erasure.scrub)
