@@ -323,7 +323,9 @@ DEAR = Model("scripted", "one", max_output=1_000, price=Price(Decimal(1), Decima
 
 
 def under(bench: Bench, **limits: str) -> Budget:
-    house = Budget(BudgetSettings(**{name: Decimal(given) for name, given in limits.items()}), bench.clock)
+    given: dict[str, Decimal | None] = {"agent_day_usd": None}
+    given |= {name: Decimal(limit) for name, limit in limits.items()}
+    house = Budget(BudgetSettings(**given), bench.clock)
 
     async def with_purse(ctx: TurnContext) -> TurnResult:
         turn = RunningTurn.of(ctx)

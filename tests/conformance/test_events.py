@@ -117,6 +117,7 @@ ELSEWHERE = {
     "tool:policy:deny",
     *("tool:execute:timeout", "tool:circuit:change"),
     "approval:change",
+    "session:erased",
 }
 """They need a process that died, a torn file, rules about tools, tools that hang or somebody who decides: tests of
 those show them."""

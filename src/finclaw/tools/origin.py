@@ -22,7 +22,7 @@ _LONGEST: Final = 200
 
 def origin_of(tool: Tool, args: Mapping[str, Any]) -> str:
     """What to call it on an approval's card: the tool and where it looked. Empty: these are no stranger's words."""
-    if tool.group in OUR_OWN or (tool.group not in NEVER_OUR_OWN and getattr(tool, "own_results", False)):
+    if tool.group in OUR_OWN or (tool.own_results and tool.group not in NEVER_OUR_OWN):
         return ""
     where = next((str(args[key]) for key in _WHERE if key in args), "")
     return shown(f"{tool.spec.name} {where}" if where else tool.spec.name)

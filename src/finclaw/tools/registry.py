@@ -25,6 +25,7 @@ _FIELDS: Final = (
     "isolation",
     "quote",
     "changes",
+    "own_results",
 )
 
 

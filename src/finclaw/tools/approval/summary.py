@@ -46,9 +46,12 @@ def action_line(approval: Approval, longest: int = LONGEST) -> str:
 
 
 def action_lines(approval: Approval) -> Iterator[str]:
-    """Everything that the card showed of it, a line each, to be repeated to whoever decided."""
+    """Everything that the card showed of it, a line each, to be repeated to whoever decided.
+
+    Without the secrets in it: this answer is kept in the history, which more people read than the card.
+    """
     yield tool_name(approval)
-    yield from (f"• {each}" for each in _parts(approval))
+    yield from (f"• {without_secrets(each)}" for each in _parts(approval))
 
 
 def ending_line(approval: Approval, status: ToolStatus) -> str:
