@@ -163,7 +163,7 @@ def test_a_command_may_use_its_database(listed: Listed) -> None:
 def test_our_own_commands_load_no_extension(listed: Listed) -> None:
     state = listed("raise SystemExit('loaded')\n")
     assert finclaw("status", "--state", state).code == 0
-    assert finclaw("config", "check", "--state", state).code == 0
+    assert finclaw("config", "show", "--state", state).code == 0
     assert finclaw("--version").code == 0
 
 

@@ -86,6 +86,7 @@ NAMES = [
     "model:retry",
     "preview_update",
     "ring:short_circuit",
+    "session:erased",
     "session:event:missing_target",
     "session:lock:acquire",
     "session:lock:release",
