@@ -347,6 +347,19 @@ def test_any_soup_makes_a_request_that_both_apis_take(soup: list[Message], asked
         assert len(written) == len(message.blocks)  # the writer leaves nothing more out
 
 
+def test_an_echo_of_what_a_later_entry_replaces_is_kept() -> None:
+    """The echo was dropped for the sake of its double, and then the double's words were replaced: both were gone."""
+    calls = (ToolCall("a", "look", {}), Text("I look."))
+    soup = [
+        Message("m1", "assistant", calls, Source("assistant"), AT),
+        Message("m2", "assistant", calls, Source("assistant"), AT),
+        Message("m1", "user", (Text("never mind"),), Source("user"), AT),
+    ]
+    words = "".join(message.text for message in mend(soup).messages)
+    assert "never mind" in words
+    assert "I look." in words
+
+
 @pytest.mark.spec("TR-05", "TR-06", "DX-36")
 @settings(max_examples=300)
 @given(SOUP)

@@ -56,17 +56,25 @@ def _unique(messages: Iterable[Message], findings: list[Finding]) -> list[Messag
     kept: dict[str, Message] = {}
     for message in (_once_each(each, findings) for each in messages):
         known = kept.get(message.id)
-        if known is None and kept and _is_echo(message, next(reversed(kept.values()))):
-            findings.append(
-                Finding("duplicate-entry", message.id, "it repeats the message before it, call ids and all")
-            )
-            continue
         if known is not None:
             words = "it is there twice" if known == message else "it is there twice; its later words are kept"
             findings.append(Finding("duplicate-entry", message.id, words))
         if known != message:
             kept[message.id] = message
-    return list(kept.values())
+    return _without_echoes(kept.values(), findings)
+
+
+def _without_echoes(messages: Iterable[Message], findings: list[Finding]) -> list[Message]:
+    """After each id has its last words: what a later entry replaces is no reason to drop its echo."""
+    kept: list[Message] = []
+    for message in messages:
+        if kept and _is_echo(message, kept[-1]):
+            findings.append(
+                Finding("duplicate-entry", message.id, "it repeats the message before it, call ids and all")
+            )
+        else:
+            kept.append(message)
+    return kept
 
 
 def _once_each(message: Message, findings: list[Finding]) -> Message:
