@@ -18,6 +18,7 @@ from finclaw.builtins.mcp.telling import Told, told
 from finclaw.builtins.own_settings import read_settings
 from finclaw.errors import ExtensionError, FinclawError
 from finclaw.kernel.context import Context
+from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ExtensionApi, Finding
 from finclaw.kernel.language import language_of
 from finclaw.kernel.message import Patch
@@ -60,6 +61,7 @@ class Mcp:
             name: Offers(name, self._settings, self._pins, api.tools, api.clock, api.logger)
             for name in self._settings.servers
         }
+        api.on_forget(_keep_pins)
         api.on_close(self.close)
         api.tasks.every(_SOON, self._look_after)
         if self._settings.servers:
@@ -188,3 +190,7 @@ name = Mcp.name
 
 def register(api: ExtensionApi) -> None:
     Mcp(read_settings(api, McpSettings)).register(api)
+
+
+async def _keep_pins(erased: Erasure) -> None:
+    """Erases nothing: pins hold definitions by servers, and no word of a person."""
