@@ -156,9 +156,16 @@ def _texts(books: Books, seen: Sequence[ReplySeen]) -> Iterator[str]:
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _open_for_reading(database: Path) -> apsw.Connection:
+    """Waits for a gateway that is just reading its journal after a crash: nobody else gets at the file meanwhile."""
+    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    db.set_busy_timeout(10_000)
+    return db
+
+
 def read_books(database: Path) -> Books:
     files = _read_files(database)
-    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    db = _open_for_reading(database)
     try:
         ids = Ids(str(db.execute("SELECT value FROM meta WHERE key = 'name'").get))
         entries = tuple(_entries(db, ids))
@@ -183,7 +190,7 @@ def read_books(database: Path) -> Books:
 
 def calls_booked(database: Path) -> tuple[int, int]:
     """Model calls in the books, and those of them that were interrupted."""
-    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    db = _open_for_reading(database)
     try:
         calls, interrupted = db.execute("SELECT sum(calls), sum(interrupted) FROM spend").fetchall()[0]
         return int(calls or 0), int(interrupted or 0)
@@ -193,7 +200,7 @@ def calls_booked(database: Path) -> tuple[int, int]:
 
 def unsettled(database: Path) -> int:
     """Messages without an end and units without one. Works beside a running gateway, which is not disturbed."""
-    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    db = _open_for_reading(database)
     try:
         return int(
             db.execute(
@@ -207,7 +214,7 @@ def unsettled(database: Path) -> int:
 
 def given_up(database: Path) -> set[str]:
     """The messages whose answer nobody will hear to its end. Works beside a running gateway, too."""
-    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    db = _open_for_reading(database)
     try:
         dead = "SELECT body FROM inbound WHERE id IN (SELECT id / ? FROM unit WHERE state = 'dead')"
         return {read_inbound(str(body)).message_id for (body,) in db.execute(dead, (UNITS,))}

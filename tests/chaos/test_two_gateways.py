@@ -51,8 +51,8 @@ async def test_the_second_is_refused_and_the_first_goes_on(
         assert code != 0
         assert took < 2 + 3 * ordinary  # a machine that is busy with other things needs its time for Python alone
         assert second.said == (
-            f"finclaw: another gateway (process {first.pid}) already uses {str(run.state)!r}; "
-            "stop it, or choose another directory with --state\n"
+            f"finclaw: another gateway or chat (process {first.pid}) already uses {str(run.state)!r}; "
+            "stop it, or use another state directory with --state DIR\n"
         )
         sys.stdout.write(f"the second gateway was gone after {took:.2f} s\n")
 

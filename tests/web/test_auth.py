@@ -33,6 +33,7 @@ PATHS = [
     ("POST", "/api/v1/sessions/x/repair"),
     ("DELETE", "/api/v1/sessions/x"),
     ("POST", "/api/v1/forget"),
+    ("POST", "/api/v1/backup"),
     ("POST", "/api/v1/prune"),
     ("GET", "/api/v1/approvals"),
     ("GET", "/api/v1/approvals/x"),

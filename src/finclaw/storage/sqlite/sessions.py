@@ -22,13 +22,15 @@ EMPTY_FOR: Final = timedelta(days=1)
 def page(db: apsw.Connection, limit: int, after: str | None, containing: str, now: datetime) -> SessionPage:
     """By last use and row number, going back from the last one seen: whoever moves to the front disturbs nobody.
 
-    What holds no message and was not used for a day is listed only to who asks for a part of its key.
+    What holds no message, was not used for a day and has none that waits is listed only to who asks for a part of
+    its key.
     """
     used, row = _read_cursor(after)
     since = 0 if containing else to_micros(now - EMPTY_FOR)
     found = db.execute(
         "SELECT id, key, created_at, updated_at, messages, turns FROM session "
-        "WHERE (updated_at, id) < (?, ?) AND instr(key, ?) > 0 AND (messages != 0 OR updated_at >= ?) "
+        "WHERE (updated_at, id) < (?, ?) AND instr(key, ?) > 0 AND (messages != 0 OR updated_at >= ? "
+        "OR EXISTS (SELECT 1 FROM inbound WHERE inbound.session = session.id AND kind IS NULL)) "
         "ORDER BY updated_at DESC, id DESC LIMIT ?",
         (used, row, whole_characters(containing), since, limit + 1),
     ).fetchall()
