@@ -170,7 +170,7 @@ async def test_a_second_ctrl_c_leaves_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("chunks", [1, 50])
+@pytest.mark.parametrize("chunks", [pytest.param(1, marks=pytest.mark.soak), 50])
 async def test_a_reply_does_not_control_the_terminal(tmp_path: Path, name: str, chunks: int) -> None:
     """Security trial H16, also when the sequence comes in pieces."""
     hostile = f"before{HOSTILE[name]}after"

@@ -45,7 +45,8 @@ Case = tuple[Wire, Fault, int]
 
 
 def _case(wire: Wire, fault: Fault, step: int, place: str) -> Any:
-    return pytest.param((wire, fault, step), id=f"{wire.name}-{fault.name}-{place}")
+    marks = [pytest.mark.soak] if place == "middle" else []  # a middle step is a last one with another behind it
+    return pytest.param((wire, fault, step), id=f"{wire.name}-{fault.name}-{place}", marks=marks)
 
 
 CASES: Sequence[Any] = [

@@ -78,7 +78,15 @@ async def test_a_hostile_schema_is_left_out_with_a_reason_and_stalls_nobody(
 
 
 @pytest.mark.parametrize(
-    "how", ["limits 200", "patterns 200", "limits 200 changing", "patterns 200 changing", "descriptions"]
+    "how",
+    [
+        "limits 200 changing",
+        "descriptions",
+        *(
+            pytest.param(each, marks=pytest.mark.soak)
+            for each in ("limits 200", "patterns 200", "patterns 200 changing")
+        ),
+    ],
 )
 async def test_as_much_as_is_taken_and_again_each_second_stalls_nobody(bench: Bench, how: str) -> None:
     async with bench.open(servers={"bad": hostile("fine")}):
