@@ -45,6 +45,8 @@ class NamedAddresses:
         self._calls: dict[str, ToolCall] = {}
         self._beginnings: dict[str, str] = {}
         """Of the pages that calls have given, by call."""
+        self._by_origin: dict[str, str] = {}
+        """The same by what results say of their origin: a piece that is read later is no page of its own."""
 
     def read(self, messages: Sequence[Message], before: str) -> None:
         """Everything up to the call of this id."""
@@ -92,7 +94,9 @@ class NamedAddresses:
             return
         call = self._calls.get(result.call_id)
         echoed = set[str]() if call is None else set(_texts(call.args))
-        self._name(addresses_in(result.content) - echoed, self._beginnings.get(result.call_id, result.name))
+        beginning = self._beginnings.get(result.call_id) or self._by_origin.get(result.origin, result.name)
+        self._by_origin.setdefault(result.origin, beginning)
+        self._name(addresses_in(result.content) - echoed, beginning)
 
     def _name(self, addresses: Iterable[str], beginning: str) -> None:
         for address in addresses:
