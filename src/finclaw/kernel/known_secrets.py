@@ -22,6 +22,8 @@ _BREAKS: Final = re.compile(r"\n|(?<=[.!?。…])\s+")
 """Where an answer is cut while it is being written: a value of several lines, such as a private key, is hidden line by
 line."""
 _BASE64: Final = string.ascii_letters + string.digits + "+/_=-"
+_JSON_ESCAPES: Final = tuple(map(re.compile, ("[&<>]", "[&<>=']", "[&<>'+]")))
+"""What the encoders of Go, Java (Gson) and .NET write as `\\u0026`, the last in capitals."""
 _LONGEST_RUN: Final = 2_000
 """Characters of base64 on either side of a secret that are hidden with it."""
 _NAME: Final = re.compile(
@@ -86,7 +88,10 @@ def _forms_of(value: str) -> Iterator[tuple[str, bool]]:
     in_address = {quote(value, safe="", errors="replace"), quote(value, errors="replace")}
     in_address |= {quote_plus(value, errors="replace"), value.replace("%", "%25")}
     in_address |= {re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), each) for each in in_address}
+    in_address |= {quote(each, safe="") for each in in_address}  # an address inside an address
     in_code = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    in_code |= {_as_written_by(each, escaped) for each in in_code for escaped in _JSON_ESCAPES}
+    in_code |= {each.replace("/", "\\/") for each in in_code}
     for each in sorted(in_address | in_code | {html.escape(value), html.escape(value, quote=False)}):
         yield each, False
     yield raw.hex(), False
@@ -94,6 +99,12 @@ def _forms_of(value: str) -> Iterator[tuple[str, bool]]:
     for core in _cores_in_base64(raw):
         yield core, True
         yield core.replace("+", "-").replace("/", "_"), True
+
+
+def _as_written_by(written: str, escaped: re.Pattern[str]) -> str:
+    """JSON as encoders write it that are careful about HTML."""
+    upper = "+" in escaped.pattern
+    return escaped.sub(lambda found: f"\\u{ord(found[0]):04X}" if upper else f"\\u{ord(found[0]):04x}", written)
 
 
 def _cores_in_base64(raw: bytes) -> Iterator[str]:
