@@ -30,8 +30,9 @@ _DOUBT: Final = re.compile(
         wrong|false|fake|lie[sd]?|lying|mistake\w{0,2}|scam(?=s?\W+(?:is|was|are|to|if)\b)|ignor\w{1,3}|den(?:y|ies|ied)
       | reject\w{0,3}|doubt\w{0,4}|beware|opposite|contrary|instead|rather|disagree\w{0,2}|hardly|untrue|nonsense|if
       | pretend\w{0,3}|suppos\w{1,3}|hate\w{0,1}|dangerous|stupid|foolish|bad|says?|said|claims?|want(?:s|ed)?\ me
+      | dislik\w{1,3}
       )(?![a-z])
-    | 거짓|가짜|틀[렸린리]|반대|무시|의심|위험|사기(?=[라야다는를을]|꾼)|잘못|속지|대신|만약|(?<![가-힣])만일
+    | 거짓|가짜|틀[렸린리]|반대|무시|의심|위험|사기(?=[라야다는를을]|꾼)|잘못|속지|싫|대신|만약|(?<![가-힣])만일
     """,
     re.VERBOSE,
 )
