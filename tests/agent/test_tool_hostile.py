@@ -92,7 +92,7 @@ class Rude:
     transactional = False
     parallel_safe = True
     timeout = 5.0
-    approval = sensitive = changes = False
+    approval = sensitive = changes = own_results = False
     upstream = ""
     isolation: Isolation = "loop"
     quote = None

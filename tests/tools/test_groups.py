@@ -21,6 +21,8 @@ class Plain:
     timeout: float = 1.0
     approval: bool = False
     sensitive: bool = False
+    changes: bool = False
+    own_results: bool = False
     upstream: str = ""
     isolation: Isolation = "loop"
     quote = None

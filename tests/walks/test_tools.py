@@ -277,7 +277,7 @@ async def test_two_orders_never_run_side_by_side_whatever_they_claim(house: Hous
 
         group = "custom"
         timeout = 30.0
-        approval = sensitive = changes = False
+        approval = sensitive = changes = own_results = False
         upstream = ""
         isolation: Isolation = "loop"
         quote = None

@@ -113,7 +113,7 @@ class Own:
     timeout = 1.0
     approval = True
     sensitive = True
-    changes = False
+    changes = own_results = False
     upstream = "api.example.com"
     isolation: Isolation = "loop"
     quote = None
