@@ -96,7 +96,9 @@ async def processor_time(gateway: Gateway, text: str) -> float:
 SOME: Final = [dict(list(UNITS.items())[at::4]) for at in range(4)]
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(
+    "part", [0, 1, pytest.param(2, marks=pytest.mark.soak), pytest.param(3, marks=pytest.mark.soak)]
+)
 @in_virtual_time
 async def test_h6_no_message_of_any_shape_costs_more_than_another(house: House, part: int) -> None:
     """The whole way of a message that is taken, and of one that is too long, compared with plain words."""
@@ -112,7 +114,9 @@ async def test_h6_no_message_of_any_shape_costs_more_than_another(house: House, 
         assert not slow, f"plain words took {plain:.3f}: {slow}"
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(
+    "part", [0, 1, pytest.param(2, marks=pytest.mark.soak), pytest.param(3, marks=pytest.mark.soak)]
+)
 @in_virtual_time
 async def test_h6_no_answer_of_a_model_costs_more_than_another(house: House, part: int) -> None:
     """Written piece by piece, looked through on its way, shown while it grows."""

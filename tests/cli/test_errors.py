@@ -271,7 +271,12 @@ def argv(command: str, state: Path) -> list[str]:
 
 
 # A backup needs something to write, and a restore what a backup wrote; what they print goes the same way.
-@pytest.mark.parametrize("command", [each for each in COMMANDS if each not in ("serve", "mcp", "backup", "restore")])
+PRINTING = [each for each in COMMANDS if each not in ("serve", "mcp", "backup", "restore")]
+
+
+@pytest.mark.parametrize(
+    "command", [*PRINTING[::2], *(pytest.param(each, marks=pytest.mark.soak) for each in PRINTING[1::2])]
+)
 def test_a_closed_or_full_standard_output(tmp_path: Path, command: str) -> None:
     if command in ("trace", "replay"):  # they need a turn to tell about
         ask = [sys.executable, "-m", "finclaw", *argv("ask", tmp_path)]

@@ -41,7 +41,11 @@ async def _fill(state: Path) -> None:
         await asked(state, "hello", "--session", "evil\u202e\x9b2J")
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=" ".join)
+@pytest.mark.parametrize(
+    "look",
+    [*LOOKS[:5], *(pytest.param(each, marks=pytest.mark.soak) for each in LOOKS[5:])],
+    ids=" ".join,
+)
 def test_no_command_that_looks_shows_controls(state: Path, look: tuple[str, ...]) -> None:
     """Security trial H16, siblings."""
     ended = finclaw(*look, "--state", state)
