@@ -79,8 +79,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that only repeat another at length are for `make soak`; every other run is without them."""
-    if config.getoption("--chaos") == "soak":
+    """Tests that take long or only repeat another are for `make chaos` and `make soak`; other runs are without them."""
+    if config.getoption("--chaos") != "short":
         return
     long = [item for item in items if item.get_closest_marker("soak") is not None]
     if long:

@@ -24,7 +24,8 @@ from tests.cli.terminal import finclaw
 
 from finclaw.storage.kinds import StoreKind
 
-pytestmark = pytest.mark.chaos
+# In a short run its small budget may be used up before a life comes to its crash point, which then never comes.
+pytestmark = [pytest.mark.chaos, pytest.mark.soak]
 
 CHILD: Final = Path(__file__).with_name("paid_child.py")
 POINTS: Final = (
