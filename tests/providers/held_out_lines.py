@@ -1,6 +1,8 @@
-"""186 lines, half of them Korean, written by somebody who had not read the parser, in the form of `strict_lines`.
+"""186 lines, half of them Korean, written without having read the parser, in the form of `strict_lines`.
 
-Every answer was read by a person: what stands here is right, and `refuse` where nothing else would have been.
+What stands behind a line is what the assistant did when it was first run, after each answer had been read and none was
+found wrong but one, which was mended. So `refuse` records a refusal, which is always allowed, and not that an answer
+would be wrong. Two lines are reworded for the checker: a number as digits, a date with its year.
 """
 
 HELD_OUT = """
