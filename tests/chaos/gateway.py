@@ -72,6 +72,17 @@ class Gateway:
         except TimeoutError:
             raise AssertionError(f"the gateway still runs after {within:g} s\n{self.said}") from None
 
+    async def ended_or_said(self, sign: bytes, within: float = DIES_WITHIN) -> int | None:
+        """Its exit code once it has ended by itself, or None as soon as it printed a line that begins with `sign`."""
+        try:
+            async with asyncio.timeout(within):
+                while line := await self._line():
+                    if line.startswith(sign):
+                        return None
+                return await self._process.wait()
+        except TimeoutError:
+            raise AssertionError(f"the gateway still runs after {within:g} s\n{self.said}") from None
+
     def arm(self) -> None:
         """From now on it counts the passings of its crash point."""
         self._process.send_signal(signal.SIGUSR1)

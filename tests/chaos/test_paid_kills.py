@@ -24,8 +24,7 @@ from tests.cli.terminal import finclaw
 
 from finclaw.storage.kinds import StoreKind
 
-# In a short run its small budget may be used up before a life comes to its crash point, which then never comes.
-pytestmark = [pytest.mark.chaos, pytest.mark.soak]
+pytestmark = pytest.mark.chaos
 
 CHILD: Final = Path(__file__).with_name("paid_child.py")
 POINTS: Final = (
@@ -42,6 +41,8 @@ POINTS: Final = (
 )
 EACH_KILL: Final = Decimal("0.020")
 """Of the budget: what two conversations may have reserved when they die, and a little for what is answered."""
+SPARE: Final = Decimal("0.100")
+"""Of the budget: a few kills may cost more than the mean, and a run of six has no mean."""
 
 
 @dataclass
@@ -74,8 +75,8 @@ class Lives:
 
     async def die_at_a_point(self, point: str) -> None:
         gateway = await self.start(f"{point}:{self.dice.randint(1, 3)}")
-        assert await gateway.ended() == -9, f"it did not die at {point}\n{gateway.said}"
-        await gateway.kill()
+        assert await gateway.ended_or_said(REFUSED.encode()) in (-9, None), f"it did not die at {point}\n{gateway.said}"
+        await gateway.kill()  # also one whose budget was used up before it came to its point
         self.kills += 1
 
     async def die_at_an_instant(self) -> None:
@@ -99,7 +100,7 @@ async def test_the_budget_holds_over_any_number_of_kills(
     """Then it is used up to its end: what the server charged, for every call that it saw, is within it."""
     times = {"short": 6, "full": 100, "soak": 400}[str(pytestconfig.getoption("--chaos"))]
     provider = PaidProvider()
-    lives = Lives(tmp_path, await provider.start(), storage, EACH_KILL * times)
+    lives = Lives(tmp_path, await provider.start(), storage, EACH_KILL * times + SPARE)
     try:
         points = [POINTS[number % len(POINTS)] for number in range(times // 2)]
         lives.dice.shuffle(points)

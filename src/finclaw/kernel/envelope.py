@@ -15,8 +15,16 @@ OutboundKind = Literal["reply", "notice", "confirmation"]
 """`notice` is the gateway speaking for itself; a `confirmation` of an order is never sent twice."""
 
 
-_process: Final = os.urandom(10).hex()
+_process = os.urandom(10).hex()
 _count: Final = itertools.count()
+
+
+def _draw_process() -> None:
+    global _process  # noqa: PLW0603  a forked child that drew its parent's next id would be taken for a repetition
+    _process = os.urandom(10).hex()
+
+
+os.register_at_fork(after_in_child=_draw_process)
 
 
 def new_id() -> str:
