@@ -5,6 +5,8 @@
 VENV ?= .venv
 bin := $(VENV)/bin
 export VENV PYTHON
+# Tests start hundreds of processes; where Python may not keep what it compiled, each compiles us again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run test quick check spec chaos soak opinion bench lock clean

@@ -1,5 +1,6 @@
 """What every test lives with: no network but this machine's own, and the choice of how much chaos."""
 
+import gc
 import ipaddress
 import os
 import socket
@@ -86,6 +87,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item.get_closest_marker("soak") is None]
+
+
+def pytest_collection_finish() -> None:
+    """What was collected is there to the end: without this each test that collects garbage looks at all of it first."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
