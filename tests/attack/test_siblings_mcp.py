@@ -52,7 +52,6 @@ async def watched(limit: float = 0.1) -> AsyncGenerator[LoopWatch]:
         assert watch.longest < limit * slowness(), f"the loop was held up for {watch.longest:.3f} s"
     finally:
         task.cancel()
-        gc.unfreeze()
 
 
 @asynccontextmanager
