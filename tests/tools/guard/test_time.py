@@ -100,6 +100,7 @@ def test_one_long_piece_is_not_slow_either(before: str, filling: str):
 
 
 @pytest.mark.spec("DX-31", "DX-32")
+@pytest.mark.soak  # what would be slow here is slow above too, where its limit is one time and not a ratio
 @pytest.mark.parametrize("seed", HOSTILE, ids=repr)
 def test_the_time_grows_with_the_length_and_not_with_its_square(seed: str):
     def guard_error(text: str) -> object:
