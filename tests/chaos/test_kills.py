@@ -109,11 +109,11 @@ async def test_every_crash_point_of_the_file_store(tmp_path: Path, doses: Doses)
         assert run.kills == len(points)
 
 
+@pytest.mark.soak  # every run has each crash point of the files, and random instants of the same gateway above
 async def test_random_instants_of_the_file_store(tmp_path: Path, doses: Doses) -> None:
-    lives = doses.instants if doses.each_point > 1 else doses.instants // 2
     async with Run(tmp_path, storage="jsonl") as run:
         run.platform.fault = run.moods
         async with run.load(doses.rate):
-            for life in range(lives):
+            for life in range(doses.instants):
                 await run.live_for(run.dice.uniform(0.0, 1.0), caught_up=life % 4 == 3)
         check(await run.drain(), run)

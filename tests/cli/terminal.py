@@ -98,7 +98,7 @@ def _run_command(command: _Command, folder: str) -> None:
         opened = os.open(os.path.join(folder, name), flag, 0o600)
         os.dup2(opened, target)
         os.close(opened)
-    sys.stdin, sys.stdout, sys.stderr = (open(number, mode, closefd=False) for number, mode in enumerate("rww"))
+    sys.stdin, sys.stdout, sys.stderr = map(os.fdopen, (0, 1, 2), "rww")
     os.environ.clear()
     os.environ.update(command.environ)
     time.tzset()

@@ -211,7 +211,7 @@ async def one_refusal(where: Path, n: int, error: DiskError, recording: Recordin
 @pytest.mark.parametrize(
     ("error", "half"),
     [
-        ("io", 0),
+        pytest.param("io", 0, marks=pytest.mark.soak),
         ("full", 1),
         pytest.param("io", 1, marks=pytest.mark.soak),
         pytest.param("full", 0, marks=pytest.mark.soak),
