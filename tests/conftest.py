@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from finclaw.kernel.known_secrets import forget_known_secrets
+from finclaw.redaction import forget_known_secrets
 
 # A busy machine is not a finding: examples are not timed, and a failure prints how to see it again.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

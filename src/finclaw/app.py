@@ -17,17 +17,18 @@ from finclaw.config.routes import Routes, chosen_model
 from finclaw.config.schema import Settings
 from finclaw.config.windows import learn_windows
 from finclaw.delivery.outbox import OrderedSender
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError
 from finclaw.kernel.cancel import until_done
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import compose
-from finclaw.kernel.port import Channel, Clock, Provider, Store
+from finclaw.kernel.port import Channel, Clock, Provider
 from finclaw.kernel.record import Accepted, InboundRecord
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
+from finclaw.kernel.store_port import Store
 from finclaw.ours import House, find_configured, our_own
 from finclaw.pipeline.accept import storable
 from finclaw.pipeline.ack import Ack

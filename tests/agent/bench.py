@@ -14,9 +14,10 @@ from finclaw.kernel.envelope import Capabilities, Inbound
 from finclaw.kernel.event import Event
 from finclaw.kernel.message import Append, Message, Source, Text, ToolResult, TurnEvent
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import ConversationStore, Tool
+from finclaw.kernel.port import Tool
 from finclaw.kernel.record import Claim, TurnCalls
 from finclaw.kernel.scope import Ids, TurnResult
+from finclaw.kernel.store_port import ConversationStore
 from finclaw.kernel.wishes import Wishes
 from finclaw.sessions.conversation import Conversation
 from finclaw.testing import FakeClock, ScriptedProvider

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.sendable import sendable
+from finclaw.testing.api_rules import violations
+from finclaw.transcript.request_sanitizer import sanitize_request
 
 AT = datetime(2025, 1, 6, tzinfo=UTC)
 FRAME = 4
@@ -67,7 +67,7 @@ def judge(messages: Sequence[Message]) -> None:
     """Every API takes it, and ids are unique."""
     assert len({message.id for message in messages}) == len(messages)
     if messages:
-        sent = sendable(messages)
+        sent = sanitize_request(messages)
         assert violations(sent, "anthropic") == ()
         assert violations(sent, "openai") == ()
 

@@ -11,8 +11,8 @@ from finclaw.agent.compaction import facts
 from finclaw.agent.compaction.draft import Draft, Shape
 from finclaw.agent.compaction.facts import facts_of
 from finclaw.agent.compaction.options import PINNED, is_pinned
-from finclaw.kernel.answers import calls_of, match_results
 from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolResult
+from finclaw.transcript.tool_pairing import calls_of, match_results
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 IDS = st.sampled_from(["a", "b", "c", "d"])

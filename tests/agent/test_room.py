@@ -1,19 +1,20 @@
 """A conversation that outgrows its model goes on: shortened in time, told to observers, and valid all the while."""
 
+from collections.abc import Sequence
+
 import pytest
 from tests.agent.bench import Bench
 
 from finclaw.agent.compaction.prompt import BEGIN
 from finclaw.agent.gauge import is_summary
 from finclaw.errors import ContextTooLong, Overloaded
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.event import CompactionFellBack, ContextCompacted, ContextThresholdCrossed, TextStreamed
-from finclaw.kernel.history import Messages
 from finclaw.kernel.message import Message, Source, Text
-from finclaw.kernel.sendable import sendable
 from finclaw.testing import Reply, fails, reply
+from finclaw.testing.api_rules import violations
 from finclaw.testing.clock import EPOCH
+from finclaw.transcript.request_sanitizer import sanitize_request
 
 SMALL = Model("scripted", "small", window=8_000, max_output=1_000)
 
@@ -46,9 +47,9 @@ class Mind:
         return reply("done")
 
 
-def assert_whole(messages: Messages) -> None:
+def assert_whole(messages: Sequence[Message]) -> None:
     for rules in ("anthropic", "openai"):
-        assert violations(sendable(messages), rules) == ()
+        assert violations(sanitize_request(messages), rules) == ()
 
 
 @pytest.mark.spec("W-05", "CP-20", "E-15")

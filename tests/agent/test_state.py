@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.agent.state import MOVES, InvalidMove, State, StateMachine
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import FinclawError
 from finclaw.kernel.event import Event, StateChanged
-from finclaw.kernel.event_stream import EventStream
 
 STATES: tuple[State, ...] = get_args(State)
 

@@ -21,9 +21,9 @@ from finclaw.errors import (
     ToolUnavailable,
 )
 from finclaw.kernel.chunk import ToolSpec
+from finclaw.kernel.event import CircuitChanged, ToolTimedOut
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Isolation, Tool, ToolOutput, ToolScope
-from finclaw.kernel.tool_event import CircuitChanged, ToolTimedOut
 from finclaw.testing import call, reply
 from finclaw.tools.breaker import OPEN_AT, SHORTEST_REST
 from finclaw.tools.define import raw_tool, tool

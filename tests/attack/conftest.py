@@ -9,7 +9,7 @@ import pytest
 from tests.builtins.mcp.bench import Bench
 from tests.walks.house import House
 
-from finclaw.kernel.log import PlainLines, start_logging
+from finclaw.diagnostics.log import PlainLines, start_logging
 from finclaw.tools.guard.told import without_secrets
 
 

@@ -25,8 +25,8 @@ from tests.cli.test_sessions import typed
 from tests.walks.house import House
 from tests.web.conftest import TOKEN
 
+from finclaw.diagnostics.log import JsonLines, PlainLines
 from finclaw.errors import ExtensionError, StoreFailed
-from finclaw.kernel.log import JsonLines, PlainLines
 from finclaw.testing import FakeClock, call, reply
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.guard.told import without_secrets

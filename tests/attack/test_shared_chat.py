@@ -11,11 +11,11 @@ from tests.walks.house import Gateway, House, in_virtual_time
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.kernel.chunk import ModelRequest, Usage
 from finclaw.kernel.event import ContextCompacted
-from finclaw.kernel.people import Person
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import Reply, call, reply
+from finclaw.tools.approval.people import Person
 from finclaw.tools.define import tool
 from finclaw.tools.policy.rule import Rule
 

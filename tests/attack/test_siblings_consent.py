@@ -19,10 +19,10 @@ from finclaw.channels.mailbox import MailboxChannel
 from finclaw.config.schema import Settings
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.event import PreviewUpdated
-from finclaw.kernel.people import Person
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import MessageContext, Outcome, ToolCallContext
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, reply, say
+from finclaw.tools.approval.people import Person
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.define import tool
 from finclaw.web.principal import OWNER, MessageBody, inbound

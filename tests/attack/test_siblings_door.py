@@ -16,8 +16,7 @@ import aiohttp
 import pytest
 from tests.web.gateway import MemoryGateway, answer
 
-from finclaw.kernel.accepted_event import MessageAccepted
-from finclaw.kernel.event import MessageEnded
+from finclaw.kernel.event import MessageAccepted, MessageEnded
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebSettings
 from finclaw.web.token import TokenOnDisk, obtain_token

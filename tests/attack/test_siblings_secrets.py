@@ -26,8 +26,7 @@ from tests.web.gateway import MemoryGateway, answer
 from finclaw.cli.address import announced
 from finclaw.cli.trace import trace_of
 from finclaw.errors import ProviderError, ToolError
-from finclaw.kernel.accepted_event import MessageAccepted
-from finclaw.kernel.event import MessageEnded, PreviewUpdated
+from finclaw.kernel.event import MessageAccepted, MessageEnded, PreviewUpdated
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.secret import Secret
 from finclaw.testing import call, fails, reply, say

@@ -17,9 +17,9 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.errors import ProviderError
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.people import Person
 from finclaw.testing import call, fails, reply
 from finclaw.testing.provider import Line
+from finclaw.tools.approval.people import Person
 from finclaw.tools.policy.rule import Rule
 
 DELEGATING: Final = AgentSettings(delegate=True, default_extensions=())

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from finclaw.builtins.basics import BasicCommand, Basics
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.pipeline.registrar import Registrar

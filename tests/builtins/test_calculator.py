@@ -23,9 +23,9 @@ from finclaw.builtins.calculator.parser import DEEPEST, parse
 from finclaw.builtins.calculator.problem import CannotCalculate
 from finclaw.builtins.calculator.reading import reading
 from finclaw.builtins.calculator.word import LONGEST, read_words
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ToolError
 from finclaw.kernel.envelope import Sender
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.port import ToolScope
 from finclaw.pipeline.registered import NOWHERE
 from finclaw.pipeline.registrar import Registrar

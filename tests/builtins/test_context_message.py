@@ -8,10 +8,10 @@ from tests.walks.house import AnyRegistration, Gateway, House, crash, in_virtual
 from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.testing import call, reply
+from finclaw.testing.api_rules import violations
 
 
 def provided(**fields: Any) -> list[AnyRegistration]:

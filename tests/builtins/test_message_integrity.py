@@ -14,7 +14,6 @@ from tests.walks.tools import Desk
 from finclaw.agent.log import from_layer
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.builtins.message_integrity import changes, made_whole
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import SessionRepaired
 from finclaw.kernel.message import (
@@ -33,6 +32,7 @@ from finclaw.kernel.message import (
 from finclaw.kernel.scope import StepContext, StepResult
 from finclaw.sessions.conversation import Conversation
 from finclaw.testing import call, reply
+from finclaw.testing.api_rules import violations
 
 NOW = datetime(2025, 1, 6, tzinfo=UTC)
 

@@ -12,10 +12,10 @@ from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.builtins.message_window import WindowSettings, window_start
-from finclaw.kernel.answers import calls_of, match_results
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.message import Message, Role, Source, Text, ToolCall, ToolResult
 from finclaw.testing import call, reply
+from finclaw.testing.api_rules import violations
+from finclaw.transcript.tool_pairing import calls_of, match_results
 
 NOW = datetime(2025, 1, 6, tzinfo=UTC)
 

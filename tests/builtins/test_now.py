@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from finclaw.builtins.now import NAME, Now, UnknownZone, find_zone, now_tool
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.envelope import Sender
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.port import ToolScope
 from finclaw.pipeline.registered import NOWHERE
 from finclaw.pipeline.registrar import Registrar

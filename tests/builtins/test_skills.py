@@ -10,10 +10,10 @@ from tests.walks.house import House, crash, in_virtual_time
 from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.message import Append
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.testing import call, reply
+from finclaw.testing.api_rules import violations
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from tests.builtins.extended import extended
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
+from finclaw.diagnostics.log import JsonLines
 from finclaw.errors import Overloaded
-from finclaw.kernel.log import JsonLines
 from finclaw.kernel.scope import StepContext, StepResult
 from finclaw.testing import call, delay, fails, reply
 

@@ -8,10 +8,10 @@ from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.builtins.tool_search import NAME
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.event import SessionRepaired
 from finclaw.kernel.port import Tool
 from finclaw.testing import call, reply
+from finclaw.testing.api_rules import violations
 
 SCRIPT = (
     "I think it is 5.",

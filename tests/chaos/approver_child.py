@@ -18,9 +18,9 @@ import finclaw
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Capabilities, Receipt
-from finclaw.kernel.people import Person
 from finclaw.kernel.record import Unit
 from finclaw.testing import MemoryChannel, Reply, ScriptedProvider, arm_from_environment, call, reply
+from finclaw.tools.approval.people import Person
 
 PEOPLE = tuple(Person(name=name, known_as=(f"memory:local:{name}",), roles=("approver",)) for name in ("mina", "jun"))
 Phase = Literal["meet", "ask", "rest"]

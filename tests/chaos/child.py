@@ -20,10 +20,10 @@ from msgspec import Struct
 import finclaw
 from finclaw import ExtensionApi, Settings, ToolOutput, ToolScope, tool
 from finclaw.config.schema import StorageSettings
+from finclaw.diagnostics.log import start_logging
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Capabilities
-from finclaw.kernel.log import start_logging
 from finclaw.kernel.port import Tool
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import LoopbackChannel, Reply, ScriptedProvider, arm_from_environment, call, delay, reply, say

@@ -15,8 +15,8 @@ import finclaw
 from finclaw import Settings
 from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.config.schema import StorageSettings
+from finclaw.diagnostics.log import start_logging
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.log import start_logging
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.testing import arm_from_environment

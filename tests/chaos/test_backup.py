@@ -20,8 +20,8 @@ from tests.cli.test_sessions import typed
 
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.errors import FinclawError
-from finclaw.kernel.conversation_file import read_conversation
 from finclaw.storage.kinds import StoreKind
+from finclaw.transcript.conversation_file import read_conversation
 from finclaw.web.principal import MessageBody
 from finclaw.web.view import AcceptedView
 

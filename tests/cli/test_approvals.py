@@ -14,9 +14,9 @@ from tests.cli.test_serve import serving
 from tests.cli.test_sessions import typed
 from tests.ports.approval_nouns import wish
 
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.approval import Approval, short_id
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.event_stream import EventStream
 from finclaw.storage.kinds import open_kind
 
 pytestmark = pytest.mark.spec("DX-22")

@@ -21,9 +21,9 @@ from tests.cli.terminal import Ended, clean_environment, finclaw
 from tests.cli.test_serve import serving
 
 from finclaw.cli.main import main
-from finclaw.kernel.conversation_file import read_conversation, write_conversation
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
+from finclaw.transcript.conversation_file import read_conversation, write_conversation
 
 MAIN = "main:web:owner:direct:main+owner"
 KOREAN = "main:web:owner:direct:%EC%82%BC%EC%84%B1%20%EC%9D%B4%EC%95%BC%EA%B8%B0+owner"

@@ -12,8 +12,8 @@ from tests.walks.tools import Desk
 
 from finclaw.cli.main import main
 from finclaw.kernel.approval import Approval
-from finclaw.kernel.people import Person
 from finclaw.testing import call, reply
+from finclaw.tools.approval.people import Person
 
 pytestmark = pytest.mark.spec("DX-22")
 

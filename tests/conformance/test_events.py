@@ -16,8 +16,8 @@ from tests.walks.tools import Desk, hang
 from finclaw.agent.compaction.prompt import BEGIN
 from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.config.schema import StorageSettings
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import BadRequest, Overloaded, ProviderError, ToolError
-from finclaw.kernel.accepted_event import MessageAccepted
 from finclaw.kernel.chunk import ModelRequest, Usage
 from finclaw.kernel.event import (
     CompactionFellBack,
@@ -26,6 +26,7 @@ from finclaw.kernel.event import (
     Event,
     ExecutionCompleted,
     ExecutionStarted,
+    MessageAccepted,
     MessageEnded,
     PreviewUpdated,
     StepStarted,
@@ -39,7 +40,6 @@ from finclaw.kernel.event import (
     UsageUpdated,
     all_events,
 )
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Remove, ToolResult
 from finclaw.kernel.port import Tool, ToolScope

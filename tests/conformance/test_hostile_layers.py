@@ -11,7 +11,6 @@ from tests.walks.house import AnyRegistration, Gateway, House, in_virtual_time, 
 from tests.walks.tools import Desk, hang
 
 from finclaw.errors import ExtensionError
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.envelope import Capabilities, Sender
 from finclaw.kernel.event import ExecutionCompleted, StepStarted, ToolStartedEvent
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Text, ToolResult, Truncate
@@ -29,6 +28,7 @@ from finclaw.kernel.scope import (
 )
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, delay, reply, say
+from finclaw.testing.api_rules import violations
 
 LOOK = reply(call("look", {"text": "x"}))
 ORDER = reply(call("order", {"text": "1 AAPL"}))

@@ -22,14 +22,13 @@ from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.chunk import ModelRequest, ToolSpec
 from finclaw.kernel.envelope import Sender
-from finclaw.kernel.event import PolicyDenied, PolicyJudged, all_events
+from finclaw.kernel.event import PolicyDenied, PolicyJudged, ToolTimedOut, all_events
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.people import Person
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import ToolCallContext
-from finclaw.kernel.tool_event import ToolTimedOut
 from finclaw.ours import registered
 from finclaw.testing import Reply, call, reply
+from finclaw.tools.approval.people import Person
 from finclaw.tools.define import ToolOptions, raw_tool, tool
 from finclaw.tools.policy.condition import Condition
 from finclaw.tools.policy.facts import facts_of

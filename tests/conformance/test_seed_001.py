@@ -23,21 +23,21 @@ from finclaw.agent.prompt import build_prompt
 from finclaw.agent.prompt.moment import moment_sections
 from finclaw.agent.window import Breakdown, Capacity, Status
 from finclaw.errors import ExtensionError
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import LockTakenOver, PolicyJudged
-from finclaw.kernel.integrity import UNAVAILABLE, mend
 from finclaw.kernel.message import Message, Source, Text, ToolCall, ToolResult
 from finclaw.kernel.port import ToolScope
-from finclaw.kernel.sendable import sendable
 from finclaw.storage.jsonl.repair import repair_transcript
 from finclaw.testing import FakeClock, call, reply
+from finclaw.testing.api_rules import violations
 from finclaw.tools.guard import GuardOptions, guard
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.rule import Rule
 from finclaw.tools.policy.stages import STAGES
 from finclaw.tools.policy.verdict import PolicyContext, ToolFacts, Verdict
 from finclaw.tools.registry import ToolRegistry
+from finclaw.transcript.integrity import UNAVAILABLE, mend
+from finclaw.transcript.request_sanitizer import sanitize_request
 
 # ── row 1: the registry ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -242,7 +242,11 @@ def test_row_7_four_kinds_are_found_and_mended_for_good(broken: tuple[Message, .
     """No call is invented for a result that has none, as the seed does (DX-36); what is mended stays so."""
     mended = mend(broken)
     assert [finding.kind for finding in mended.findings] == [kind]
-    assert violations(sendable(mended.messages), "anthropic") == violations(sendable(mended.messages), "openai") == ()
+    assert (
+        violations(sanitize_request(mended.messages), "anthropic")
+        == violations(sanitize_request(mended.messages), "openai")
+        == ()
+    )
     assert {call.id for message in mended.messages for call in message.tool_calls} <= {"a"}
     assert (kind == "orphan-tool-result") is (ASK not in mended.messages)
     assert (kind == "missing-tool-result") is (UNAVAILABLE in str(mended.messages))

@@ -12,9 +12,9 @@ from tests.ports.approval_nouns import wish
 from finclaw.builtins.grant_words import standing
 from finclaw.config.load import load_settings
 from finclaw.kernel.approval import Standing
-from finclaw.kernel.approval_event import ApprovalChange
-from finclaw.kernel.people import People
+from finclaw.kernel.event import ApprovalChange
 from finclaw.tools.approval.card import card
+from finclaw.tools.approval.people import People
 from finclaw.tools.approval.settings import ApprovalSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "approvals.md").read_text(encoding="utf-8")

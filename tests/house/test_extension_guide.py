@@ -18,9 +18,9 @@ from tests.walks.tools import Desk
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.cli.new_extension import render
 from finclaw.errors import Overloaded
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.extension import RING_NAMES, ExtensionApi
 from finclaw.testing import call, delay, fails, reply
+from finclaw.testing.api_rules import violations
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "extensions.md").read_text(encoding="utf-8")
@@ -187,8 +187,8 @@ LONG = reply(call("look", {"text": "x" * 10_001}))
 
 def summarized(gateway: Gateway, _: list[str]) -> bool:
     texts = [message.text for message in gateway.seen]
-    sendable = not (violations(gateway.seen, "anthropic") or violations(gateway.seen, "openai"))
-    return texts[0].startswith("[Previous") and "one; two" in texts[0] and texts[-1] == "four" and sendable
+    sanitize_request = not (violations(gateway.seen, "anthropic") or violations(gateway.seen, "openai"))
+    return texts[0].startswith("[Previous") and "one; two" in texts[0] and texts[-1] == "four" and sanitize_request
 
 
 TRIES = {

@@ -14,6 +14,9 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "finclaw"
 LOCKS = ("run", "test", "check")
 LONGEST_MODULE = 350
+LONGEST_DECLARATIONS = 500
+DECLARATIONS = frozenset({"src/finclaw/kernel/event.py", "src/finclaw/kernel/port.py"})
+"""Modules of pure declarations: one finds a name in them, and reads no further."""
 MOST_PUBLIC_NAMES = 40
 
 
@@ -218,4 +221,5 @@ def test_our_stub_of_apsw_names_only_what_apsw_has() -> None:
 @pytest.mark.parametrize("path", [str(path.relative_to(ROOT)) for path in sorted(SOURCE.rglob("*.py"))])
 def test_a_module_fits_in_one_sitting(path: str) -> None:
     length = len((ROOT / path).read_text(encoding="utf-8").splitlines())
-    assert length <= LONGEST_MODULE, f"{length} lines: find the two things it does and give each a module"
+    most = LONGEST_DECLARATIONS if path in DECLARATIONS else LONGEST_MODULE
+    assert length <= most, f"{length} lines, at most {most}: find the two things it does and give each a module"

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
 from finclaw.kernel.event import Event, StepStarted, all_events
-from finclaw.kernel.event_stream import EventStream
 
 
 def test_everybody_sees_everything_in_order() -> None:

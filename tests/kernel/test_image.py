@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from finclaw.cli.session_text import conversation
-from finclaw.kernel.api_rules import Rules, violations
-from finclaw.kernel.integrity import mend
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.sendable import sendable
+from finclaw.testing.api_rules import Rules, violations
+from finclaw.transcript.integrity import mend
+from finclaw.transcript.request_sanitizer import sanitize_request
 
 PICTURE = Image("image/png", b"\x89PNG")
 
@@ -29,7 +29,7 @@ def test_a_person_may_send_one_and_nothing_else_and_the_assistant_none(rules: Ru
     assert violations([message("1", "user", PICTURE)], rules) == ()
     shown = [message("1", "user", PICTURE), message("2", "assistant", Text("a"), PICTURE)]
     assert [each.text for each in violations(shown, rules)] == ["an image of the assistant's"]
-    assert violations(sendable(shown), rules) == ()
+    assert violations(sanitize_request(shown), rules) == ()
 
 
 def test_one_in_a_tool_message_is_not_lost() -> None:
@@ -40,7 +40,7 @@ def test_one_in_a_tool_message_is_not_lost() -> None:
     ]
     mended = mend(talk).messages
     assert [block for each in mended for block in each.blocks if isinstance(block, Image)] == [PICTURE]
-    assert violations(sendable(mended), "anthropic") == ()
+    assert violations(sanitize_request(mended), "anthropic") == ()
 
 
 def test_a_person_at_a_terminal_reads_what_is_there() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from finclaw.kernel.log import JsonLines, PlainLines
+from finclaw.diagnostics.log import JsonLines, PlainLines
 from finclaw.kernel.secret import Secret
 
 HIDDEN = "sk-very-hidden-value"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.kernel.approval import identity
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
-from finclaw.kernel.port import Store
+from finclaw.kernel.store_port import Store
 from finclaw.pipeline.chats import Chats
 from finclaw.routing.session_key import session_key
 from finclaw.storage.sqlite.store import open_store

@@ -6,9 +6,9 @@ import pytest
 
 from finclaw.agent.call_ledger import Payer
 from finclaw.agent.meter import most_of
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.record import Accepted, Reserve
 from finclaw.kernel.scope import Ids
 from finclaw.pipeline.context import Contexts

@@ -3,10 +3,10 @@
 import pytest
 
 from finclaw.kernel.envelope import ChatType, Inbound, Limits, Sender
-from finclaw.kernel.people import People, Person
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.normalize import normalize
+from finclaw.tools.approval.people import People, Person
 
 ADA = Sender("ada", "Ada", ("admin",))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from finclaw.agent.settings import ExtensionRef
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
-from finclaw.kernel.event_stream import EventStream
 from finclaw.pipeline.loading import find
 from finclaw.pipeline.registrar import Registrar
 

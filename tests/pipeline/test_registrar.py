@@ -9,9 +9,9 @@ import pytest
 from msgspec import Struct
 
 from finclaw.builtins.basics import BasicCommand
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
 from finclaw.kernel.event import Event, StepStarted, ToolRegistered, ToolUnregistered
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import RING_NAMES, ExtensionApi, Finding
 from finclaw.kernel.port import CommandReply, Tool, ToolOutput, ToolScope
 from finclaw.pipeline.registrar import Registrar

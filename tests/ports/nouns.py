@@ -8,9 +8,9 @@ from decimal import Decimal
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, Outbound, Sender
 from finclaw.kernel.message import Append, Message, Role, Source, Text, ToolCall, ToolResult, ToolStarted, TurnEvent
-from finclaw.kernel.port import Store
 from finclaw.kernel.record import Accepted, Claim, Finish, Unit
 from finclaw.kernel.scope import Outcome, OutcomeKind
+from finclaw.kernel.store_port import Store
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from finclaw.kernel.history import History, Page
 from finclaw.kernel.message import Message
-from finclaw.kernel.page import beside_words, words_of
+from finclaw.transcript.history import History, Page
+from finclaw.transcript.page import beside_words, words_of
 
 
 def page(messages: Sequence[Message]) -> Page:

@@ -13,14 +13,14 @@ from tests.ports.approval_nouns import wish
 from tests.ports.nouns import begin, ended, ending, nobody, nothing, parts, said, written
 from tests.ports.test_store import BenchClock
 
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError
 from finclaw.kernel.approval import Decision, short_id
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.erasure import Erased, Part, PersonId
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.message import Append, Message, Source, Text
-from finclaw.kernel.port import Store
 from finclaw.kernel.record import Accepted
+from finclaw.kernel.store_port import Store
 from finclaw.routing.session_key import session_key
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite.store import open_store

@@ -7,8 +7,8 @@ import pytest
 from tests.ports.nouns import adds, answer, begin, ended, ending, nobody, nothing, take, tool_step, written
 
 from finclaw.errors import Superseded
-from finclaw.kernel.port import Store
 from finclaw.kernel.record import Accepted, Claim, HeadStart
+from finclaw.kernel.store_port import Store
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock

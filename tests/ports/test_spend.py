@@ -14,8 +14,8 @@ from tests.ports.test_store import OPENERS, Bench, BenchClock
 
 from finclaw.errors import Superseded
 from finclaw.kernel.chunk import Usage
-from finclaw.kernel.port import Store
 from finclaw.kernel.record import Cost, Finish, Spend
+from finclaw.kernel.store_port import Store
 
 TODAY = date(2026, 3, 4)
 YESTERDAY = date(2026, 3, 3)

@@ -26,12 +26,12 @@ from tests.ports.nouns import (
     written,
 )
 
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError, Superseded
 from finclaw.kernel.envelope import Outbound
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
-from finclaw.kernel.port import Store
 from finclaw.kernel.record import Accepted, Unit, UnitState
+from finclaw.kernel.store_port import Store
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock

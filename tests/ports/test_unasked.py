@@ -12,8 +12,8 @@ from tests.ports.nouns import ended, nothing, parts, take, written
 from tests.ports.test_store import OPENERS, BenchClock
 
 from finclaw.kernel.envelope import Inbound, Limits
-from finclaw.kernel.port import Store
 from finclaw.kernel.record import Accepted, Unasked
+from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite import unasked
 from finclaw.storage.sqlite.store import open_store
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.sendable import UNSEEN
 from finclaw.kernel.wishes import THOUGHTS
 from finclaw.providers.anthropic.request import RequestWriter
 from finclaw.providers.anthropic.schema import narrowed
 from finclaw.providers.catalog import Catalog
+from finclaw.testing.api_rules import violations
+from finclaw.transcript.request_sanitizer import UNSEEN
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUOTE = ToolSpec("market__quote", "A price.", {"type": "object"})

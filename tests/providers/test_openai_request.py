@@ -14,11 +14,11 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from pydantic import TypeAdapter
 
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
-from finclaw.kernel.integrity import mend
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.sendable import UNSEEN, sendable
 from finclaw.providers.catalog import Catalog
 from finclaw.providers.openai.request import FAILED, OutputLimit, RequestWriter, write_message
+from finclaw.transcript.integrity import mend
+from finclaw.transcript.request_sanitizer import UNSEEN, sanitize_request
 
 NONE: dict[str, Any] = {}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -304,7 +304,7 @@ def judge(said: Sequence[dict[str, Any]]) -> None:
 
 @given(said=conversations, system=st.sampled_from(["", "Be brief."]))
 def test_any_conversation_makes_a_request_that_the_sdk_takes(said: list[Message], system: str) -> None:
-    sent = sendable(mend(said).messages)
+    sent = sanitize_request(mend(said).messages)
     written = write(request(*sent, system=system))["messages"]
     judge(written)
     assert [each["role"] for each in written].count("system") == bool(system)

@@ -10,11 +10,11 @@ from tests.ports.paged import paged
 
 from finclaw.kernel.chunk import Features, Model, ModelRequest
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.history import Messages
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.anthropic.request import RequestWriter as AnthropicWriter
 from finclaw.providers.openai.request import RequestWriter as OpenAIWriter
 from finclaw.providers.wire.trunk import SHORT, Trunk, Trunks
+from finclaw.transcript.history import Messages
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)
 KEPT = 8_000_000

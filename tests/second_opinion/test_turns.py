@@ -14,13 +14,13 @@ from tests.second_opinion.aimock import Aimock, Json
 import finclaw
 from finclaw.agent.asking import GO_ON
 from finclaw.agent.settings import AgentSettings
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome, ToolUse
-from finclaw.kernel.sendable import sendable
 from finclaw.testing import MemoryChannel
+from finclaw.testing.api_rules import violations
+from finclaw.transcript.request_sanitizer import sanitize_request
 
 pytestmark = [pytest.mark.aimock, pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)]
 
@@ -58,7 +58,7 @@ async def outcome_of(app: finclaw.App, accepted: Accepted) -> Outcome:
 
 
 async def check_transcript(app: finclaw.App, session: str) -> list[ToolResult]:
-    messages = sendable(await app.messages(session))
+    messages = sanitize_request(await app.messages(session))
     assert violations(messages, "anthropic") == violations(messages, "openai") == ()
     return [result for each in messages for result in each.tool_results]
 

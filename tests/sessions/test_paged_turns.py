@@ -11,10 +11,10 @@ from tests.sessions.test_conversation import BASES, STREAMS
 from finclaw.errors import SessionError
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import Event
-from finclaw.kernel.history import History
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
 from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.weight import weigh
+from finclaw.transcript.history import History
 
 
 def pushed(conversation: Conversation, event: TurnEvent) -> str:

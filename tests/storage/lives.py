@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tests.ports.nouns import ended, ending, nobody, nothing, said, written
 
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolStarted, Truncate, TurnEvent
-from finclaw.kernel.port import Store
 from finclaw.kernel.record import HeadStart
+from finclaw.kernel.store_port import Store
 from finclaw.sessions.conversation import Conversation
 
 Wish = tuple[str, int]

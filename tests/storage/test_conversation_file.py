@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from finclaw.errors import SessionError
-from finclaw.kernel.conversation_file import read_conversation, write_conversation
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message, Source, Text, Thinking, ToolCall, ToolFailure, ToolResult
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
+from finclaw.transcript.conversation_file import read_conversation, write_conversation
 
 # Everything UTF-8 can hold, line breaks of every script included; half characters never get into a store.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(

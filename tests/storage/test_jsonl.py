@@ -32,7 +32,6 @@ from finclaw.config.schema import Settings, StorageSettings
 from finclaw.errors import ConfigError, StoreFailed, Superseded
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.event import Event, LockAcquired, SessionRepaired
-from finclaw.kernel.integrity import mend
 from finclaw.kernel.message import Patch, Remove, Replace, Truncate, TurnEvent
 from finclaw.kernel.record import Accepted
 from finclaw.storage.jsonl.directories import Directories
@@ -40,6 +39,7 @@ from finclaw.storage.jsonl.log import group, write_lines
 from finclaw.storage.jsonl.store import JsonlStore, open_jsonl_store
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import FakeClock, SimulatedCrash, crash_at
+from finclaw.transcript.integrity import mend
 
 FOLD_POINTS = ("fold:before_append", "fold:after_append", "fold:after_clear")
 

@@ -17,11 +17,11 @@ from tests.ports.nouns import adds, begin, ending, nothing, said, take, written
 from tests.storage.lives import Story, Wish, live, lives, work_out
 from tests.storage.rigged import Fault, RiggedFiles
 
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import StoreFailed
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.message import Message
-from finclaw.kernel.port import Store
+from finclaw.kernel.store_port import Store
 from finclaw.storage.jsonl.store import JsonlStore, open_jsonl_store
 from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.store import open_store
@@ -159,14 +159,14 @@ async def test_a_refusal_at_every_call_is_told_and_can_be_tried_again(tmp_path: 
 async def goes_on(where: Path, story: Story, files: RiggedFiles, at: int) -> bool:
     store = open_rigged(where, files)
     for number, turn in enumerate(story.turns):
-        await patiently(lambda: live(store, turn))  # noqa: B023
-        assert tuple(await patiently(lambda: store.messages("s"))) == story.after[number], (number, at)
+        await retry_until_committed(lambda: live(store, turn))  # noqa: B023
+        assert tuple(await retry_until_committed(lambda: store.messages("s"))) == story.after[number], (number, at)
     await store.close()
     await clean(where, story)
     return files.calls >= at
 
 
-async def patiently(work: Callable[[], Awaitable[T]]) -> T:
+async def retry_until_committed(work: Callable[[], Awaitable[T]]) -> T:
     """As the gateway does: what was refused is tried again."""
     while True:
         try:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.ports.nouns import said
 
-from finclaw.kernel.history import History
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Text, ToolCall, Truncate, TurnEvent
 from finclaw.storage.sqlite import pages, sessions, transcript
 from finclaw.storage.sqlite.database import DATABASE, open_database
 from finclaw.storage.sqlite.schema import MIGRATIONS
+from finclaw.transcript.history import History
 
 TEXTS = st.sampled_from(["words", "", " \n", 'a "b" \\ \n c', "반", "\u2028", "\x00", "a\nuser\n"])
 TARGETS = st.integers(0, 40)

@@ -14,10 +14,7 @@ from tests.machine import slowness
 from tests.ports.nouns import AT, said
 
 from finclaw.errors import StoreFailed
-from finclaw.kernel.api_rules import violations
-from finclaw.kernel.integrity import UNAVAILABLE
 from finclaw.kernel.message import Message, Source, Text, ToolCall, ToolResult
-from finclaw.kernel.sendable import sendable
 from finclaw.storage.jsonl.lines import read_lines, write_line
 from finclaw.storage.jsonl.record import (
     BaseLine,
@@ -28,6 +25,9 @@ from finclaw.storage.jsonl.record import (
     write_base_line,
 )
 from finclaw.storage.jsonl.repair import Repaired, repair_file, repair_transcript
+from finclaw.testing.api_rules import violations
+from finclaw.transcript.integrity import UNAVAILABLE
+from finclaw.transcript.request_sanitizer import sanitize_request
 
 ASK = Message(
     "ask", "assistant", (Text("I look"), ToolCall("c1", "quote", {"symbol": "삼성"})), Source("assistant"), AT
@@ -52,7 +52,7 @@ def messages_in(lines: list[BaseLine]) -> list[Message]:
 
 def judge(repaired: Repaired) -> None:
     """Whatever the damage was: the request is good, and the new file is whole and says the same."""
-    request = sendable((*repaired.messages, said("next")))
+    request = sanitize_request((*repaired.messages, said("next")))
     assert violations(request, "anthropic") == ()
     assert violations(request, "openai") == ()
     if not repaired.report.is_recoverable:

@@ -15,7 +15,6 @@ from tests.ports.nouns import adds, begin, ending, nothing, said, take, written
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Attachment, Embed, Inbound, Limits, Outbound, Sender
-from finclaw.kernel.history import History
 from finclaw.kernel.message import Append
 from finclaw.kernel.record import Unit
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
@@ -35,6 +34,7 @@ from finclaw.storage.sqlite.database import DATABASE, open_database
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
+from finclaw.transcript.history import History
 
 WORDS = st.sampled_from(["", "api", "local", "main", "한국어", 'a "b" \\', "\x00"])
 MAYBE = st.none() | WORDS

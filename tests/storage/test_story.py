@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.ports.nouns import adds, answer, begin, ending, nothing, said, take, tool_answer, tool_step, written
 
 from finclaw.kernel.message import Append, Patch, Remove, Replace, Truncate, TurnEvent
-from finclaw.kernel.port import Store
 from finclaw.kernel.record import TurnStory
+from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
 

@@ -187,8 +187,8 @@ def one_failure(where: Path, n: int, error: DiskError) -> None:
 def stubborn(where: Path, disk: Disk) -> list[int]:
     """A store that goes on after every failure: connects again where it must, gives a failed commit up."""
     acked: list[int] = []
-    db = patiently(lambda: connect(where / "x.db"))
-    patiently(lambda: create(db))
+    db = retry_until_committed(lambda: connect(where / "x.db"))
+    retry_until_committed(lambda: create(db))
     for number in range(8):
         with suppress(apsw.Error):
             insert(db, number)
@@ -203,7 +203,7 @@ def stubborn(where: Path, disk: Disk) -> list[int]:
     return acked
 
 
-def patiently(attempt: Callable[[], T]) -> T:
+def retry_until_committed(attempt: Callable[[], T]) -> T:
     try:
         return attempt()
     except apsw.Error:

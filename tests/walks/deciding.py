@@ -6,9 +6,9 @@ from tests.walks.house import Gateway
 
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
-from finclaw.kernel.people import Person
 from finclaw.routing.session_key import session_key
 from finclaw.tools.approval.action import Action
+from finclaw.tools.approval.people import Person
 
 MINA = Person(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
 

@@ -16,7 +16,6 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import Event
 from finclaw.kernel.extension import ExtensionApi, RingName
 from finclaw.kernel.message import Message, ToolResult
-from finclaw.kernel.people import Person
 from finclaw.kernel.port import Command, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
@@ -24,6 +23,7 @@ from finclaw.pipeline.settings import PipelineSettings
 from finclaw.storage.kinds import StoreKind, open_kind
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, SimulatedCrash, crash_at
 from finclaw.testing.provider import Line, Script
+from finclaw.tools.approval.people import Person
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.policy import Consent, nobody
 from finclaw.tools.policy.rule import Rule

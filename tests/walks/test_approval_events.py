@@ -9,7 +9,7 @@ from tests.walks.deciding import MINA, asked, wrote
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 from tests.walks.tools import Desk
 
-from finclaw.kernel.approval_event import ApprovalChanged
+from finclaw.kernel.event import ApprovalChanged
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.testing import call, reply
 from finclaw.tools.define import tool

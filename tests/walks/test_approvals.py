@@ -8,14 +8,14 @@ from tests.walks.house import Gateway, House, in_virtual_time, until
 
 from finclaw.cli.shelf_approvals import ApprovalsHere
 from finclaw.config.schema import Settings
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InvalidArguments, StoreFailed, ToolDenied
 from finclaw.kernel.approval import Approval, Decision, Refusal, short_id
 from finclaw.kernel.envelope import Capabilities, Inbound, Limits, Sender
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.language import language_of
-from finclaw.kernel.people import Person
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import hold, reply
+from finclaw.tools.approval.people import Person
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.approval.telling import decided
 

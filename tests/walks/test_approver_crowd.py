@@ -12,10 +12,10 @@ from tests.walks.tools import Desk
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval, short_id
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.people import Person
 from finclaw.routing.session_key import session_key
 from finclaw.testing import call, reply
 from finclaw.tools.approval.action import Action
+from finclaw.tools.approval.people import Person
 from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")

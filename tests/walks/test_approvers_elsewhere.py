@@ -8,9 +8,9 @@ from tests.walks.house import Gateway, House, in_virtual_time, until
 
 from finclaw.errors import StoreFailed
 from finclaw.kernel.envelope import Capabilities, Outbound, Sender
-from finclaw.kernel.people import Person
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.testing import hold, reply
+from finclaw.tools.approval.people import Person
 from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")

@@ -9,10 +9,10 @@ from tests.walks.house import House, in_virtual_time, until
 
 from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Sender
-from finclaw.kernel.people import Person
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.testing import hold, reply
+from finclaw.tools.approval.people import Person
 
 THREE = ("normalize", "gate", "command")
 

@@ -10,10 +10,10 @@ from tests.walks.house import House, in_virtual_time
 import finclaw
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
-from finclaw.kernel.people import Person
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.routing.session_key import session_key
 from finclaw.testing import delay, reply
+from finclaw.tools.approval.people import Person
 
 KST = timezone(timedelta(hours=9))
 CODE = "look:\n\n```python\nif x:\n    print( 'a  b' )\n```\n| a | b |\n"

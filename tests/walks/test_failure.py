@@ -22,10 +22,10 @@ from finclaw.errors import (
 )
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Capabilities
-from finclaw.kernel.integrity import ABORTED
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import ToolScope
 from finclaw.testing import Disk, MemoryChannel, Reply, call, fails, reply, think
+from finclaw.transcript.integrity import ABORTED
 
 
 @pytest.mark.spec("DX-21", "P-60")

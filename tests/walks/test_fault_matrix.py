@@ -18,13 +18,13 @@ from tests.walks.tools import Desk
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
-from finclaw.kernel.api_rules import violations
 from finclaw.kernel.event import Event, ModelRetried, PreviewUpdated, StepStarted, TextStreamed
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.sendable import sendable
 from finclaw.testing import FakeClock, MemoryChannel
+from finclaw.testing.api_rules import violations
+from finclaw.transcript.request_sanitizer import sanitize_request
 
 STEPS = (
     Said("먼저 찾아봅니다. 목록을 엽니다 🙂. 있습니다. ", (Call("call_1", "look", '{"text": "목록"}'),)),
@@ -168,7 +168,7 @@ async def _walk(case: Case, state: Path, clock: FakeClock) -> None:
         seen = [NEXT.text] if outcome.reply is None else [outcome.reply, NEXT.text]
         assert [each.text for each in talk.channel.sent] == seen
         assert server.complaints == []
-        messages = sendable(await talk.app.messages(session))
+        messages = sanitize_request(await talk.app.messages(session))
         assert violations(messages, "anthropic") == violations(messages, "openai") == ()
         _check_nothing_runs(talk.app)
     await _check_nothing_is_left(server)

@@ -11,12 +11,12 @@ from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
 from finclaw.kernel.approval import Approval, action_hash, short_id
-from finclaw.kernel.approval_event import ApprovalChanged
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.people import Person
+from finclaw.kernel.event import ApprovalChanged
 from finclaw.routing.session_key import session_key
 from finclaw.testing import call, reply
 from finclaw.tools.approval.action import Action
+from finclaw.tools.approval.people import Person
 from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")

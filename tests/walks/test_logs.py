@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.walks.house import House, crash, in_virtual_time, until
 
+from finclaw.diagnostics.log import start_logging
 from finclaw.errors import SendFailed
-from finclaw.kernel.log import start_logging
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.kernel.secret import Secret
 from finclaw.pipeline.settings import PipelineSettings

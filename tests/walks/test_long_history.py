@@ -5,11 +5,11 @@ from msgspec.structs import replace
 from tests.ports.nouns import said
 from tests.walks.house import House, in_virtual_time
 
-from finclaw.kernel.history import History
 from finclaw.kernel.message import Message, Patch, Source
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.providers.anthropic.request import RequestWriter as AnthropicWriter
 from finclaw.providers.openai.request import RequestWriter as OpenAIWriter
+from finclaw.transcript.history import History
 
 LENGTH = 2_000
 FEW = 200

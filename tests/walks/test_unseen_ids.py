@@ -10,14 +10,14 @@ from tests.walks.tools import Desk
 
 from finclaw.cli.shelf_approvals import ApprovalsHere
 from finclaw.config.schema import Settings
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.approval import new_approval_id
 from finclaw.kernel.event import PreviewUpdated
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.message import Block, Message, Source, Text, ToolCall, ToolFailure, ToolResult
-from finclaw.kernel.people import Person
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import call, reply
 from finclaw.testing.clock import EPOCH
+from finclaw.tools.approval.people import Person
 from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("DX-22")

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from msgspec import structs
 
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError
 from finclaw.kernel.approval import (
     Approval,
@@ -18,20 +19,19 @@ from finclaw.kernel.approval import (
     RefusalReason,
     Standing,
 )
-from finclaw.kernel.approvals import Summary
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, new_id
 from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.event import Observer
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.integrity import Finding, mend
 from finclaw.kernel.message import Message, Source, Text
+from finclaw.kernel.port import Summary
 from finclaw.kernel.record import (
     Accepted,
     Cost,
     CostsBy,
     Counts,
+    Finding,
     InboundRecord,
     Pruned,
     SessionPage,
@@ -44,6 +44,7 @@ from finclaw.kernel.record import (
 from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
 from finclaw.tools.approval.summary import summaries
+from finclaw.transcript.integrity import mend
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

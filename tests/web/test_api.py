@@ -11,9 +11,8 @@ from tests.web.conftest import AUTH, Client
 from tests.web.gateway import answer
 
 from finclaw.errors import SessionError, StoreFailed
-from finclaw.kernel.accepted_event import MessageAccepted
 from finclaw.kernel.chunk import Usage
-from finclaw.kernel.event import ExecutionStarted
+from finclaw.kernel.event import ExecutionStarted, MessageAccepted
 from finclaw.kernel.record import TurnStory
 from finclaw.kernel.scope import Ids
 from finclaw.web.view import CostsView

@@ -14,10 +14,10 @@ from finclaw.config.schema import Settings
 from finclaw.errors import StoreFailed
 from finclaw.kernel.approval import Approval, RefusalReason
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.people import Person
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.secret import Secret
 from finclaw.tools.approval.action import Action
+from finclaw.tools.approval.people import Person
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.web.approvals_view import REFUSED
 from finclaw.web.server import serve_web

@@ -2,8 +2,7 @@
 
 from tests.web.conftest import Client
 
-from finclaw.kernel.accepted_event import MessageAccepted
-from finclaw.kernel.erasure import SessionsErased
+from finclaw.kernel.event import MessageAccepted, SessionsErased
 from finclaw.web.live import LiveStream
 
 KEY = "main:web:owner:direct:main+owner"

@@ -10,9 +10,9 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.config.schema import Settings
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.people import Person
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.testing import FakeClock
+from finclaw.tools.approval.people import Person
 from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.settings import WebSettings
 

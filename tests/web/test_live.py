@@ -6,9 +6,15 @@ from contextlib import aclosing
 
 import pytest
 
-from finclaw.kernel.accepted_event import MessageAccepted
-from finclaw.kernel.approval_event import ApprovalChange, ApprovalChanged
-from finclaw.kernel.event import MessageEnded, PreviewUpdated, ToolEndedEvent, ToolStartedEvent
+from finclaw.kernel.event import (
+    ApprovalChange,
+    ApprovalChanged,
+    MessageAccepted,
+    MessageEnded,
+    PreviewUpdated,
+    ToolEndedEvent,
+    ToolStartedEvent,
+)
 from finclaw.web.live import LiveEvent, LiveStream
 
 

@@ -13,11 +13,11 @@ import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.errors import AuthFailed
-from finclaw.kernel.people import TOKEN_HOLDER, Person
 from finclaw.kernel.secret import Secret
 from finclaw.providers.settings import ModelSettings
 from finclaw.testing import ScriptedProvider, fails
 from finclaw.testing.provider import Line
+from finclaw.tools.approval.people import TOKEN_HOLDER, Person
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebSettings

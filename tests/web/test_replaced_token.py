@@ -11,8 +11,7 @@ import msgspec
 import pytest
 from tests.web.gateway import MemoryGateway, answer
 
-from finclaw.kernel.accepted_event import MessageAccepted
-from finclaw.kernel.event import MessageEnded
+from finclaw.kernel.event import MessageAccepted, MessageEnded
 from finclaw.kernel.route import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.kernel.scope import Ids
 from finclaw.web.server import serve_web

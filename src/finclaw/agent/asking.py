@@ -27,11 +27,11 @@ from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
-from finclaw.kernel.history import with_more
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking
 from finclaw.kernel.port import Clock, Provider
 from finclaw.kernel.record import Spend
 from finclaw.tools.guard.told import reason_of
+from finclaw.transcript.history import with_more
 
 log = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from finclaw.kernel.message import (
     Truncate,
     TurnEvent,
 )
-from finclaw.kernel.port import ConversationStore
 from finclaw.kernel.record import Claim, Spend, TurnCalls
+from finclaw.kernel.store_port import ConversationStore
 from finclaw.sessions.conversation import Conversation
 from finclaw.tools.guard import guard_result
 from finclaw.tools.sources import sources_read

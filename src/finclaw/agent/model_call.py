@@ -25,10 +25,10 @@ from finclaw.errors import BadRequest, ContextTooLong
 from finclaw.kernel.chunk import Model, ModelRequest, StopReason, ToolSpec, Usage
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import MessageCompleted, UsageUpdated
-from finclaw.kernel.history import as_messages
 from finclaw.kernel.message import Block, Message, Source, Text, ToolCall
 from finclaw.kernel.port import Clock
 from finclaw.tools.guard.told import without_secrets
+from finclaw.transcript.history import as_messages
 
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 MOST_PIECES: Final = 32

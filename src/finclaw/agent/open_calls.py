@@ -5,8 +5,8 @@ from datetime import datetime
 from finclaw.agent.log import TurnLog
 from finclaw.agent.tool_call import unknown_outcome
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.integrity import ABORTED
 from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolResult
+from finclaw.transcript.integrity import ABORTED
 
 
 def answer_open_calls(turn: TurnLog, now: datetime) -> None:

@@ -4,12 +4,11 @@ That shows in nothing but the words of a refusal, and those are not read. So it 
 thoughts went along; leaving them out is always allowed, and costs no more than thinking anew.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from finclaw.kernel.chunk import Model, ModelRequest
-from finclaw.kernel.history import Messages
 from finclaw.kernel.message import Message, Thinking
 
 
@@ -31,7 +30,7 @@ def _plain(message: Message) -> Message:
     return replace(message, blocks=tuple(block for block in message.blocks if not isinstance(block, Thinking)))
 
 
-def _carries_thoughts(messages: Messages, model: Model) -> bool:
+def _carries_thoughts(messages: Sequence[Message], model: Model) -> bool:
     """Only signed ones go back, and only to who signed them; bound ones within their own turn."""
     for message in reversed(messages):
         if message.role == "assistant":

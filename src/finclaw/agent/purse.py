@@ -11,9 +11,10 @@ from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, Usage
 from finclaw.kernel.clock import local_day
 from finclaw.kernel.event import BudgetRefused, BudgetWarned, Emit
-from finclaw.kernel.port import Clock, Store
+from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Spend
 from finclaw.kernel.scope import Ids
+from finclaw.kernel.store_port import Store
 
 
 async def open_cashier(limits: BudgetSettings, models: Iterable[Model], store: Store, clock: Clock) -> "Cashier | None":

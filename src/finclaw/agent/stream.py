@@ -20,9 +20,9 @@ from finclaw.kernel.chunk import (
     UsageReport,
 )
 from finclaw.kernel.crash import crash_point
-from finclaw.kernel.known_secrets import hide_known_secrets
 from finclaw.kernel.message import Block, Text, Thinking, ToolCall
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
+from finclaw.redaction import hide_known_secrets
 
 
 class _Open(Struct):
@@ -122,7 +122,7 @@ def _feed_tool(blocks: _Blocks, chunk: ToolUseStart | ToolInputDelta | ToolUseEn
 
 
 def _close(block: _Open, *, cut: bool) -> Block:
-    text = whole_characters("".join(block.parts))
+    text = fix_surrogates("".join(block.parts))
     if block.kind is ToolCall:
         # An answer that ran into its limit may have lost the arguments of its last call: empty is not "none" then.
         args, bad = _read_args(text, ended=block.ended and not (cut and not text.strip()))

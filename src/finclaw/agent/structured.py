@@ -12,8 +12,8 @@ from finclaw.kernel.chunk import AnswerSchema, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Message, Role, Source, Text
 from finclaw.kernel.port import Clock
-from finclaw.kernel.sendable import legal_name
 from finclaw.tools.arguments import ArgumentCheck, with_defaults
+from finclaw.transcript.request_sanitizer import legal_name
 
 AskQuietly = Callable[[RunningTurn, ModelRequest], Awaitable[str]]
 

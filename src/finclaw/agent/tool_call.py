@@ -19,10 +19,10 @@ from finclaw.errors import (
     ToolTimeout,
     ToolUnavailable,
 )
+from finclaw.kernel.event import Circuit, CircuitChanged, ToolTimedOut
 from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult, ToolStarted, ToolStatus
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import ToolCallContext
-from finclaw.kernel.tool_event import Circuit, CircuitChanged, ToolTimedOut
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.contain import Broken
 from finclaw.tools.guard.told import without_secrets

@@ -1,14 +1,15 @@
 """Keeps approval ids from models: every request passes here before it is sent."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from finclaw.kernel.approval_id import without_approval_ids, without_ids_in_message
 from finclaw.kernel.chunk import ModelRequest
-from finclaw.kernel.history import Messages, behind_pages, pages_of, with_pages
 from finclaw.kernel.message import Message
+from finclaw.transcript.history import behind_pages, pages_of, with_pages
 
 _KEPT: Final = 1_024
 
@@ -28,7 +29,7 @@ class UnseenIds:
             return request
         return replace(request, messages=messages, system=system)
 
-    def _clean(self, messages: Messages) -> Messages:
+    def _clean(self, messages: Sequence[Message]) -> Sequence[Message]:
         pages, tail = pages_of(messages), behind_pages(messages)
         clean_pages = tuple([page.without_approval_ids() for page in pages])
         clean_tail = tuple([self._clean_message(message) for message in tail])

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.people import TOKEN_HOLDER
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.route import RouteReply, RouteRequest
+from finclaw.tools.approval.people import TOKEN_HOLDER
 
 NAME: Final = "errands"
 

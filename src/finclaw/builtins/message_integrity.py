@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from finclaw.builtins.own_settings import read_settings
 from finclaw.kernel.event import SessionRepaired
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.integrity import mend
 from finclaw.kernel.message import Append, Message, MessageEvent, Remove, Replace, Source, Text, Truncate
 from finclaw.kernel.scope import ConversationView, StepContext, StepResult
-from finclaw.kernel.sendable import OPENING
+from finclaw.transcript.integrity import mend
+from finclaw.transcript.request_sanitizer import OPENING
 
 _UNUSABLE: Final = "Your last answer could not be used:"
 _CALL_AS_TEXT: Final = re.compile(r"<(?:tool_call|function_calls|invoke\b|function=)|\[TOOL_CALLS\]")

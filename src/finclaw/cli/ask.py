@@ -19,8 +19,8 @@ from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.words import words_for
 from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.config.schema import Settings
+from finclaw.diagnostics.log import start_logging
 from finclaw.errors import ChannelError, ConfigError
-from finclaw.kernel.log import start_logging
 from finclaw.tools.guard.told import without_secrets
 from finclaw.web.view import MessageView, OutcomeView
 

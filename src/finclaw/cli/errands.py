@@ -15,12 +15,12 @@ from finclaw.builtins.errands import NAME, Errand, Remember, Say
 from finclaw.cli.address import read_address
 from finclaw.cli.shelf import PATIENCE
 from finclaw.config.schema import Settings
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import StateBusy
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.event_stream import EventStream
-from finclaw.kernel.port import Store
 from finclaw.kernel.record import Accepted
+from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import storable
 from finclaw.pipeline.registered import Services
 from finclaw.storage.kinds import open_kind

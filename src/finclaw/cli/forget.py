@@ -6,7 +6,7 @@ from finclaw.cli.erasing import confirm, erase_typed_lines, must_be_confirmed, r
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.shelf import opened
 from finclaw.kernel.erasure import PersonId
-from finclaw.kernel.people import LOCAL
+from finclaw.tools.approval.people import LOCAL
 
 
 def run(args: Namespace) -> int:

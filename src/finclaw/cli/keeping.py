@@ -4,7 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from urllib.parse import quote
 
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
 
 Words = tuple[str, str, Callable[[ArgumentParser], None]]
 
@@ -126,7 +126,7 @@ def prune(parser: ArgumentParser) -> None:
 
 
 def _text(text: str) -> str:
-    if whole_characters(text) != text:
+    if fix_surrogates(text) != text:
         raise ArgumentTypeError("this is not UTF-8 text; check your terminal's character encoding")
     if len(quote(quote(text, safe=":%+"), safe="")) > _LONGEST:
         raise ArgumentTypeError("this is longer than any session's key; give less of it")

@@ -8,7 +8,7 @@ import warnings
 from types import TracebackType
 from typing import TextIO
 
-from finclaw.kernel.log import PlainLines
+from finclaw.diagnostics.log import PlainLines
 
 
 def guard_last_words() -> None:

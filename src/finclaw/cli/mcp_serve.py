@@ -19,9 +19,9 @@ from finclaw import __version__
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean
+from finclaw.diagnostics.log import start_logging
 from finclaw.errors import ConfigError, ExtensionError, ToolDenied, ToolError
 from finclaw.kernel.envelope import Sender, new_id
-from finclaw.kernel.log import start_logging
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.ours import registered
 from finclaw.pipeline.registrar import Registrar

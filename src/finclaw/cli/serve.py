@@ -24,8 +24,8 @@ from finclaw.cli.this_command import this_command
 from finclaw.config.model_problems import say_budget, warnings_of_models
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
+from finclaw.diagnostics.log import start_logging
 from finclaw.errors import FinclawError, StateBusy
-from finclaw.kernel.log import start_logging
 from finclaw.kernel.secret import Secret
 from finclaw.tools.guard.told import without_secrets
 from finclaw.web.live import LiveStream

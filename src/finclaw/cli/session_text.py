@@ -9,9 +9,8 @@ import msgspec
 from finclaw.cli.chat.clean import clean, one_line
 from finclaw.cli.chat.width import wrap
 from finclaw.cli.session_names import name_of
-from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.record import SessionRecord
+from finclaw.kernel.record import Finding, SessionRecord
 from finclaw.tools.guard.told import without_secrets
 
 _LONGEST = 1_000

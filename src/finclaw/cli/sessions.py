@@ -18,11 +18,11 @@ from finclaw.cli.session_text import conversation, findings, table
 from finclaw.cli.shelf import Shelf, opened
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
-from finclaw.kernel.conversation_file import read_conversation, write_conversation
-from finclaw.kernel.known_secrets import hide_known_secrets
 from finclaw.kernel.message import Message
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
+from finclaw.redaction import hide_known_secrets
 from finclaw.routing.session_key import place_of
+from finclaw.transcript.conversation_file import read_conversation, write_conversation
 from finclaw.web.sessions_view import MessagesView, RepairView, SessionView
 
 Action = Callable[[Shelf, Settings, Namespace], int]
@@ -92,7 +92,7 @@ def _export(shelf: Shelf, settings: Settings, args: Namespace) -> int:
     write_new(Path(args.output), content, force=args.force)
     count = content.count(b"\n") - 1
     if args.json:
-        _print_json({"session": key, "messages": count, "file": whole_characters(args.output)})
+        _print_json({"session": key, "messages": count, "file": fix_surrogates(args.output)})
     else:
         print(f"{args.output}: {_counted(count)} of {key}")
     return 0

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from finclaw.cli.address import read_address
 from finclaw.config.schema import Settings
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError, StateBusy
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
 from finclaw.kernel.clock import SystemClock, local_day
-from finclaw.kernel.conversation_file import read_conversation, write_conversation
 from finclaw.kernel.erasure import Erased, PersonId
-from finclaw.kernel.event_stream import EventStream
-from finclaw.kernel.integrity import Finding
-from finclaw.kernel.port import Clock, Store
-from finclaw.kernel.record import CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.kernel.port import Clock
+from finclaw.kernel.record import CostsBy, Finding, Pruned, SessionPage, TurnRecord, TurnStory
 from finclaw.kernel.spend import today_of
+from finclaw.kernel.store_port import Store
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
+from finclaw.transcript.conversation_file import read_conversation, write_conversation
 from finclaw.web.view import CostsView, costs_view
 
 if TYPE_CHECKING:

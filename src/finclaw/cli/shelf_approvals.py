@@ -6,8 +6,9 @@ from typing import Final, cast, get_args
 from finclaw.config.schema import Settings
 from finclaw.errors import SessionError
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
-from finclaw.kernel.port import Clock, Store
+from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
+from finclaw.kernel.store_port import Store
 from finclaw.tools.approval.announce import unheard
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.approval.doors import NoDoors

@@ -6,9 +6,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from finclaw.config.schema import Settings
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.erasure import Erased, PersonId
-from finclaw.kernel.event_stream import EventStream
-from finclaw.kernel.port import Clock, Store
+from finclaw.kernel.port import Clock
+from finclaw.kernel.store_port import Store
 from finclaw.ours import registered
 from finclaw.pipeline.forgetting import Forgetting
 from finclaw.pipeline.registered import NOWHERE

@@ -9,8 +9,7 @@ import msgspec
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
 from finclaw.kernel.erasure import Erased, PersonId
-from finclaw.kernel.integrity import Finding
-from finclaw.kernel.record import CostsBy, Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.kernel.record import CostsBy, Finding, Pruned, SessionPage, TurnRecord, TurnStory
 from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
 from finclaw.web.sessions_view import BackupView, ForgetBody, PruneBody, PrunedView, RepairBody, RepairView, SessionView
 from finclaw.web.view import CostsView

@@ -21,10 +21,10 @@ from finclaw.cli.trace_approvals import TracedApproval, approval_lines, approval
 from finclaw.cli.turns import turn_ms
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import StopReason, Usage
-from finclaw.kernel.known_secrets import hide_known_secrets
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus
 from finclaw.kernel.record import TurnStory
 from finclaw.kernel.scope import OutcomeKind, StageEntry
+from finclaw.redaction import hide_known_secrets
 
 
 class TracedCall(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from finclaw.cli.figures import local_time, short
 from finclaw.kernel.approval import Approval
-from finclaw.kernel.approval_event import ApprovalChange
+from finclaw.kernel.event import ApprovalChange
 from finclaw.kernel.record import TurnStory
 from finclaw.tools.approval.shown import text
 

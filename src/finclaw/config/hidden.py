@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from finclaw.kernel.known_secrets import is_secret_name
+from finclaw.redaction import is_secret_name
 
 HIDDEN: Final = "not-shown"
 _ASSIGNED: Final = re.compile(r"(?P<name>-{0,2}[\w.-]+)=(?P<value>.+)", re.DOTALL)

@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.errors import ConfigError
-from finclaw.kernel.people import TOKEN_HOLDER, People, Person
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+from finclaw.tools.approval.people import TOKEN_HOLDER, People, Person
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.settings import ToolsSettings
 from finclaw.web.settings import WebSettings

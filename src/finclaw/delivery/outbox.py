@@ -10,15 +10,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.visible import RESENT_MARK
+from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.event import Emit, UnitMoved
-from finclaw.kernel.log import bind_log_ids
-from finclaw.kernel.patience import patiently
-from finclaw.kernel.port import Channel, Clock, Outbox
+from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, Unit
+from finclaw.kernel.store_port import Outbox
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +183,9 @@ class OrderedSender:
 
     async def _asked_again(self, unit: Unit) -> Unit:
         expired = replace(unit, state="expired")
-        await patiently(lambda: self._store.ask_again(unit, self._submit), self._clock, "a question asked again")
+        await retry_until_committed(
+            lambda: self._store.ask_again(unit, self._submit), self._clock, "a question asked again"
+        )
         return expired
 
     async def _try(self, unit: Unit, channel: Channel) -> Unit:
@@ -248,7 +251,7 @@ class OrderedSender:
             self._resting.discard(place)
 
     async def _settle(self, *units: Unit, lazy: bool = False) -> None:
-        await patiently(lambda: self._store.settle(*units, lazy=lazy), self._clock, "what was sent")
+        await retry_until_committed(lambda: self._store.settle(*units, lazy=lazy), self._clock, "what was sent")
         for unit in units:
             self._emit(UnitMoved(unit_id=unit.id, state=unit.state, session=unit.session, inbound_id=unit.inbound_id))
 

@@ -1,4 +1,4 @@
-"""Telling our own cancellation from one that leaked out of a stranger's code; leaving only when a thing is decided."""
+"""Cancellation helpers: telling our own from one that leaked out of other code, and waiting that survives it."""
 
 import asyncio
 from typing import Any, TypeVar
@@ -12,11 +12,11 @@ def asked_to_stop() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-class Decision(asyncio.Future[T]):
-    """What will be decided in any case. A cancelled caller that waits for it leaves too, but only then."""
+class UncancellableFuture(asyncio.Future[T]):
+    """A future that is resolved in any case. A cancelled task that awaits it is cancelled too, but only then."""
 
     def cancel(self, msg: object = None) -> bool:
-        """Not at all: so the task that waits is woken by the decision, and hears then that it was cancelled."""
+        """Refuse: the awaiting task is woken by the result, and hears then that it was cancelled."""
         return False
 
 
@@ -45,8 +45,8 @@ async def until_done(work: "asyncio.Future[Any]", seconds: float | None = None) 
     return work.done()
 
 
-async def to_its_end(work: "asyncio.Future[T]") -> T:
-    """Wait for what goes on in any case. A cancelled caller leaves too, but only when it is decided."""
+async def wait_shielded(work: "asyncio.Future[T]") -> T:
+    """Wait for work that goes on in any case. A cancelled caller is cancelled too, but only when the work is done."""
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:

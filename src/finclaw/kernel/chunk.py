@@ -1,12 +1,13 @@
 """What a model is asked, and the pieces in which it answers. A whole answer is a stream, collected."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from finclaw.kernel.history import Messages
+from finclaw.kernel.message import Message
 from finclaw.kernel.wishes import THOUGHTS, ThinkingLevel
 
 StopReason = Literal["end", "tool_use", "max_tokens", "stop_sequence", "refusal"]
@@ -146,7 +147,7 @@ class AnswerSchema(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True, kw_only=True):
     model: Model
     system: str
-    messages: Messages
+    messages: Sequence[Message]
     tools: tuple[ToolSpec, ...] = ()
     max_tokens: int = 4_096
     """Of all that it writes, its thoughts among it."""

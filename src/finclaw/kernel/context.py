@@ -1,13 +1,13 @@
 """What a turn is told about its message: who wrote it, where, in which conversation. Frozen, all of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
-from finclaw.kernel.history import Messages
+from finclaw.kernel.message import Message
 from finclaw.kernel.wishes import Wishes
 
 
@@ -29,7 +29,7 @@ class Context(Struct, frozen=True, kw_only=True):
     mentions: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     accepted_at: datetime
-    transcript: Messages = ()
+    transcript: Sequence[Message] = ()
     session_started_at: datetime | None = None
     provided: Mapping[str, Any] = {}
     """What extensions know about this moment, by field; what failed or came too late is absent."""

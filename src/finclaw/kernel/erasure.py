@@ -5,14 +5,13 @@ row numbers, so that no id is given twice; and the sums of what was spent.
 """
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
 from finclaw.errors import ConfigError
 from finclaw.kernel.approval import identity, parts_of
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.event import Event
 
 
 class PersonId(Struct, frozen=True):
@@ -57,34 +56,6 @@ class Erasure(Struct, frozen=True, kw_only=True):
     person: PersonId | None = None
 
 
-class SessionsErased(Event, frozen=True, kw_only=True):
-    """Whoever holds copies of what was said there drops them."""
-
-    name: ClassVar[str] = "session:erased"
-    sessions: tuple[str, ...]
-
-
 Part = Literal["own", "shared"]
 PartOf = Callable[[str], Part | None]
 """What a session's key says about a person's part in it: their own conversation, one that others may share, or none."""
-
-
-class ErasureStore(Protocol):
-    """Raises SessionError, and erases nothing of a session, where a message waits for its answer. Idempotent."""
-
-    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
-        """A session with its turns, answers and approvals, and the sessions of helpers that its turns started."""
-        ...
-
-    async def erase_person(self, person: PersonId, part_of: PartOf, *, dry_run: bool = False) -> Erased: ...
-
-    async def scrub(self) -> None:
-        """Overwrite what earlier removals left in free pages and in the journal. Raises StoreFailed."""
-        ...
-
-
-class ErasureDoor(Protocol):
-    """The part of a gateway that erases; see ErasureStore. Extensions are asked to erase what they keep, too."""
-
-    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased: ...
-    async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased: ...

@@ -26,6 +26,18 @@ class StageEnded(Event, frozen=True, kw_only=True):
     duration_ms: float
 
 
+class MessageAccepted(Event, frozen=True, kw_only=True):
+    """Also told when a start takes up what the last stop left."""
+
+    name: ClassVar[str] = "message:accepted"
+    ticket: int
+    channel: str
+    account: str
+    conversation: str
+    unasked: bool = False
+    """Nobody wrote it (see `Inbound.unasked`)."""
+
+
 class MessageEnded(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "message:outcome"
     outcome: str
@@ -257,6 +269,55 @@ class PolicyDenied(Event, frozen=True, kw_only=True):
     reason: str
 
 
+Circuit = Literal["closed", "open", "half_open"]
+"""Open: nobody is let through. Half open: one is, to see whether the others may follow."""
+
+
+class ToolTimedOut(Event, frozen=True, kw_only=True):
+    """Told before the end of a call that took longer than its tool may; `timeout` is in seconds."""
+
+    name: ClassVar[str] = "tool:execute:timeout"
+    call_id: str
+    tool: str
+    timeout: float
+
+
+class CircuitChanged(Event, frozen=True, kw_only=True):
+    """`tool` is the one whose call showed it; all tools with this upstream share the change."""
+
+    name: ClassVar[str] = "tool:circuit:change"
+    upstream: str
+    tool: str
+    before: Circuit
+    after: Circuit
+
+
+# ── approvals ───────────────────────────────────────────────────────────────────────────────────────────────
+
+ApprovalChange = Literal[
+    "asked", "notified", "reminded", "approved", "denied", "expired", "run", "failed", "drifted", "revoked", "lapsed"
+]
+"""Notified: an approver in another chat has the card. Drifted: prices moved since the card, and it is asked for anew.
+Revoked: a standing yes was taken back. Lapsed: whoever gave one (`by`) may no longer do so; it is asked for anew."""
+
+
+class ApprovalChanged(Event, frozen=True, kw_only=True):
+    """The ids are those of the question, whenever and wherever the change came; so is the place.
+
+    `by` is who brought it about: a person's identity, or the turn in which the action ran or failed.
+    """
+
+    name: ClassVar[str] = "approval:change"
+    approval_id: str
+    call_id: str
+    tool: str
+    change: ApprovalChange
+    by: str = ""
+    channel: str
+    account: str
+    conversation: str
+
+
 # ── rings, sessions, delivery ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -294,6 +355,13 @@ class LockTakenOver(Event, frozen=True, kw_only=True):
 class SessionRepaired(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "session:repair"
     findings: tuple[str, ...]
+
+
+class SessionsErased(Event, frozen=True, kw_only=True):
+    """Whoever holds copies of what was said there drops them."""
+
+    name: ClassVar[str] = "session:erased"
+    sessions: tuple[str, ...]
 
 
 class ContextStatusChanged(Event, frozen=True, kw_only=True):

@@ -1,45 +1,43 @@
 """The borders of the house. Each contract says: may it raise, is it idempotent, who closes it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import date, datetime, timedelta
-from typing import Literal, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from threading import Event as ThreadEvent
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from finclaw.kernel.approvals import ApprovalDoor, ApprovalStore
-from finclaw.kernel.chunk import Chunk, ModelRequest
-from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Sender
+from finclaw.kernel.approval import (
+    Approval,
+    ApprovalScope,
+    ApprovalState,
+    ApprovalVerdict,
+    Refusal,
+    Standing,
+)
+from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
+from finclaw.kernel.envelope import Capabilities, Inbound, Receipt, Sender
+from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.event import Observer
-from finclaw.kernel.integrity import Finding
-from finclaw.kernel.message import Message, TurnEvent
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.message import Message
 from finclaw.kernel.record import (
     Accepted,
-    Claim,
     Cost,
     CostsBy,
     Counts,
-    Finish,
-    HeadStart,
+    Finding,
     InboundRecord,
     Pruned,
-    Reserve,
     SessionPage,
-    Spend,
     Today,
-    TurnCalls,
     TurnRecord,
     TurnStory,
     Unasked,
     Unit,
 )
-from finclaw.kernel.route import CommandDoor, ExtensionRoute
+from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.state_store import StateStore as StateStore  # noqa: PLC0414  a border too, described next door
-from finclaw.kernel.tool import Isolation as Isolation  # noqa: PLC0414  a border too, described next door
-from finclaw.kernel.tool import Tool as Tool  # noqa: PLC0414  a border too, described next door
-from finclaw.kernel.tool import ToolOutput as ToolOutput  # noqa: PLC0414  a border too, described next door
-from finclaw.kernel.tool import ToolScope as ToolScope  # noqa: PLC0414  a border too, described next door
-from finclaw.kernel.upkeep import UpkeepDoor, UpkeepStore
 
 
 class Clock(Protocol):
@@ -132,152 +130,119 @@ class Command(Protocol):
     async def run(self, args: Sequence[str], scope: CommandScope) -> CommandReply: ...
 
 
-# ── what lasts ──────────────────────────────────────────────────────────────────────────────────────────────
-# Every method that writes returns after the commit is on disk. StoreFailed: nothing of it happened as far as this
-# process goes on; only if the machine dies before the next commit may it turn out whole. Never in part.
-# A commit goes through even when its caller is cancelled; whoever waits again finds it done.
+# ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Inbox(Protocol):
-    async def accept(
-        self, inbound: Inbound, session: str, then: Callable[[Accepted], None], head_start: HeadStart | None = None
-    ) -> Accepted:
-        """Idempotent by platform id. `then` runs once per new message after the commit, also if the caller is gone.
+class Ask(Protocol):
+    """Asks the turn's model beside the conversation: nobody sees it, and it is paid for like any question.
 
-        With a head start the turn may be claimed as well; a store may leave that to `claim`. Raises InboundConflict
-        for a known id with another body.
+    The answer fits the JSON Schema, which is one of an object; an answer that does not is sent back once, with what is
+    wrong. Raises UnfitAnswer after that, ProviderError when no model answers, BudgetExceeded when none may be asked.
+    """
+
+    async def __call__(self, prompt: str, schema: Mapping[str, Any]) -> dict[str, Any]: ...
+
+
+Isolation = Literal["loop", "thread", "process"]
+"""Where a tool runs: beside everybody on the event loop, in a thread of its own, or in a process that can be killed."""
+
+
+class ToolOutput(Struct, frozen=True):
+    """What a tool gives: text for the model, and the facts in it."""
+
+    content: str
+    facts: tuple[Fact, ...] = ()
+    origin: str = ""
+    """Strangers' words that it passes on, such as a headline's, where its group does not say so already."""
+
+
+class ToolScope(Struct, frozen=True, kw_only=True):
+    """For whom and in which turn a tool runs."""
+
+    session: str
+    turn_id: str
+    call_id: str
+    sender: Sender
+    channel: str = ""
+    offered: tuple[str, ...] = ()
+    """The names of the tools that the model was offered in this step."""
+    ask: Ask | None = None
+    """None where there is no model to ask: a tool that is run by itself, or in a process of its own."""
+    sources: Callable[[], tuple[str, ...]] | None = None
+    """Tells which strangers' words the turn has read by now. None where there is no turn, or in another process."""
+    stop: ThreadEvent | None = None
+    """Of a tool that runs in a thread; others are cancelled or killed, and need not look."""
+
+    def stopped(self) -> bool:
+        """For a tool that blocks, to look at now and then: nobody waits for it any more, and it should end."""
+        return self.stop is not None and self.stop.is_set()
+
+
+Quote = Callable[[Mapping[str, Any], ToolScope], Awaitable[Mapping[str, Any]]]
+"""Prices as they are now, by name, for a person to see before they agree. May raise ToolError: then nobody is asked."""
+
+
+class Tool(Protocol):
+    """One thing the agent may do. `run` may raise ToolError (the model reads it) or anything else (it reads less).
+
+    `@tool` makes one. A class of one's own inherits from this one, and with it what most tools are.
+    """
+
+    @property
+    def spec(self) -> ToolSpec: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def transactional(self) -> bool:
+        """It moves money or cannot be undone: never run twice, never without consent."""
+        ...
+
+    @property
+    def parallel_safe(self) -> bool: ...
+    @property
+    def timeout(self) -> float:
+        """Seconds; then it is cancelled, and left behind if it does not heed that."""
+        ...
+
+    @property
+    def approval(self) -> bool:
+        """A person is asked before each call, whatever the rules say."""
+        return False
+
+    @property
+    def sensitive(self) -> bool:
+        """It reads what is private."""
+        return False
+
+    @property
+    def changes(self) -> bool:
+        """It changes what is kept for the person, such as their alerts: no stranger's words get that unasked."""
+        return False
+
+    @property
+    def own_results(self) -> bool:
+        """Everything that it gives back is the operator's own, such as a broker's order number: nothing in it was
+        written by strangers. Pages, files, processes and other people's servers never are.
         """
-        ...
+        return False
 
-    async def end(
-        self,
-        inbound_id: str,
-        outcome: Outcome,
-        units: Sequence[Unit],
-        then: Callable[[], None],
-        spend: Sequence[Spend] = (),
-        *,
-        begun: bool = True,
-    ) -> bool:
-        """Record the one outcome with what the sender is told. False if it had one: nothing is written then.
-
-        `then` runs after a commit that did it, also if the caller is gone. A turn that was claimed but not `begun`, for
-        the message ended before it, is as if it had never been.
+    @property
+    def upstream(self) -> str:
+        """Who must be there for it to work, such as `api.example.com` or `mcp:files`; tools that name the same one
+        share a breaker. Empty: nobody but us.
         """
-        ...
+        return ""
 
-    async def unfinished(self) -> Sequence[Accepted]:
-        """Everything accepted and not ended, in ticket order within each session."""
-        ...
+    @property
+    def isolation(self) -> Isolation:
+        return "loop"
 
-    async def nothing_runs(self) -> None:
-        """Whatever a crash left running is received again, its tries still counted: `begun` tells of one life only."""
-        ...
+    @property
+    def quote(self) -> Quote | None:
+        """For what depends on prices: shown with the question, and looked at again before it runs."""
+        return None
 
-    async def find(self, inbound_id: str) -> InboundRecord | None: ...
-
-    async def unasked(self, session: str, after: str | None) -> Unasked:
-        """What the session was told behind this place. None, or a place nobody knows: nothing, just where to begin."""
-        ...
-
-
-class ConversationStore(Protocol):
-    async def claim(
-        self,
-        accepted: Accepted,
-        first: Sequence[TurnEvent],
-        known_version: int | None,
-        then: Callable[[Claim], None] | None = None,
-        reserve: Reserve | None = None,
-    ) -> Claim:
-        """Begin the turn or, after a crash, take it up again: attempts rise, the log so far comes back.
-
-        `then` runs after the commit, also if the caller is gone. `reserve` is for a turn whose model call comes next.
-        """
-        ...
-
-    async def record(
-        self,
-        claim: Claim,
-        seq: int,
-        events: Sequence[TurnEvent],
-        then: Callable[[], None],
-        calls: TurnCalls | None = None,
-    ) -> None:
-        """Append to the turn's log, from `seq` on; `then` as above. Raises Superseded: a newer writer has the session.
-
-        `calls` replaces what was reserved before, and its spend is entered, in the same commit.
-        """
-        ...
-
-    async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
-        """Fold and end, all at once, with `then` as in `Inbox.end`. False if it had ended. Raises Superseded."""
-        ...
-
-    async def set_out(self, inbound_id: str) -> None: ...  # a try from here on, as by a claim, before its turn has come
-
-    async def release(self, inbound_id: str, calls: TurnCalls | None = None) -> None:
-        """Put a message back that was claimed or had set out, as if it had not been tried. `calls` as in `record`."""
-        ...
-
-    async def messages(self, session: str) -> Sequence[Message]: ...
-    async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
-
-    async def turn(self, turn_id: str) -> TurnStory | None:
-        """By its own id or that of a message it answered. None: there is no such turn."""
-        ...
-
-    async def reset(self, session: str) -> None:
-        """Forget the conversation and raise the epoch: whoever was writing it cannot any more."""
-        ...
-
-    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
-        """A page of sessions, the most recently used first; only those whose key contains the text."""
-        ...
-
-    async def restore(self, session: str, messages: Sequence[Message]) -> None:
-        """Give a session these messages, as an import or a fork does. Raises SessionError unless it was empty."""
-        ...
-
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
-        """Make a broken conversation whole and say what was wrong. A turn that runs there goes on."""
-        ...
-
-    async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
-        """Remove what ended before that time: messages with their turns and units, and sessions left with nothing."""
-        ...
-
-
-class Outbox(Protocol):
-    async def pending(self) -> Sequence[Unit]:
-        """Units that still want sending, in the order in which their messages were accepted."""
-        ...
-
-    async def settle(self, *units: Unit, lazy: bool = False) -> None:
-        """Record new states, all at once. A lazy one (a receipt) rides with the next group."""
-        ...
-
-    def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[Unit, ...]:
-        """Freeze what a person will get into units. Writes nothing."""
-        ...
-
-    async def ask_again(self, stale: Unit, then: Callable[[Accepted], None]) -> Accepted | None:
-        """An answer too old to send: expire it and, in the same commit, accept its question anew.
-
-        Only once: None when the question had been asked again already. `then` as in `Inbox.accept`.
-        """
-        ...
-
-
-class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, UpkeepStore, Protocol):
-    """One database behind these ports, because Finish writes to several of them in one commit."""
-
-    async def counts(self) -> Counts: ...
-    async def costs(self, since: date, by: CostsBy) -> Sequence[Cost]:
-        """What model calls cost from this day on: days in their order, else the dearest first."""
-        ...
-
-    async def close(self) -> None: ...
+    async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput: ...
 
 
 # ── the house as its doors see it ───────────────────────────────────────────────────────────────────────────
@@ -295,7 +260,67 @@ class Engine(Protocol):
         ...
 
 
-class Gateway(ApprovalDoor, CommandDoor, UpkeepDoor, Protocol):
+Summary = tuple[str, str]
+"""As much of an approval's id as tells it from others in a list, and its action in a line."""
+
+
+class ApprovalDoor(Protocol):
+    """What a door may ask of the house about approvals. Ids are as somebody typed them."""
+
+    async def approval(self, typed: str) -> Approval | None: ...
+    async def approvals(
+        self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
+    ) -> Sequence[Approval]: ...
+
+    async def decide(
+        self,
+        typed: str,
+        verdict: ApprovalVerdict,
+        evidence: Inbound,
+        *,
+        scope: ApprovalScope = "once",
+        reason: str = "",
+    ) -> Approval | Refusal:
+        """Take a decision. `evidence` is the message that carried it, or what stands for one at this door."""
+        ...
+
+    def summaries(self, approvals: Sequence[Approval]) -> Sequence[Summary]:
+        """Each in a line, for a list of them."""
+        ...
+
+    async def came_of(self, approval_id: str, seconds: float) -> Outcome | None:
+        """How the turn behind a yes ended, as soon as it has; None: not within the seconds, or there is none here."""
+        ...
+
+    async def grants(self, limit: int = 100) -> Sequence[Standing]:
+        """What may pass without being asked for again, the newest first."""
+        ...
+
+    async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
+        """Take a standing yes back: what it let pass is asked for again from now on."""
+        ...
+
+
+class ErasureDoor(Protocol):
+    """The part of a gateway that erases; see ErasureStore. Extensions are asked to erase what they keep, too."""
+
+    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased: ...
+    async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased: ...
+
+
+class BackupDoor(Protocol):
+    async def prepare_backup(self) -> str:
+        """Make such a copy in the state directory; gives its name there. The caller removes it."""
+        ...
+
+
+class CommandDoor(Protocol):
+    def known_commands(self) -> Sequence[str]:
+        """What may follow the command prefix: the names of commands and their aliases."""
+        ...
+
+
+class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
     """What the web page, the API and the command line may ask of a running gateway."""
 
     async def accept(self, inbound: Inbound) -> Accepted: ...

@@ -263,3 +263,16 @@ class Counts(Struct, frozen=True, kw_only=True):
     units_pending: int
     dead_letters: int
     units_dead: int
+
+
+FindingKind = Literal[
+    "truncated-json", "duplicate-entry", "orphan-tool-result", "missing-tool-result", "invalid-role-sequence"
+]
+
+
+class Finding(Struct, frozen=True):
+    """What is wrong with a stored conversation. `message_id` is empty for a line that could not be read."""
+
+    kind: FindingKind
+    message_id: str
+    text: str

@@ -1,7 +1,7 @@
 """What extensions add to the gateway's doors: paths that they serve, and commands that people may type."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal
 
 from msgspec import Struct
 
@@ -28,9 +28,3 @@ class ExtensionRoute(Struct, frozen=True, kw_only=True):
     path: str
     """Without a slash at either end."""
     handle: Callable[[RouteRequest], Awaitable[RouteReply]]
-
-
-class CommandDoor(Protocol):
-    def known_commands(self) -> Sequence[str]:
-        """What may follow the command prefix: the names of commands and their aliases."""
-        ...

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from finclaw.kernel.known_secrets import remember_secret
+from finclaw.redaction import remember_secret
 
 
 class Secret:

@@ -6,7 +6,7 @@ from typing import Final
 _WHISPER: Final = re.compile("<<[A-Z_]+>>")
 
 
-def whole_characters(text: str) -> str:
+def fix_surrogates(text: str) -> str:
     """Halves of surrogate pairs, which JSON can smuggle in, joined to the character they mean or replaced by '�'.
 
     UTF-8 has no halves: a lone one would break a commit or a request.

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.text import whole_characters as whole
+from finclaw.kernel.text import fix_surrogates as whole
 
 
 def storable(inbound: Inbound) -> Inbound:

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import RING_NAMES, Database
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Clock, Command, Tool

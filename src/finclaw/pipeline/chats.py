@@ -5,8 +5,9 @@ from typing import Final
 
 from finclaw.kernel.approval import parts_of
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
-from finclaw.kernel.port import Channel, ConversationStore
+from finclaw.kernel.port import Channel
 from finclaw.kernel.record import SessionRecord
+from finclaw.kernel.store_port import ConversationStore
 from finclaw.routing.session_key import Place, place_of, session_key
 from finclaw.tools.approval.doors import Chat
 

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
-from finclaw.kernel.approvals import Summary
 from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.port import Summary
 from finclaw.kernel.record import InboundRecord
 from finclaw.kernel.scope import Outcome
 from finclaw.tools.approval.approvals import Approvals

@@ -1,12 +1,12 @@
 """Stage 5: who is asking, where, and with which settings. What can go stale is filled in when the turn begins."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Capabilities, Sender
-from finclaw.kernel.history import Messages
+from finclaw.kernel.message import Message
 from finclaw.kernel.port import Channel
 from finclaw.kernel.record import Accepted, Claim
 from finclaw.kernel.wishes import Wishes
@@ -39,6 +39,6 @@ class Contexts:
         )
 
 
-def complete(context: Context, claim: Claim, transcript: Messages) -> Context:
+def complete(context: Context, claim: Claim, transcript: Sequence[Message]) -> Context:
     """The context as it is now that its turn has come."""
     return replace(context, transcript=transcript, session_started_at=claim.session_started_at)

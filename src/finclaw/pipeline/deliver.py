@@ -11,16 +11,17 @@ from msgspec.structs import replace
 from finclaw.agent.books import context_tokens
 from finclaw.agent.log import TurnLog
 from finclaw.delivery.checks import Check
+from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.visible import Visible, make_visible
 from finclaw.errors import SessionError, Superseded
 from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.event import Emit
-from finclaw.kernel.patience import patiently
-from finclaw.kernel.port import Channel, Clock, Store
+from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Finish, Spend, Unit
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
+from finclaw.kernel.store_port import Store
 from finclaw.pipeline.closing import close_conversation, forget_messages, say
 from finclaw.pipeline.notice import notice
 from finclaw.pipeline.preview import with_previews
@@ -185,7 +186,7 @@ class Deliver:
             self._recorded(walk, outcome, units)
 
         with walk.deadline.paused():  # from here on the answer exists; its time cannot run out any more
-            await patiently(lambda: self._store.finish(finish, committed), self._clock, "the end of a turn")
+            await retry_until_committed(lambda: self._store.finish(finish, committed), self._clock, "the end of a turn")
 
     async def _end(self, walk: Walk, outcome: Outcome, visible: Visible) -> None:
         units = self._plan(walk, visible, None)
@@ -195,7 +196,7 @@ class Deliver:
 
         begun = walk.log is not None or walk.accepted.attempts > 0
         commit = partial(self._store.end, walk.accepted.id, outcome, units, committed, _spend(walk), begun=begun)
-        await patiently(commit, self._clock, "an outcome")
+        await retry_until_committed(commit, self._clock, "an outcome")
 
     def _plan(self, walk: Walk, visible: Visible, turn_id: str | None) -> tuple[Unit, ...]:
         units = self._store.plan(walk.accepted, visible.parts, turn_id)

@@ -10,16 +10,17 @@ from msgspec.structs import replace
 from finclaw.agent.books import user_of
 from finclaw.agent.call_ledger import Payer
 from finclaw.agent.log import TurnLog
+from finclaw.delivery.commit_retry import retry_until_committed
+from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SessionError
 from finclaw.kernel.context import Context
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.current_turn import current_turn
 from finclaw.kernel.envelope import Attachment, Inbound, Limits, new_id
-from finclaw.kernel.log import bind_log_ids
 from finclaw.kernel.message import Append, Message, Source, Text
-from finclaw.kernel.patience import patiently
-from finclaw.kernel.port import Clock, ConversationStore
+from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Claim, HeadStart, Reserve
+from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.context import complete
 from finclaw.pipeline.provide import Providers
 from finclaw.pipeline.registered import Provided
@@ -71,7 +72,9 @@ class Dispatch:
             await self._lanes.turn_of(accepted.session, accepted.ticket)
             limits = walk.accepted.inbound.limits or Limits()
             walk.seat = await self._pools.enter(limits.pool, accepted.session)
-            log = await patiently(lambda: self.claim(walk, reserve=True), self._clock, "the start of a turn")
+            log = await retry_until_committed(
+                lambda: self.claim(walk, reserve=True), self._clock, "the start of a turn"
+            )
         completed = complete(context, log.claim, log.conversation.base_messages)
         return AdmittedTurn(await self._providers.fill(completed), log)
 

@@ -5,9 +5,8 @@ import logging
 from contextvars import Context
 from typing import Final
 
-from finclaw.kernel.accepted_event import MessageAccepted
-from finclaw.kernel.event import Emit
-from finclaw.kernel.log import log_ids
+from finclaw.diagnostics.log import log_ids
+from finclaw.kernel.event import Emit, MessageAccepted
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
 from finclaw.pipeline.pipeline import Pipeline

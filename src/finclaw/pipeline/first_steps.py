@@ -6,8 +6,9 @@ What comes to us needs none of this: at an idle session it has a head start, and
 import asyncio
 from typing import Final
 
-from finclaw.kernel.patience import patiently
-from finclaw.kernel.port import Clock, ConversationStore
+from finclaw.delivery.commit_retry import retry_until_committed
+from finclaw.kernel.port import Clock
+from finclaw.kernel.store_port import ConversationStore
 
 AT_ONCE: Final = 2
 """So many are suspects with whoever kills us, and no more, however many wait for their turns."""
@@ -31,12 +32,12 @@ class FirstSteps:
         loop = asyncio.get_running_loop()
         self._in_room[inbound_id] = loop.call_later(SECONDS, self._make_room, inbound_id)
         self._out.add(inbound_id)
-        await patiently(lambda: self._store.set_out(inbound_id), self._clock, "that a message sets out")
+        await retry_until_committed(lambda: self._store.set_out(inbound_id), self._clock, "that a message sets out")
 
     async def end(self, inbound_id: str) -> None:
         """It has come through, and its claim will count. Until then it may wait long, and is no suspect."""
         if self.is_out(inbound_id):
-            await patiently(lambda: self._store.release(inbound_id), self._clock, "that a message waits")
+            await retry_until_committed(lambda: self._store.release(inbound_id), self._clock, "that a message waits")
             self.leave(inbound_id)
 
     def is_out(self, inbound_id: str) -> bool:

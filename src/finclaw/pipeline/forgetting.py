@@ -5,20 +5,24 @@ import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from msgspec.structs import replace
 
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.errors import ExtensionError
-from finclaw.kernel.erasure import Erased, Erasure, Part, PersonId, SessionsErased
-from finclaw.kernel.event import Emit
+from finclaw.kernel.erasure import Erased, Erasure, Part, PersonId
+from finclaw.kernel.event import Emit, SessionsErased
 from finclaw.kernel.extension import EXTENSIONS
-from finclaw.kernel.upkeep import BACKUP_PREFIX, UpkeepStore
+from finclaw.kernel.store_port import UpkeepStore
 from finclaw.pipeline.registrar import Registrar
 from finclaw.routing.session_key import place_of
 from finclaw.sessions.conversation import RecentConversations
 
 log = logging.getLogger(__name__)
+
+BACKUP_PREFIX: Final = ".backup-"
+"""Of the directories, in the state directory, in which a copy is made before it becomes an archive."""
 
 
 class Forgetting:

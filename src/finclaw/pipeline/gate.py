@@ -1,9 +1,9 @@
 """Stage 2: is it for us, and from whom? Who wrote is what the channel authenticated; what they are here, we know."""
 
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.people import People
 from finclaw.pipeline.journal import skip
 from finclaw.pipeline.normalize import NormalMessage
+from finclaw.tools.approval.people import People
 
 
 class Gate:

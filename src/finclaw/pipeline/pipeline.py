@@ -11,6 +11,7 @@ from msgspec import Struct
 from finclaw.agent.advice import reason_with_advice
 from finclaw.agent.books import calls_of
 from finclaw.agent.turn import Agent
+from finclaw.diagnostics.log import log_ids
 from finclaw.errors import (
     BudgetExceeded,
     ModelUnknown,
@@ -25,11 +26,11 @@ from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit, MessageEnded
-from finclaw.kernel.log import log_ids
 from finclaw.kernel.middleware import Layer, compose
-from finclaw.kernel.port import Channel, Clock, ConversationStore
+from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, HeadStart, TurnCalls
 from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
+from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Admitted, Commands
 from finclaw.pipeline.company import Company

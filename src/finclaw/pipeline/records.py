@@ -7,11 +7,22 @@ from decimal import Decimal
 from finclaw.kernel.clock import local_day
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, PersonId
-from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message
-from finclaw.kernel.port import Clock, Store
-from finclaw.kernel.record import Cost, CostsBy, Counts, Pruned, SessionPage, Today, TurnRecord, TurnStory, Unasked
+from finclaw.kernel.port import Clock
+from finclaw.kernel.record import (
+    Cost,
+    CostsBy,
+    Counts,
+    Finding,
+    Pruned,
+    SessionPage,
+    Today,
+    TurnRecord,
+    TurnStory,
+    Unasked,
+)
 from finclaw.kernel.spend import today_of
+from finclaw.kernel.store_port import Store
 from finclaw.pipeline.forgetting import Forgetting
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations

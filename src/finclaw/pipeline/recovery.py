@@ -7,8 +7,9 @@ from datetime import timedelta
 from typing import Final, Literal
 
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.kernel.port import Clock, Engine, Inbox
+from finclaw.kernel.port import Clock, Engine
 from finclaw.kernel.record import Accepted
+from finclaw.kernel.store_port import Inbox
 from finclaw.pipeline.pipeline import Pipeline
 from finclaw.pipeline.settings import PipelineSettings
 

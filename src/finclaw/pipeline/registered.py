@@ -10,12 +10,12 @@ from msgspec import Struct, field
 
 from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erasure
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import Database, Finding, RingName
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Clock, Command, Tool

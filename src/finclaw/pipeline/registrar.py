@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
 from finclaw.kernel.event import ToolUnregistered
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Command

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from finclaw.errors import SessionError
 from finclaw.kernel.envelope import drawn_after
 from finclaw.kernel.event import Emit, MessageTargetMissing
-from finclaw.kernel.history import Messages, Page, as_messages, behind_pages, pages_of, with_pages
 from finclaw.kernel.message import (
     Append,
     LlmMessage,
@@ -24,6 +23,7 @@ from finclaw.kernel.message import (
     TurnEvent,
 )
 from finclaw.sessions.weight import weigh, weigh_page
+from finclaw.transcript.history import Messages, Page, as_messages, behind_pages, pages_of, with_pages
 
 E = TypeVar("E", bound=MessageEvent)
 

@@ -5,8 +5,8 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from finclaw.kernel.history import Page
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
+from finclaw.transcript.history import Page
 
 A_MESSAGE: Final = 400
 """Bytes of one that says nothing: its id, time and source."""

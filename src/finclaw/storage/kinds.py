@@ -7,7 +7,8 @@ import apsw
 
 from finclaw.errors import ConfigError
 from finclaw.kernel.event import Emit
-from finclaw.kernel.port import Clock, Store
+from finclaw.kernel.port import Clock
+from finclaw.kernel.store_port import Store
 from finclaw.storage.jsonl.directories import SESSIONS, Directories
 from finclaw.storage.sqlite.database import DATABASE, close_quietly, explain, open_database
 from finclaw.storage.sqlite.store import open_store

@@ -18,8 +18,8 @@ from finclaw.errors import (
     ToolTimeout,
     ToolUnavailable,
 )
+from finclaw.kernel.event import Circuit
 from finclaw.kernel.port import Clock
-from finclaw.kernel.tool_event import Circuit
 from finclaw.tools.limit import CutOff
 
 OPEN_AT: Final = 5

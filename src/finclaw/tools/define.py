@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
-from finclaw.kernel.port import Isolation, ToolOutput, ToolScope
-from finclaw.kernel.tool import Quote
+from finclaw.kernel.port import Isolation, Quote, ToolOutput, ToolScope
 from finclaw.tools.arguments import must_be_schema
 from finclaw.tools.docstring import told_by
 from finclaw.tools.origin import NEVER_OUR_OWN

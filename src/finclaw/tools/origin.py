@@ -7,7 +7,7 @@ and sees what was read.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from finclaw.kernel.tool import Tool
+from finclaw.kernel.port import Tool
 from finclaw.tools.guard.told import without_secrets
 
 OUR_OWN: Final = frozenset({"finance", "agent", "tools"})

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from finclaw.kernel.approval import SHORTEST_TYPED, Approval, ApprovalScope, RefusalReason, Standing
-from finclaw.kernel.approvals import Summary
 from finclaw.kernel.envelope import Inbound, Sender
+from finclaw.kernel.port import Summary
 from finclaw.kernel.scope import Outcome, OutcomeKind
 from finclaw.web.principal import CHANNEL, Principal
 

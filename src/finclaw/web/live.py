@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from finclaw.kernel.accepted_event import MessageAccepted
-from finclaw.kernel.approval_event import ApprovalChanged
-from finclaw.kernel.erasure import SessionsErased
 from finclaw.kernel.event import (
+    ApprovalChanged,
     Event,
+    MessageAccepted,
     MessageEnded,
     PreviewUpdated,
+    SessionsErased,
     ToolEndedEvent,
     ToolStartedEvent,
 )

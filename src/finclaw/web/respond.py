@@ -3,7 +3,7 @@
 import msgspec
 from aiohttp import web
 
-from finclaw.kernel.known_secrets import hide_known_secrets
+from finclaw.redaction import hide_known_secrets
 
 _HEADERS = {
     "Cache-Control": "no-store",

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message
+from finclaw.kernel.record import Finding
 
 Key = Annotated[str, Meta(pattern=r"\A[!-~]{1,4000}\Z")]
 """As sessions are named: whatever is not ASCII, or means something in a key, is percent-encoded."""

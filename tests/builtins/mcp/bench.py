@@ -12,9 +12,9 @@ from typing import Any
 from finclaw.builtins.mcp import extension
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pins
 from finclaw.config.secrets import SecretKeeper
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.event_stream import EventStream
 from finclaw.kernel.port import CommandScope, Tool, ToolScope
 from finclaw.pipeline.loading import Found
 from finclaw.pipeline.recurring import RecurringTasks

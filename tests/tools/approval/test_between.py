@@ -9,14 +9,14 @@ from tests.ports.nouns import nobody
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.people import People, Person
-from finclaw.kernel.port import Store
+from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.announce import unheard
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.approval.doors import NoDoors
+from finclaw.tools.approval.people import People, Person
 from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")

@@ -9,8 +9,8 @@ from tests.ports.approval_nouns import wish
 
 from finclaw.errors import ConfigError, ToolDenied
 from finclaw.kernel.envelope import Inbound, Limits, Sender
-from finclaw.kernel.people import People, Person
 from finclaw.tools.approval.consent import approvers_for, may_decide, may_revoke, may_still_give
+from finclaw.tools.approval.people import People, Person
 from finclaw.tools.approval.settings import ApprovalSettings
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -14,14 +14,14 @@ from tests.ports.approval_nouns import ADA, SESSION, said, wish
 
 from finclaw.kernel.approval import Approval, Refusal
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.people import People
-from finclaw.kernel.port import Store
 from finclaw.kernel.record import Accepted
+from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
 from finclaw.tools.approval.announce import unheard
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.approval.doors import NoDoors
+from finclaw.tools.approval.people import People
 from finclaw.tools.approval.settings import ApprovalSettings
 
 Op = (

@@ -6,8 +6,8 @@ from itertools import accumulate, chain
 from operator import attrgetter
 
 from finclaw.agent.gauge import CountMessage
-from finclaw.kernel.answers import calls_of, match_results
 from finclaw.kernel.message import Message, MessageEvent, Remove, Replace, Text, ToolCall, ToolResult, Truncate
+from finclaw.transcript.tool_pairing import calls_of, match_results
 
 
 class Draft:

@@ -8,7 +8,7 @@ from finclaw.agent.compaction.shorten import with_words_within
 from finclaw.agent.gauge import CountMessage, CountText
 from finclaw.errors import BudgetExceeded, ProviderError
 from finclaw.kernel.message import Message
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
 
 Summarise = Callable[[Sequence[Message], int], Awaitable[str]]
 """The messages and the most tokens of the summary. It may raise ProviderError or BudgetExceeded, and is not trusted."""
@@ -99,7 +99,7 @@ class Summaries:
 
 def clean(text: str) -> str:
     """Words only, and none that pass for our own heading."""
-    words = whole_characters(text).replace("\r\n", "\n").translate(_CONTROL)
+    words = fix_surrogates(text).replace("\r\n", "\n").translate(_CONTROL)
     return words.replace(HEADING, "").strip()
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from finclaw.kernel.chunk import ToolSpec
-from finclaw.kernel.port import Isolation, ToolOutput, ToolScope
-from finclaw.kernel.tool import Quote
+from finclaw.kernel.port import Isolation, Quote, ToolOutput, ToolScope
 
 Call = Callable[[str, dict[str, Any]], Awaitable[str]]
 """Run the tool of this name on its server. Raises ToolError."""

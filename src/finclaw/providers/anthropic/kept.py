@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from finclaw.kernel.history import Messages, said_in, with_more
 from finclaw.kernel.message import Block, Image, Message
 from finclaw.providers.anthropic.message import write_blocks
 from finclaw.providers.wire.trunk import Trunk, Trunks
+from finclaw.transcript.history import said_in, with_more
 
 OURS: Final = b']},{"role":"user","content":['
 THEIRS: Final = b']},{"role":"assistant","content":['
@@ -93,7 +93,7 @@ class KeptMessages:
             self._turn()
         return kept
 
-    def grown(self, trunk: Trunk, more: Messages, *, seeing: bool) -> Trunk | None:
+    def grown(self, trunk: Trunk, more: Sequence[Message], *, seeing: bool) -> Trunk | None:
         """The trunk with these messages too, of which nothing is kept one by one; None if one needs a closer look."""
         joined, last = bytearray(trunk.joined), trunk.last
         for speakers, words, whole in said_in(more):

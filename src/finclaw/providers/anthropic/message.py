@@ -6,8 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.sendable import UNSEEN, legal_name
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
+from finclaw.transcript.request_sanitizer import UNSEEN, legal_name
 
 SAID_NOTHING: Final = "[The tool failed without a word]"
 """The API refuses an empty error."""
@@ -57,7 +57,7 @@ def _whole(value: Any) -> Any:
     """The same without half characters, which no request may hold."""
     match value:
         case str():
-            return whole_characters(value)
+            return fix_surrogates(value)
         case dict():
             return {_whole(key): _whole(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
         case list() | tuple():

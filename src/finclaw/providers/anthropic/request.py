@@ -14,16 +14,15 @@ from typing import Any, Final
 import msgspec
 
 from finclaw.kernel.chunk import Model, ModelRequest
-from finclaw.kernel.history import Messages
 from finclaw.kernel.message import Message
-from finclaw.kernel.sendable import sendable
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
 from finclaw.providers.anthropic.bonds import Bonds, chained, turn_begins
 from finclaw.providers.anthropic.kept import OURS, THEIRS, kept_with_and_without
 from finclaw.providers.anthropic.message import write_blocks
 from finclaw.providers.anthropic.schema import narrowed
 from finclaw.providers.anthropic.thoughts import ADAPTIVE, OFF, Thoughts, thoughts
 from finclaw.providers.wire.trunk import NO_TRUNK, Part, Trunk
+from finclaw.transcript.request_sanitizer import sanitize_request
 
 MARK: Final = b',"cache_control":{"type":"ephemeral"}'
 
@@ -75,7 +74,7 @@ class RequestWriter:
         draft = self._draft(request.messages, trunk, seeing=seeing, bound=bound)
         if self._kept.generation - generation >= _FORGETFUL or self._needs_care(draft):
             trunks.drop(request.messages)  # what is in it would not be looked at again
-            draft = self._draft(sendable(request.messages), NO_TRUNK, seeing=seeing, bound=bound)
+            draft = self._draft(sanitize_request(request.messages), NO_TRUNK, seeing=seeing, bound=bound)
         elif length := trunks.grown(len(trunk.messages) + draft.first_passing, trunk):
             trunks.keep(_grown(draft, request.messages[:length], bound=bound))
         opening = self._opening(request)
@@ -178,7 +177,7 @@ def _write_ground(request: ModelRequest, *, caching: bool) -> bytes:
         tools = b",".join(_encode(tool) for tool in sorted(request.tools, key=lambda tool: tool.name))
         opening += b',"tools":[' + tools[:-1] + mark + b"}]"
     if request.system.strip():
-        opening += b',"system":[{"type":"text","text":' + _encode(whole_characters(request.system)) + mark + b"}]"
+        opening += b',"system":[{"type":"text","text":' + _encode(fix_surrogates(request.system)) + mark + b"}]"
     return opening + b',"messages":['
 
 
@@ -189,7 +188,7 @@ def _output_config(request: ModelRequest, thinking: Thoughts | None) -> dict[str
     return config if schema is None else {**config, "format": {"type": "json_schema", "schema": schema}}
 
 
-def _grown(draft: _Draft, messages: Messages, *, bound: bool) -> Trunk:
+def _grown(draft: _Draft, messages: Sequence[Message], *, bound: bool) -> Trunk:
     """All that was written for these messages, before anything in it is marked."""
     written = draft.pieces[: len(messages) - len(draft.trunk.messages)]
     chain = chained(draft.trunk.chain, written) if bound else 0

@@ -1,11 +1,11 @@
 """The bytes of messages that were sent before and may be sent again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from finclaw.kernel.history import Messages, with_more
 from finclaw.kernel.message import Block, Image, Message
 from finclaw.providers.wire.trunk import Part, Trunk, Trunks
+from finclaw.transcript.history import with_more
 
 _Kept = tuple[tuple[Block, ...], bytes, bool | None]
 """The blocks, what was written for them, and whether for a model that sees images: None where there are none to see."""
@@ -23,7 +23,7 @@ class KeptMessages:
         self,
         limit: int,
         write: Callable[[Message, bool], bytes],
-        write_all: Callable[[Messages, bool, bytearray], None],
+        write_all: Callable[[Sequence[Message], bool, bytearray], None],
     ) -> None:
         self._half: Final = limit // 2
         self._write: Final = write
@@ -33,7 +33,7 @@ class KeptMessages:
         self._old: dict[str, _Kept] = {}
         self._trunks: Final = {seeing: Trunks(limit // 4) for seeing in (True, False)}
 
-    def written(self, messages: Messages, *, seeing: bool) -> list[Part]:
+    def written(self, messages: Sequence[Message], *, seeing: bool) -> list[Part]:
         """In pieces; that of a long conversation's beginning is one."""
         trunks = self._trunks[seeing]
         trunk = trunks.of(messages)
@@ -41,13 +41,13 @@ class KeptMessages:
             trunk = trunks.keep(self._grown(trunk, more, seeing=seeing))
         return [trunk.joined, *self._behind(trunk, messages, seeing=seeing)]
 
-    def _grown(self, trunk: Trunk, more: Messages, *, seeing: bool) -> Trunk:
+    def _grown(self, trunk: Trunk, more: Sequence[Message], *, seeing: bool) -> Trunk:
         """The trunk with these messages too, of which nothing is kept one by one."""
         joined = bytearray(trunk.joined)
         self._write_all(more, seeing, joined)
         return Trunk(with_more(trunk.messages, more), joined)
 
-    def _behind(self, trunk: Trunk, messages: Messages, *, seeing: bool) -> list[bytes]:
+    def _behind(self, trunk: Trunk, messages: Sequence[Message], *, seeing: bool) -> list[bytes]:
         young, blind = self._young, not seeing
         written: list[bytes] = []
         for message in messages[len(trunk.messages) :]:

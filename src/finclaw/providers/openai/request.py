@@ -7,12 +7,12 @@ from typing import Any, Final, Literal
 import msgspec
 
 from finclaw.kernel.chunk import AnswerSchema, Model, ModelRequest, ToolSpec
-from finclaw.kernel.history import Messages, said_in
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
-from finclaw.kernel.sendable import UNSEEN, legal_name
 from finclaw.kernel.wishes import ThinkingLevel
 from finclaw.providers.openai.kept import KeptMessages
 from finclaw.providers.wire.trunk import Part
+from finclaw.transcript.history import said_in
+from finclaw.transcript.request_sanitizer import UNSEEN, legal_name
 
 OutputLimit = Literal["max_tokens", "max_completion_tokens"]
 """OpenAI's newer models refuse the first; most compatible servers know no other."""
@@ -139,7 +139,7 @@ def write_message(message: Message, seeing: bool) -> bytes:
     return results + _OURS + _encode(content) + b"}" if content else results
 
 
-def write_messages(messages: Messages, seeing: bool, into: bytearray) -> None:
+def write_messages(messages: Sequence[Message], seeing: bool, into: bytearray) -> None:
     """The same for many, one behind the other."""
     for speakers, words, whole in said_in(messages):
         for place, (speaker, text) in enumerate(zip(speakers, words, strict=True)):

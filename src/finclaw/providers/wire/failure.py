@@ -30,7 +30,7 @@ from finclaw.errors import (
     StreamCut,
     Unreachable,
 )
-from finclaw.kernel.known_secrets import hide_known_secrets
+from finclaw.redaction import hide_known_secrets
 
 Kinds = Mapping[str, type[ProviderError]]
 """What the types and codes of one API mean."""

@@ -3,7 +3,7 @@
 import json
 from typing import Any, cast
 
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
 
 _Path = tuple[str | int, ...]
 
@@ -23,7 +23,7 @@ class LenientReader:
         """
         waiting, self._halves = self._halves, {}
         read = self._joined(json.loads(data, parse_constant=_nothing), (), waiting)
-        return whole_characters(json.dumps(read, ensure_ascii=False)).encode()
+        return fix_surrogates(json.dumps(read, ensure_ascii=False)).encode()
 
     def _joined(self, value: Any, path: _Path, waiting: dict[_Path, str]) -> Any:
         match value:

@@ -1,9 +1,11 @@
 """How a long conversation's last request began, in one piece: the next one begins so too, and need not be walked."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from finclaw.kernel.history import Messages, behind_pages, pages_of, with_pages
+from finclaw.kernel.message import Message
+from finclaw.transcript.history import behind_pages, pages_of, with_pages
 
 SHORT: Final = 64
 """Messages that are joined anew each time: short conversations are many, and keep nothing twice."""
@@ -16,7 +18,7 @@ Part = bytes | bytearray | memoryview
 
 
 class Trunk(NamedTuple):
-    messages: Messages = ()
+    messages: Sequence[Message] = ()
     joined: bytes | bytearray = b""
     last: bool | None = None
     """Whether the assistant spoke last in it, for who has to know."""
@@ -35,7 +37,7 @@ class Trunks:
         self._size = 0
         self._kept: OrderedDict[str, Trunk] = OrderedDict()
 
-    def of(self, messages: Messages) -> Trunk:
+    def of(self, messages: Sequence[Message]) -> Trunk:
         """What these messages begin with. That they do is compared message by message, by identity at first."""
         trunk = self._kept.get(messages[0].id) if len(messages) > SHORT else None
         if trunk is None:
@@ -54,7 +56,7 @@ class Trunks:
         return length - OPEN if length - len(trunk.messages) > SHORT else 0
 
     @classmethod
-    def to_grow(cls, messages: Messages, trunk: Trunk) -> Messages:
+    def to_grow(cls, messages: Sequence[Message], trunk: Trunk) -> Sequence[Message]:
         """The messages behind the trunk that a new one should hold too: up to the first that is for one turn only."""
         more = messages[len(trunk.messages) : cls.grown(len(messages), trunk)]
         behind = behind_pages(more)  # no page holds any
@@ -73,7 +75,7 @@ class Trunks:
             self._size -= len(oldest.joined)
         return trunk
 
-    def drop(self, messages: Messages) -> None:
+    def drop(self, messages: Sequence[Message]) -> None:
         """That of these messages, which have to be walked from now on."""
         gone = self._kept.pop(messages[0].id, NO_TRUNK) if messages else NO_TRUNK
         self._size -= len(gone.joined)

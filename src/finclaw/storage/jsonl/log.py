@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.errors import SessionError, StoreFailed
-from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import ToolStarted, TurnEvent
+from finclaw.kernel.record import Finding
 from finclaw.storage.jsonl.files import FileChanged, Files
 from finclaw.storage.jsonl.lines import BadLine, read_lines, write_line
 from finclaw.storage.sqlite.codec import write

@@ -10,10 +10,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from finclaw.errors import StoreFailed
-from finclaw.kernel.integrity import Finding, Report, mend
 from finclaw.kernel.message import Message
+from finclaw.kernel.record import Finding
 from finclaw.storage.jsonl.lines import BadLine, read_lines
 from finclaw.storage.jsonl.record import BaseLine, FoldedLine, MessageLine, base_of, read_base_line, write_base_line
+from finclaw.transcript.integrity import Report, mend
 
 
 class Repaired(Struct, frozen=True):

@@ -18,12 +18,12 @@ from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, PartOf, PersonId
 from finclaw.kernel.event import Emit
-from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Append, Message, TurnEvent
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
     Accepted,
     Claim,
+    Finding,
     Finish,
     HeadStart,
     Pruned,

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from finclaw.errors import StoreFailed
-from finclaw.kernel.cancel import to_its_end
+from finclaw.kernel.cancel import wait_shielded
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class FileTasks:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return await to_its_end(task)
+        return await wait_shielded(task)
 
     @asynccontextmanager
     async def paused(self) -> AsyncGenerator[Callable[[], None]]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from finclaw.kernel.crash import crash_point
-from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message
+from finclaw.kernel.record import Finding
 from finclaw.storage.jsonl.files import Files
 from finclaw.storage.jsonl.fold import begins_with, folded, stays_within
 from finclaw.storage.jsonl.identity import MESSAGES, NAMES, Identity, introduce

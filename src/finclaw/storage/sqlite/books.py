@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import Cost, CostsBy, Spend
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
 
 _COLUMNS: Final = "calls, interrupted, input, output, cache_read, cache_write, cost, saved, interrupted_cost"
 _MOST: Final = 1 << 62
@@ -42,7 +42,7 @@ _ENTER: Final = f"""
 def enter(db: apsw.Connection, spend: Sequence[Spend]) -> None:
     """In a commit of the turn that also says what is booked, so that a call is in the books exactly once."""
     for each in spend:
-        names = map(whole_characters, (each.agent, each.user, each.model))
+        names = map(fix_surrogates, (each.agent, each.user, each.model))
         numbers = (each.calls, each.interrupted, *astuple(each.usage))
         if max(numbers) > _MOST:
             numbers = tuple(min(number, _MOST) for number in numbers)

@@ -11,7 +11,7 @@ from finclaw.kernel.envelope import ChatType, Inbound, Outbound, OutboundKind, S
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.record import Unit
 from finclaw.kernel.scope import Outcome, StageEntry, StageResult
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ def write(noun: object) -> str:
 def _mended(value: Any) -> Any:
     match value:
         case str():
-            return whole_characters(value)
+            return fix_surrogates(value)
         case dict():
             return {_mended(key): _mended(each) for key, each in cast("dict[Any, Any]", value).items()}
         case list() | tuple():

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from finclaw.errors import ConfigError, ExtensionError, SessionError, StoreFailed
-from finclaw.kernel.cancel import to_its_end
+from finclaw.kernel.cancel import wait_shielded
 from finclaw.kernel.extension import EXTENSIONS as EXTENSIONS  # noqa: PLC0414  others look for it beside its files
 from finclaw.kernel.extension import Rows
 from finclaw.storage.sqlite.database import close_quietly, explain
@@ -68,7 +68,7 @@ class ExtensionDatabase:
     async def _hop(self, run: Callable[[], T]) -> T:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, f"finclaw-{self._extension}") if self._threaded else _Here()
-        return await to_its_end(asyncio.get_running_loop().run_in_executor(self._executor, run))
+        return await wait_shielded(asyncio.get_running_loop().run_in_executor(self._executor, run))
 
     # ── in its thread ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.kernel.message import Message
-from finclaw.kernel.page import Page, packed, unpacked
 from finclaw.storage.sqlite.codec import write
+from finclaw.transcript.page import Page, packed, unpacked
 
 LATEST: Final = 128
 """The last messages, which every turn looks at, are never bound."""

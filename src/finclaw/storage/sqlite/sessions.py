@@ -8,12 +8,12 @@ from typing import Any, Final
 import apsw
 
 from finclaw.errors import SessionError
-from finclaw.kernel.integrity import Finding, mend
 from finclaw.kernel.message import Message
-from finclaw.kernel.record import SessionPage, SessionRecord
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.record import Finding, SessionPage, SessionRecord
+from finclaw.kernel.text import fix_surrogates
 from finclaw.storage.sqlite import conversation, pages, transcript
 from finclaw.storage.sqlite.codec import from_micros, to_micros
+from finclaw.transcript.integrity import mend
 
 EMPTY_FOR: Final = timedelta(days=1)
 """How long a session that holds no message stays listed."""
@@ -32,7 +32,7 @@ def page(db: apsw.Connection, limit: int, after: str | None, containing: str, no
         "WHERE (updated_at, id) < (?, ?) AND instr(key, ?) > 0 AND (messages != 0 OR updated_at >= ? "
         "OR EXISTS (SELECT 1 FROM inbound WHERE inbound.session = session.id AND kind IS NULL)) "
         "ORDER BY updated_at DESC, id DESC LIMIT ?",
-        (used, row, whole_characters(containing), since, limit + 1),
+        (used, row, fix_surrogates(containing), since, limit + 1),
     ).fetchall()
     shown = found[:limit]
     more = len(found) > limit and bool(shown)

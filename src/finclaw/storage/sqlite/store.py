@@ -9,11 +9,10 @@ from typing import Any, TypeVar
 import apsw
 from msgspec.structs import replace
 
-from finclaw.kernel.cancel import Decision
+from finclaw.kernel.cancel import UncancellableFuture
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.current_turn import current_turn
 from finclaw.kernel.envelope import Inbound, Outbound
-from finclaw.kernel.integrity import Finding
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
@@ -22,6 +21,7 @@ from finclaw.kernel.record import (
     Cost,
     CostsBy,
     Counts,
+    Finding,
     Finish,
     HeadStart,
     InboundRecord,
@@ -37,7 +37,7 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.retention import prunable
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
 from finclaw.storage.sqlite import (
     books,
     conversation,
@@ -102,7 +102,7 @@ class SqliteStore(ApprovalRows, ErasureRows):
         repeatable: bool = True,
     ) -> T:
         """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
-        decision: Decision[T] = Decision(loop=self._loop)
+        decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
         repeatable = repeatable and self.transcript is ROWS  # who writes files writes them once
         self._writer.submit(Work(run, decision, then, repeatable=repeatable), lazy=lazy)
         return await decision
@@ -115,7 +115,7 @@ class SqliteStore(ApprovalRows, ErasureRows):
 
     async def _alone(self, run: Callable[[apsw.Connection], T]) -> T:
         """Outside of any transaction, and to its end even if the caller is cancelled."""
-        decision: Decision[T] = Decision(loop=self._loop)
+        decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
         self._writer.submit(Work(run, decision, mode="alone"))
         return await decision
 
@@ -327,5 +327,5 @@ class SqliteStore(ApprovalRows, ErasureRows):
 
 
 def _with_whole_characters(outbound: Outbound) -> Outbound:
-    text = whole_characters(outbound.text)
+    text = fix_surrogates(outbound.text)
     return outbound if text is outbound.text else replace(outbound, text=text)

@@ -7,11 +7,11 @@ import apsw
 from msgspec import Struct
 
 from finclaw.errors import SessionError
-from finclaw.kernel.history import Messages, Page, with_pages
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolEnded, ToolStarted, Truncate, TurnEvent
-from finclaw.kernel.page import beside_words, words_of
 from finclaw.storage.sqlite import pages
 from finclaw.storage.sqlite.codec import events_of, read_event, write
+from finclaw.transcript.history import Messages, Page, with_pages
+from finclaw.transcript.page import beside_words, words_of
 
 
 class Folded(Struct, frozen=True):

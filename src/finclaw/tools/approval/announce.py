@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from finclaw.kernel.approval import Approval
-from finclaw.kernel.approval_event import ApprovalChange, ApprovalChanged
-from finclaw.kernel.event import Emit
+from finclaw.kernel.event import ApprovalChange, ApprovalChanged, Emit
 
 
 class Announcer:

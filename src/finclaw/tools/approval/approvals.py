@@ -27,12 +27,11 @@ from finclaw.kernel.approval import (
     read_approval_id,
     read_short_id,
 )
-from finclaw.kernel.approvals import ApprovalStore
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.language import language_of
-from finclaw.kernel.people import People, identity_of
-from finclaw.kernel.port import Clock, Inbox
+from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
+from finclaw.kernel.store_port import ApprovalStore, Inbox
 from finclaw.tools.approval import telling
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.announce import Announcer
@@ -43,6 +42,7 @@ from finclaw.tools.approval.doors import Doors
 from finclaw.tools.approval.drift import has_drifted
 from finclaw.tools.approval.elsewhere import Elsewhere
 from finclaw.tools.approval.grants import Grants
+from finclaw.tools.approval.people import People, identity_of
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.guard.told import without_secrets
 

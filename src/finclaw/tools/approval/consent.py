@@ -3,7 +3,7 @@
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval, RefusalReason
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.people import People, identity_of
+from finclaw.tools.approval.people import People, identity_of
 from finclaw.tools.approval.settings import ApprovalSettings
 
 

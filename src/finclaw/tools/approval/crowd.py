@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval
-from finclaw.kernel.people import People
 from finclaw.tools.approval.consent import decides_here
+from finclaw.tools.approval.people import People
 from finclaw.tools.approval.settings import ApprovalSettings
 
 KnownAs = tuple[str, ...]

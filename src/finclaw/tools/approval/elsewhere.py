@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Addressee, Approval
-from finclaw.kernel.people import People
-from finclaw.kernel.port import Inbox
 from finclaw.kernel.record import Accepted
+from finclaw.kernel.store_port import Inbox
 from finclaw.tools.approval import telling
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.card import card
 from finclaw.tools.approval.crowd import KnownAs
 from finclaw.tools.approval.doors import Doors
+from finclaw.tools.approval.people import People
 
 
 class Elsewhere:

@@ -15,14 +15,14 @@ from finclaw.kernel.approval import (
     read_approval_id,
     read_short_id,
 )
-from finclaw.kernel.approvals import ApprovalStore
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.people import People, identity_of
 from finclaw.kernel.port import Clock
+from finclaw.kernel.store_port import ApprovalStore
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.consent import may_revoke, may_still_give
 from finclaw.tools.approval.doors import Doors
+from finclaw.tools.approval.people import People, identity_of
 from finclaw.tools.approval.settings import ApprovalSettings
 
 _MANY: Final = 1_000

@@ -8,7 +8,7 @@ import unicodedata
 from typing import Final
 
 from finclaw.kernel.lazy_pattern import LazyPattern
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
 from finclaw.tools.guard.plane import Seldom
 
 _TERMINAL: Final = LazyPattern(
@@ -55,7 +55,7 @@ VISIBLE: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 
 def clean(text: str) -> str:
     """Whole, visible characters, tabs and line ends. Cleaning it again changes nothing."""
-    text = whole_characters(text)
+    text = fix_surrogates(text)
     if _is_clean(text):
         return text
     if "\x1b" in text or "\x9b" in text or "\x9d" in text:

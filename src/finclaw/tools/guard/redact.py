@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from finclaw.kernel.known_secrets import hide_known_secrets
+from finclaw.redaction import hide_known_secrets
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.glance import may_hold_secrets
 from finclaw.tools.guard.span import Kind, Redacted

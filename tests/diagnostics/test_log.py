@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from finclaw.kernel.log import JsonLines, PlainLines, bind_log_ids, log_ids, start_logging
+from finclaw.diagnostics.log import JsonLines, PlainLines, bind_log_ids, log_ids, start_logging
 
 log = logging.getLogger("finclaw.test")
 

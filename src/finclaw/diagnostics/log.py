@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, cast
 
-from finclaw.kernel.log_limit import limit_repeats
+from finclaw.diagnostics.log_limit import limit_repeats
 
 _ids: ContextVar[Mapping[str, str]] = ContextVar("finclaw_log_ids", default=MappingProxyType({}))
 

@@ -9,11 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.ports.nouns import AT
 
-from finclaw.kernel.api_rules import violations
-from finclaw.kernel.integrity import ABORTED, UNAVAILABLE, mend
 from finclaw.kernel.message import Block, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.sendable import OPENING, legal_name, sendable
 from finclaw.providers.anthropic.message import write_blocks
+from finclaw.testing.api_rules import violations
+from finclaw.transcript.integrity import ABORTED, UNAVAILABLE, mend
+from finclaw.transcript.request_sanitizer import OPENING, legal_name, sanitize_request
 
 
 def entry(id: str, role: Role, *blocks: Block | str) -> Message:
@@ -232,7 +232,7 @@ def test_the_name_of_a_vanished_tool_stays_in_history_and_is_legal_in_the_reques
     gone = ToolCall("call.1", "old plugin/quote", {"symbol": "AAPL"})
     stored = (HI, entry("ask", "assistant", gone), entry("told", "tool", ToolResult("call.1", gone.name, "190.50")))
     assert mend(stored).messages == stored
-    sent = sendable(stored)
+    sent = sanitize_request(stored)
     assert sent[1].tool_calls == (ToolCall("call_1", "old_plugin_quote", {"symbol": "AAPL"}),)
     assert sent[2].tool_results[0].call_id == "call_1"
     judge(sent)
@@ -244,7 +244,7 @@ def test_a_stand_in_is_as_near_to_the_name_as_it_may(name: str, sent: str) -> No
 
 
 def test_ids_used_again_are_unique_in_the_request() -> None:
-    sent = sendable((*WHOLE, entry("ask2", "assistant", call()), entry("told2", "tool", result(content="2"))))
+    sent = sanitize_request((*WHOLE, entry("ask2", "assistant", call()), entry("told2", "tool", result(content="2"))))
     assert [one.id for message in sent for one in message.tool_calls] == ["a", "a-2"]
     assert [one.call_id for message in sent for one in message.tool_results] == ["a", "a-2"]
 
@@ -252,12 +252,12 @@ def test_ids_used_again_are_unique_in_the_request() -> None:
 def test_an_assistant_that_spoke_first_is_introduced_in_the_request_only() -> None:
     stored = (SO, THANKS)
     assert mend(stored).messages == stored
-    assert [message.text for message in sendable(stored)] == [OPENING, "190.50", "thanks"]
+    assert [message.text for message in sanitize_request(stored)] == [OPENING, "190.50", "thanks"]
 
 
 @pytest.mark.spec("DX-77")
 def test_a_request_without_faults_is_the_same_objects() -> None:
-    assert [id(one) for one in sendable(WHOLE)] == [id(one) for one in WHOLE]
+    assert [id(one) for one in sanitize_request(WHOLE)] == [id(one) for one in WHOLE]
 
 
 # ── whatever may come ───────────────────────────────────────────────────────────────────────────────────────
@@ -310,7 +310,7 @@ def test_what_both_apis_take_is_left_alone(messages: tuple[Message, ...]) -> Non
     mended = mend(messages)
     assert mended.findings == ()
     assert [id(one) for one in mended.messages] == [id(one) for one in messages]
-    assert [id(one) for one in sendable(messages)] == [id(one) for one in messages]
+    assert [id(one) for one in sanitize_request(messages)] == [id(one) for one in messages]
 
 
 @pytest.mark.spec("TR-08", "TR-12", "DX-36")
@@ -339,7 +339,7 @@ def test_any_soup_is_mended_once_and_for_all(soup: list[Message]) -> None:
 @given(SOUP, st.booleans())
 def test_any_soup_makes_a_request_that_both_apis_take(soup: list[Message], asked: bool) -> None:
     mended = mend(soup).messages
-    request = sendable((*mended, THANKS) if asked else mended)
+    request = sanitize_request((*mended, THANKS) if asked else mended)
     if request:
         judge(request)
     for message in request:

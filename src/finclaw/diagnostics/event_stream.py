@@ -4,9 +4,6 @@ import logging
 from collections.abc import Callable
 
 from finclaw.errors import ExtensionError
-from finclaw.kernel import accepted_event as accepted_event  # noqa: PLC0414  known before one is told
-from finclaw.kernel import approval_event as approval_event  # noqa: PLC0414  known before one is told
-from finclaw.kernel import tool_event as tool_event  # noqa: PLC0414  else its kinds would be unknown until a tool runs
 from finclaw.kernel.event import Event, Observer, all_events
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from tests.ports.nouns import said
 from tests.ports.paged import page, paged
 
 from finclaw.errors import SessionError
-from finclaw.kernel.history import Messages, as_messages, said_in, with_more
 from finclaw.kernel.message import Message, Text, ToolCall
-from finclaw.kernel.page import Page, packed, words_of
+from finclaw.transcript.history import Messages, as_messages, said_in, with_more
+from finclaw.transcript.page import Page, packed, words_of
 
 PLACES = st.integers(-20, 20)
 BOUNDS = st.none() | PLACES

@@ -1,4 +1,4 @@
-"""Commits that must happen sooner or later: a full disk is waited out, because what we hold must not be forgotten."""
+"""Retry of commits that must happen: a full disk is waited out, because what this process holds must not be lost."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -14,8 +14,8 @@ FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 30.0
 
 
-async def patiently(commit: Callable[[], Awaitable[T]], clock: Clock, what: str) -> T:
-    """Try until it is done. Only the session that waits is held up; the others go on."""
+async def retry_until_committed(commit: Callable[[], Awaitable[T]], clock: Clock, what: str) -> T:
+    """Retry with backoff until the store takes it. Only the session that waits is held up; others go on."""
     wait = FIRST_WAIT
     while True:
         try:

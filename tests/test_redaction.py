@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.machine import slowness
 
-from finclaw.kernel.known_secrets import (
+from finclaw.kernel.secret import Secret
+from finclaw.redaction import (
     HIDDEN,
     KnownSecrets,
     forget_known_secrets,
     hide_known_secrets,
     remember_secret,
 )
-from finclaw.kernel.secret import Secret
 
 PLAIN = "zanzibar plum/0x7+ä=="
 VALUES = ["plumtree9", "zanzibarplum", PLAIN, 'say "friend" & <enter>\\', "비밀스러운열쇠입니다", "00000000-1111-2222"]

@@ -17,7 +17,7 @@ from msgspec import Struct
 from finclaw.errors import SessionError
 from finclaw.kernel.approval_id import without_ids_in_bytes, without_ids_in_message
 from finclaw.kernel.message import Message, Source, Text
-from finclaw.kernel.text import whole_characters
+from finclaw.kernel.text import fix_surrogates
 
 _encode: Final = msgspec.json.Encoder().encode
 _message: Final = msgspec.json.Decoder(Message)
@@ -66,7 +66,7 @@ def _written(words: str) -> bytes:
     try:
         return _encode(words)
     except UnicodeEncodeError:
-        return _encode(whole_characters(words))
+        return _encode(fix_surrogates(words))
 
 
 def packed(beside: bytes) -> bytes:

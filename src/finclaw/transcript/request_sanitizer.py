@@ -22,7 +22,7 @@ _NAME_LENGTH: Final = 64
 _ID_LENGTH: Final = 40
 
 
-def sendable(messages: Sequence[Message]) -> tuple[Message, ...]:
+def sanitize_request(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Give it what `mend` gave: it relies on every result standing right behind its call."""
     ids = _Ids()
     sent = [each for message in messages if (each := _sendable(message, ids)) is not None]

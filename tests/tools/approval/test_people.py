@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from finclaw.errors import ConfigError
 from finclaw.kernel.approval import identity, parts_of
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.people import People, Person
+from finclaw.tools.approval.people import People, Person
 
 MINA = Person(name="Mina", known_as=("telegram:bot1:12345",), roles=("approver",))
 

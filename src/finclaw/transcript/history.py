@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final, overload
 
 from finclaw.kernel.message import Message
-from finclaw.kernel.page import Page, Said, said
+from finclaw.transcript.page import Page, Said, said
 
 
 class History(Sequence[Message]):
@@ -86,25 +86,25 @@ def as_messages(messages: Sequence[Message]) -> Messages:
     return messages if isinstance(messages, History) else tuple(messages)
 
 
-def pages_of(messages: Messages) -> tuple[Page, ...]:
+def pages_of(messages: Sequence[Message]) -> tuple[Page, ...]:
     return messages.pages if isinstance(messages, History) else ()
 
 
-def behind_pages(messages: Messages) -> tuple[Message, ...]:
-    return messages.tail if isinstance(messages, History) else messages
+def behind_pages(messages: Sequence[Message]) -> tuple[Message, ...]:
+    return messages.tail if isinstance(messages, History) else tuple(messages)
 
 
 def with_pages(pages: tuple[Page, ...], tail: tuple[Message, ...]) -> Messages:
     return History(pages, tail) if pages else tail
 
 
-def with_more(messages: Messages, more: Messages) -> Messages:
+def with_more(messages: Sequence[Message], more: Sequence[Message]) -> Messages:
     if not messages:
-        return more
+        return as_messages(more)
     return with_pages(pages_of(messages), (*behind_pages(messages), *more))
 
 
-def said_in(messages: Messages) -> Iterator[Said]:
+def said_in(messages: Sequence[Message]) -> Iterator[Said]:
     """What was said, a page at a time."""
     yield from (page.said() for page in pages_of(messages))
     yield said(behind_pages(messages))

@@ -5,28 +5,17 @@ so; what stands elsewhere is brought to its call. Mending twice changes nothing 
 """
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.kernel.answers import Call, Found, calls_of, match_results
 from finclaw.kernel.message import Block, Image, Message, Source, Text, ToolCall, ToolResult
+from finclaw.kernel.record import Finding, FindingKind
+from finclaw.transcript.tool_pairing import Call, Found, calls_of, match_results
 
 UNAVAILABLE: Final = "[Tool result unavailable]"
 ABORTED: Final = "[Execution aborted]"
-
-FindingKind = Literal[
-    "truncated-json", "duplicate-entry", "orphan-tool-result", "missing-tool-result", "invalid-role-sequence"
-]
-
-
-class Finding(Struct, frozen=True):
-    """`message_id` is empty for a line that could not be read."""
-
-    kind: FindingKind
-    message_id: str
-    text: str
 
 
 class Report(Struct, frozen=True):

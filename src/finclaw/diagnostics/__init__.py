@@ -1,0 +1,1 @@
+"""What operators and observers see of a running process: logs, and the stream of events."""

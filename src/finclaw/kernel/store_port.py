@@ -1,0 +1,283 @@
+"""The ports of storage: what a store of messages, conversations, units, extension state and approvals must promise."""
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
+from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.erasure import Erased, PartOf, PersonId
+from finclaw.kernel.message import Message, TurnEvent
+from finclaw.kernel.record import (
+    Accepted,
+    Claim,
+    Cost,
+    CostsBy,
+    Counts,
+    Finding,
+    Finish,
+    HeadStart,
+    InboundRecord,
+    Pruned,
+    Reserve,
+    SessionPage,
+    Spend,
+    TurnCalls,
+    TurnRecord,
+    TurnStory,
+    Unasked,
+    Unit,
+)
+from finclaw.kernel.scope import Outcome
+
+# Every method that writes returns after the commit is on disk. StoreFailed: nothing of it happened as far as this
+# process goes on; only if the machine dies before the next commit may it turn out whole. Never in part.
+# A commit goes through even when its caller is cancelled; whoever waits again finds it done.
+
+
+class Inbox(Protocol):
+    async def accept(
+        self, inbound: Inbound, session: str, then: Callable[[Accepted], None], head_start: HeadStart | None = None
+    ) -> Accepted:
+        """Idempotent by platform id. `then` runs once per new message after the commit, also if the caller is gone.
+
+        With a head start the turn may be claimed as well; a store may leave that to `claim`. Raises InboundConflict
+        for a known id with another body.
+        """
+        ...
+
+    async def end(
+        self,
+        inbound_id: str,
+        outcome: Outcome,
+        units: Sequence[Unit],
+        then: Callable[[], None],
+        spend: Sequence[Spend] = (),
+        *,
+        begun: bool = True,
+    ) -> bool:
+        """Record the one outcome with what the sender is told. False if it had one: nothing is written then.
+
+        `then` runs after a commit that did it, also if the caller is gone. A turn that was claimed but not `begun`, for
+        the message ended before it, is as if it had never been.
+        """
+        ...
+
+    async def unfinished(self) -> Sequence[Accepted]:
+        """Everything accepted and not ended, in ticket order within each session."""
+        ...
+
+    async def nothing_runs(self) -> None:
+        """Whatever a crash left running is received again, its tries still counted: `begun` tells of one life only."""
+        ...
+
+    async def find(self, inbound_id: str) -> InboundRecord | None: ...
+
+    async def unasked(self, session: str, after: str | None) -> Unasked:
+        """What the session was told behind this place. None, or a place nobody knows: nothing, just where to begin."""
+        ...
+
+
+class ConversationStore(Protocol):
+    async def claim(
+        self,
+        accepted: Accepted,
+        first: Sequence[TurnEvent],
+        known_version: int | None,
+        then: Callable[[Claim], None] | None = None,
+        reserve: Reserve | None = None,
+    ) -> Claim:
+        """Begin the turn or, after a crash, take it up again: attempts rise, the log so far comes back.
+
+        `then` runs after the commit, also if the caller is gone. `reserve` is for a turn whose model call comes next.
+        """
+        ...
+
+    async def record(
+        self,
+        claim: Claim,
+        seq: int,
+        events: Sequence[TurnEvent],
+        then: Callable[[], None],
+        calls: TurnCalls | None = None,
+    ) -> None:
+        """Append to the turn's log, from `seq` on; `then` as above. Raises Superseded: a newer writer has the session.
+
+        `calls` replaces what was reserved before, and its spend is entered, in the same commit.
+        """
+        ...
+
+    async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
+        """Fold and end, all at once, with `then` as in `Inbox.end`. False if it had ended. Raises Superseded."""
+        ...
+
+    async def set_out(self, inbound_id: str) -> None: ...  # a try from here on, as by a claim, before its turn has come
+
+    async def release(self, inbound_id: str, calls: TurnCalls | None = None) -> None:
+        """Put a message back that was claimed or had set out, as if it had not been tried. `calls` as in `record`."""
+        ...
+
+    async def messages(self, session: str) -> Sequence[Message]: ...
+    async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
+
+    async def turn(self, turn_id: str) -> TurnStory | None:
+        """By its own id or that of a message it answered. None: there is no such turn."""
+        ...
+
+    async def reset(self, session: str) -> None:
+        """Forget the conversation and raise the epoch: whoever was writing it cannot any more."""
+        ...
+
+    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        """A page of sessions, the most recently used first; only those whose key contains the text."""
+        ...
+
+    async def restore(self, session: str, messages: Sequence[Message]) -> None:
+        """Give a session these messages, as an import or a fork does. Raises SessionError unless it was empty."""
+        ...
+
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+        """Make a broken conversation whole and say what was wrong. A turn that runs there goes on."""
+        ...
+
+    async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
+        """Remove what ended before that time: messages with their turns and units, and sessions left with nothing."""
+        ...
+
+
+class Outbox(Protocol):
+    async def pending(self) -> Sequence[Unit]:
+        """Units that still want sending, in the order in which their messages were accepted."""
+        ...
+
+    async def settle(self, *units: Unit, lazy: bool = False) -> None:
+        """Record new states, all at once. A lazy one (a receipt) rides with the next group."""
+        ...
+
+    def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[Unit, ...]:
+        """Freeze what a person will get into units. Writes nothing."""
+        ...
+
+    async def ask_again(self, stale: Unit, then: Callable[[Accepted], None]) -> Accepted | None:
+        """An answer too old to send: expire it and, in the same commit, accept its question anew.
+
+        Only once: None when the question had been asked again already. `then` as in `Inbox.accept`.
+        """
+        ...
+
+
+class StateStore(Protocol):
+    """What extensions remember: one value each, or one each per session (`session` empty: for the extension itself)."""
+
+    async def recall(self, extension: str, session: str) -> Any:
+        """The value, as JSON gives it back; None when there is none."""
+        ...
+
+    async def remember(self, extension: str, session: str, value: Any) -> None:
+        """On disk when it returns. None forgets. Raises SessionError for what JSON cannot hold.
+
+        Raises Superseded in a turn whose session was reset meanwhile: what it knows of that is forgotten.
+        """
+        ...
+
+
+class ApprovalStore(Protocol):
+    """What each method writes it has written when it returns. Raises StoreFailed: nothing of it happened.
+
+    `then` runs for every message that a commit has added, after that commit, also if the caller is gone.
+    """
+
+    async def ask(self, approval: Approval) -> Approval:
+        """Keep it. Idempotent by turn and call: a turn that was taken up again gets the one it had asked for."""
+        ...
+
+    async def approval(self, approval_id: str) -> Approval | None: ...
+
+    async def approvals(
+        self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
+    ) -> Sequence[Approval]:
+        """The newest first. One that is past its time is `expired`, whether or not that has been written yet."""
+        ...
+
+    async def decide(
+        self, approval_id: str, decision: Decision, inbound: Inbound, then: Callable[[Accepted], None]
+    ) -> Approval | Refusal:
+        """Pending and in time becomes granted or denied, and the message enters the requester's session with it.
+
+        A scope beyond `once` leaves a Grant. Who may decide has been settled before; whether it is still open is
+        settled here.
+        """
+        ...
+
+    async def use(self, approval_id: str, turn_id: str, action: str) -> bool:
+        """Take the one right to run the action whose hash this is. False: not granted, too late, or not yours.
+
+        True again for the same turn, which may have died between this and the beginning of the tool: only its own
+        log knows whether the tool began (`ToolStarted`), and who calls looks there first.
+        """
+        ...
+
+    async def fail(self, approval_id: str, turn_id: str) -> bool:
+        """The action was granted and could not be run, or nobody knows how it ended."""
+        ...
+
+    async def expire(
+        self, words: Callable[[Approval], Inbound], then: Callable[[Accepted], None]
+    ) -> Sequence[Approval]:
+        """Those whose time is over. The requester of one that nobody decided is told in the same commit, once."""
+        ...
+
+    async def remind(
+        self, words: Callable[[Approval], Inbound], then: Callable[[Accepted], None]
+    ) -> Sequence[Approval]:
+        """Those that have waited for half of their time, each once; the words go out with the same commit."""
+        ...
+
+    async def standing(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
+        """The yes under which this person may do exactly this here without asking again."""
+        ...
+
+    async def grants(self, limit: int = 100) -> Sequence[Grant]: ...
+
+    async def revoke(self, grant_id: str) -> bool:
+        """False: there is no such grant any more."""
+        ...
+
+
+class ErasureStore(Protocol):
+    """Raises SessionError, and erases nothing of a session, where a message waits for its answer. Idempotent."""
+
+    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
+        """A session with its turns, answers and approvals, and the sessions of helpers that its turns started."""
+        ...
+
+    async def erase_person(self, person: PersonId, part_of: PartOf, *, dry_run: bool = False) -> Erased: ...
+
+    async def scrub(self) -> None:
+        """Overwrite what earlier removals left in free pages and in the journal. Raises StoreFailed."""
+        ...
+
+
+class BackupStore(Protocol):
+    async def copy_into(self, directory: Path) -> None:
+        """Copy the database and all conversations, as they are at one instant, into a directory that is there.
+
+        Whoever writes meanwhile goes on. Raises StoreFailed.
+        """
+        ...
+
+
+class UpkeepStore(ErasureStore, BackupStore, Protocol):
+    """What is done to a state as a whole."""
+
+
+class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, UpkeepStore, Protocol):
+    """One database behind these ports, because Finish writes to several of them in one commit."""
+
+    async def counts(self) -> Counts: ...
+    async def costs(self, since: date, by: CostsBy) -> Sequence[Cost]:
+        """What model calls cost from this day on: days in their order, else the dearest first."""
+        ...
+
+    async def close(self) -> None: ...
