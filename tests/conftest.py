@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.machine import LONG, SHORT, examples
 
 from finclaw.redaction import forget_known_secrets
 
 # A busy machine is not a finding: examples are not timed, and a failure prints how to see it again.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-settings.load_profile("house")
+settings.register_profile(LONG, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile(SHORT, settings.get_profile(LONG), max_examples=examples(100))
 
 
 class NetworkUsed(RuntimeError):
@@ -63,6 +64,10 @@ def secrets_of_other_tests_are_forgotten() -> Generator[None]:
     forget_known_secrets()
     yield
     forget_known_secrets()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile(SHORT if config.getoption("--chaos") == "short" else LONG)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -1,8 +1,11 @@
-"""How slow this machine is just now, so that a bound in seconds of processor time means the same on any."""
+"""How slow this machine is just now, so that a bound in seconds of processor time means the same on any; and how many
+examples a property is tried with."""
 
 import re
 import time
 from typing import Final
+
+from hypothesis import settings
 
 _ORDINARY: Final = 0.0065
 """Seconds of the work below on the machine on which the bounds were chosen, with nothing else to do."""
@@ -26,3 +29,13 @@ def _once() -> float:
         counted[word] = counted.get(word, 0) + len(word)
     sorted(found)
     return time.process_time() - began
+
+
+def examples(number: int) -> int:
+    """So many in `make chaos` and `make soak`; a third of them in every other run, which has thousands of tests."""
+    return number if settings.get_current_profile_name() == LONG else max(20, number // 3)
+
+
+SHORT: Final = "short"
+LONG: Final = "long"
+"""The profiles of property tests, chosen by `--chaos` before any test is imported."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 
 from finclaw.agent.budget import Account, Budget, LimitName, Refusal, Reservation, Spent
 from finclaw.agent.call_ledger import Payer
@@ -340,7 +341,7 @@ def test_whoever_is_stopped_while_waiting_holds_nothing() -> None:
 
 @pytest.mark.spec("CO-01")
 @given(st.integers(0, 2**32), st.decimals("0.01", "2", places=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_fifty_turns_at_once_never_overshoot(seed: int, limit: Decimal) -> None:
     """Any interleaving, any size of calls, some stopped halfway: the sum of what was paid stays within each limit."""
     dice, clock = random.Random(seed), FakeClock()

@@ -21,7 +21,7 @@ from tests.agent.talk import (
     talk,
     tells,
 )
-from tests.machine import slowness
+from tests.machine import examples, slowness
 
 from finclaw.agent.compaction import HEADING, Compaction, Compactor, Options, Strategy, Summaries
 from finclaw.agent.compaction.facts import facts_of, missing, names_in
@@ -595,7 +595,7 @@ def unmovable(messages: Sequence[Message], input_id: str) -> int:
 
 
 @pytest.mark.spec("CP-08", "CP-19", "DX-37", "DX-38", "DX-39", "DX-40", "DX-63", "W-05")
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     messages=conversations(),
     target=TARGETS,

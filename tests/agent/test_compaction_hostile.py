@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.agent.bench import Bench
 from tests.agent.talk import AT, asks, conversations, entry, exchange, judge, talk, tells
 from tests.agent.test_room import SMALL, assert_whole, talked
+from tests.machine import examples
 
 from finclaw.agent.compaction import HEADING, Compaction, Compactor, Options, Strategy, Summaries
 from finclaw.agent.compaction.facts import facts_of, missing
@@ -156,7 +157,7 @@ SENTENCES = st.sampled_from(["Remember {} for me.", "{}을 기억해 줘.", "it 
 
 
 @pytest.mark.spec("CP-19", "DX-40")
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     facts=st.lists(st.tuples(FACTS, SENTENCES), min_size=1, max_size=8),
     place=st.integers(0, 20),
@@ -178,7 +179,7 @@ def test_what_was_said_is_still_there_whatever_the_summary(
     assert "Which of them is due?" in left
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(FACTS, min_size=1, max_size=5), st.sampled_from(STRATEGIES), st.sampled_from(RUBBISH))
 def test_so_it_is_when_a_talk_is_compacted_again_and_again(
     facts: list[str], strategy: Strategy, rubbish: str | Exception
@@ -219,7 +220,7 @@ def with_pictures(draw: st.DrawFn) -> tuple[Message, ...]:
 
 
 @pytest.mark.spec("CP-08", "CP-10", "DX-38", "DX-40")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     messages=with_pictures(),
     target=st.one_of(st.integers(600, 4_000), st.integers(2_000, 100_000)),
@@ -243,7 +244,7 @@ def test_any_talk_fits_afterwards_by_the_real_count(
 
 
 @pytest.mark.spec("CP-13", "DX-40")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(messages=with_pictures(), window=st.sampled_from([8_192, 16_000, 64_000]))
 def test_no_question_is_larger_than_the_summarisers_window(messages: tuple[Message, ...], window: int) -> None:
     """Also where a call is a giant: it is cut like any words. A picture is only mentioned."""
@@ -378,7 +379,7 @@ class Life:
 
 
 @pytest.mark.spec("W-05", "DX-37", "DX-40")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     base=with_pictures(),
     window=st.sampled_from([4_096, 8_192, 32_768, 200_000, 1_000_000, 4_000_000]),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.agent.talk import AT, asks, conversations, count, count_text, entry, judge, talk, tells
+from tests.machine import examples
 
 from finclaw.agent.announcer import Announcer
 from finclaw.agent.compaction import Compaction, Compactor, Options, Strategy, Summaries
@@ -120,7 +121,7 @@ def compacted(
 
 
 @pytest.mark.spec("W-05", "DX-37", "DX-40")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     window=WINDOWS,
     times=st.floats(0.9, 6.0),
@@ -154,7 +155,7 @@ def test_a_result_larger_than_the_window_gets_through(
 
 
 @pytest.mark.spec("DX-40", "DX-63")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     base=conversations(),
     window=WINDOWS,

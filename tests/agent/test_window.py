@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.agent.talk import AT, FRAME, asks, conversations, count, count_text, entry, judge, talk, tells
+from tests.machine import examples
 
 from finclaw.agent.announcer import Announcer
 from finclaw.agent.compaction import Compactor, Summaries
@@ -154,7 +155,7 @@ def _event(kind: str, number: int, serial: int, there: Sequence[Message]) -> Mes
 
 
 @pytest.mark.spec("W-03")
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(conversations(), EVENTS)
 def test_the_sums_are_those_of_a_recount(base: tuple[Message, ...], events: list[tuple[str, int]]) -> None:
     gauge = Gauge(count, count_text)
@@ -451,7 +452,7 @@ async def test_a_smaller_model_gets_a_shorter_conversation() -> None:
 
 
 @pytest.mark.spec("W-05", "DX-37")
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(conversations(), st.sampled_from([4_096, 8_192, 32_768, 200_000, 4_000_000]), st.floats(0.6, 1.8))
 def test_no_request_is_larger_than_the_model_takes(base: tuple[Message, ...], window: int, truth: float) -> None:
     """The model counts otherwise than we do, and tells so after each answer."""

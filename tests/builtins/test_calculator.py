@@ -12,7 +12,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.builtins.test_calculator_programs import exact, last
-from tests.machine import slowness
+from tests.machine import examples, slowness
 
 from finclaw.builtins.calculator import Calculator
 from finclaw.builtins.calculator.answer import calculated
@@ -340,7 +340,7 @@ ALPHABET = st.sampled_from(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(ALPHABET, max_size=40).map("".join) | st.text(max_size=60))
 def test_any_text_is_calculated_or_refused_with_a_place(text: str) -> None:
     try:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 
 from finclaw.agent.settings import LocatedRef
 from finclaw.config.load import load_settings
@@ -302,7 +303,7 @@ def test_the_strategies_know_every_setting() -> None:
             assert {each.name for each in fields(section)} == set(_VALID[part.name])
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(_FILES)
 def test_every_valid_file_loads(load: Load, document: dict[str, dict[str, object]]) -> None:
     made = load(yaml.safe_dump(document, allow_unicode=True))
@@ -317,7 +318,7 @@ def _plain(value: object) -> object:
     return [_plain(each) for each in value] if isinstance(value, tuple) else value  # pyright: ignore
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.text(max_size=60) | st.binary(max_size=60) | st.text("ab:-[]{}#&*!|>\n \"'", max_size=30))
 def test_any_other_file_is_refused_in_one_line(tmp_path: Path, content: str | bytes) -> None:
     path = tmp_path / "any.yaml"

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 
 from finclaw.errors import ToolError
 from finclaw.finance.listings import DEMO_LISTINGS, Listing
@@ -101,7 +102,7 @@ async def test_a_quote_compares_with_the_session_before(clock: Clock):
     assert quote.source == "demo market"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(SYMBOLS, TRADED)
 async def test_bars_hold_what_was_quoted(symbol: str, moment: datetime):
     market = DemoMarket(At(moment))

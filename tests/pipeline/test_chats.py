@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.kernel.approval import identity
@@ -33,7 +34,7 @@ async def wrote(
 
 
 @given(st.lists(st.tuples(IDS, IDS, st.sampled_from(["direct", "group"])), max_size=6), IDS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_always_the_one_used_last_by_exactly_this_sender(talks: list[tuple[str, str, ChatType]], wanted: str) -> None:
     clock = FakeClock()
 

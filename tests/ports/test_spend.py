@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.machine import examples
 from tests.ports.nouns import adds, begin, ended, ending, nothing, take, written
 from tests.ports.test_store import OPENERS, Bench, BenchClock
 
@@ -113,7 +114,9 @@ async def test_spend_takes_whatever_a_stranger_calls_himself_and_any_number_a_se
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b"]), st.decimals(0, 5, places=9)), max_size=12))
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_spend_is_the_same_sum_however_it_is_looked_at(
     tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[int, str, Decimal]]

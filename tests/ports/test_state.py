@@ -9,6 +9,7 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.ports.nouns import answer, begin, ended, nothing, take, written
 from tests.ports.test_store import OPENERS, BenchClock
 
@@ -57,7 +58,7 @@ async def test_none_forgets(store: Store) -> None:
     assert await store.recall("a", "") is None
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(value=JSON)
 def test_what_json_can_hold_comes_back(tmp_path: Path, value: Any) -> None:
     async def main() -> Any:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.machine import examples
 from tests.ports.nouns import ended, nothing, parts, take, written
 from tests.ports.test_store import OPENERS, BenchClock
 
@@ -78,7 +79,9 @@ async def test_the_look_back_is_bounded(store: Store, monkeypatch: pytest.Monkey
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=st.lists(st.sampled_from(["card", "asked", "elsewhere", "end", "look"]), max_size=30), data=st.data())
 def test_a_reader_who_remembers_what_it_saw_sees_all_of_it_once(

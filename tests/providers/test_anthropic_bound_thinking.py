@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.machine import examples
 from tests.providers.bound_api import BoundApi
 from tests.providers.model_server import serving
 
@@ -277,7 +278,7 @@ CHANGES = ("note", "no note", "condense", "tools", "system", "restart", "speak",
 
 
 @given(turns=st.lists(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(CHANGES)), max_size=3), max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 async def test_whatever_happens_when_nothing_is_refused(turns: list[list[tuple[int, str]]]) -> None:
     async with talking() as talk:
         for steps in turns:

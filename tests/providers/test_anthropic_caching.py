@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
@@ -116,7 +117,7 @@ def before_the_note(written: bytes, turn_note: bool) -> bytes:
 
 
 @pytest.mark.spec("PC-01", "PC-02", "DX-51b")
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(TURNS)
 def test_fifty_turns_have_one_prefix(turns: list[Any]) -> None:
     """Without the marks, every request begins with the one before it, up to that one's first passing message."""
@@ -128,7 +129,7 @@ def test_fifty_turns_have_one_prefix(turns: list[Any]) -> None:
     assert all(1 <= body.count(MARK) <= 4 for body, _ in written)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(TURNS)
 def test_marks_are_never_kept(turns: list[Any]) -> None:
     """A writer that wrote the whole session gives the same bytes as one that sees its last request only."""

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.providers.anthropic.kept import KeptMessages, kept_with_and_without
@@ -59,7 +60,7 @@ USES = st.lists(
 
 
 @given(USES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_never_more_than_one_alone_could_take(uses: list[tuple[bool, str, int]]) -> None:
     kept = kept_with_and_without(LIMIT)
     for number, (bound, what, size) in enumerate(uses):

@@ -15,6 +15,7 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
+from tests.machine import examples
 from tests.providers.anthropic_streams import RECORDED, begin, block, call, delta, end, event, say, stop, why
 from tests.providers.anthropic_streams import given as input_of
 from tests.providers.reading import Read, read
@@ -136,7 +137,7 @@ def streams_of_events(draw: st.DrawFn) -> bytes:
 
 
 @pytest.mark.spec("A-02", "DX-48")
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(streams_of_events())
 def test_generated_streams(stream: bytes) -> None:
     ours = read(stream)
@@ -199,7 +200,7 @@ def requests(draw: st.DrawFn) -> ModelRequest:
 
 
 @pytest.mark.spec("A-04")
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(requests(), st.booleans())
 def test_the_sdk_takes_every_request_as_it_is(asked: ModelRequest, caching: bool) -> None:
     """Fields unknown to the SDK would be dropped, and so be missed in what comes back."""

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.providers.anthropic_streams import RECORDED, begin, block, call, delta, end, event, say, stop, why
 from tests.providers.anthropic_streams import given as input_of
 from tests.providers.model_server import ASKED, as_one, provider, streams
@@ -105,7 +106,7 @@ def outcome(pieces: list[bytes]) -> Read | type[ProviderError]:
 
 
 @pytest.mark.spec("DX-48")
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(SOUP)
 @example([begin(), say("a", 0), call(0, "c"), input_of("{}", 0), stop(0), end("tool_use")])
 def test_a_soup_is_read_or_refused_and_nothing_else(pieces: list[bytes]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
+from tests.machine import examples
 
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
@@ -327,7 +328,7 @@ def _block(fields: dict[str, Any]) -> Block:
 
 
 @pytest.mark.spec("A-04", "TR-08")
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(sessions(), st.lists(st.sampled_from([("off", HAIKU), ("low", HAIKU), ("high", OPUS)]), min_size=1, max_size=3))
 def test_however_thinking_and_models_change_the_api_takes_it(talk: list[Message], asked: list[Any]) -> None:
     writer = RequestWriter(1_000, caching=False)

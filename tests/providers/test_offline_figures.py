@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.providers.figures import unexplained, wrong_language
 from tests.providers.talk import Said, Talk
 
@@ -47,7 +48,7 @@ async def _talk(moment: datetime, questions: list[str]) -> list[Said]:
     return [await talk.say(question) for question in questions]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(MOMENTS, st.lists(QUESTIONS_EN, min_size=1, max_size=3))
 def test_every_number_of_an_english_answer_has_a_fact(moment: datetime, questions: list[str]) -> None:
     turns = asyncio.run(_talk(moment, questions))
@@ -56,7 +57,7 @@ def test_every_number_of_an_english_answer_has_a_fact(moment: datetime, question
         assert not unexplained(said, *turns[:place])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(MOMENTS, st.lists(QUESTIONS_KO, min_size=1, max_size=3))
 def test_every_number_of_a_korean_answer_has_a_fact(moment: datetime, questions: list[str]) -> None:
     turns = asyncio.run(_talk(moment, questions))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.providers.openai_streams import DONE, SAMPLES, call, choice, data, event, our_answer, ours, theirs
 
 from finclaw.errors import ProviderError
@@ -156,7 +157,7 @@ choices = st.fixed_dictionaries({}, optional={"index": odd, "delta": deltas | od
 events = st.fixed_dictionaries({}, optional={"choices": st.lists(choices) | odd, "usage": odd, "error": odd})
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(told=st.lists(events, max_size=5))
 def test_whatever_a_server_says_is_chunks_or_one_of_our_errors(told: list[Any]) -> None:
     try:
@@ -166,7 +167,7 @@ def test_whatever_a_server_says_is_chunks_or_one_of_our_errors(told: list[Any]) 
     assert [type(each).__name__ for each in chunks].count("Done") == 1
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(noise=st.lists(st.binary(max_size=40) | st.sampled_from([b"data: ", b"\n\n", b"{}", DONE, b"\xef\xbb\xbf"])))
 def test_so_are_bytes_that_are_no_stream(noise: list[bytes]) -> None:
     with contextlib.suppress(ProviderError):

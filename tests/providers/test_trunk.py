@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.ports.paged import paged
 
 from finclaw.kernel.chunk import Features, Model, ModelRequest
@@ -85,7 +86,7 @@ def changes(draw: st.DrawFn) -> Change:
 
 @pytest.mark.parametrize("writer", WRITERS)
 @given(steps=st.lists(changes(), min_size=2, max_size=8), seeing=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_whatever_changes_the_bytes_are_those_of_a_new_writer(writer: str, steps: list[Change], seeing: bool) -> None:
     kept, messages = WRITERS[writer](), [*dialogue(2 * SHORT), message()]
     for step in steps:
@@ -158,7 +159,7 @@ ODD = st.builds(
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("system", ["s", ""])
 @given(odd=st.lists(st.tuples(st.integers(0, 120), ODD), max_size=6), seeing=st.booleans(), open_one=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_pages_are_written_as_their_messages_would_be(
     writer: str, system: str, odd: list[tuple[int, Message]], seeing: bool, open_one: bool
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 from hypothesis import given, settings
+from tests.machine import examples
 from tests.providers import openai_streams
 from tests.providers.anthropic_streams import RECORDED
 from tests.providers.model_server import ASKED, Answer, chunks, serving, streams
@@ -50,7 +51,7 @@ def test_a_message_is_what_its_stream_would_have_been(name: str) -> None:
     assert _read_whole(whole.encode()) == read(RECORDED[name])
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(streams_of_events())
 def test_so_is_any_message(stream: bytes) -> None:
     """Calls aside that a limit may have cut: in one piece nobody can see it, so none of those is run."""

@@ -9,6 +9,7 @@ import aiohttp
 import h11
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.providers.raw_server import REQUEST, Heard, Loose, fresh_connection, hear, heard, raw, rest_of, says
 
 from finclaw.providers.wire.connection import Broken
@@ -153,7 +154,7 @@ def h11s(raw_answer: bytes) -> Told:
         return None
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(answers())
 def test_aiohttp_reads_the_same(raw_answer: bytes) -> None:
     async def main() -> None:
@@ -168,7 +169,7 @@ def test_h11_reads_the_same(raw_answer: bytes) -> None:
     assert told == h11s(raw_answer)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(spoiled())
 def test_whoever_reads_what_is_broken_reads_the_same(raw_answer: bytes) -> None:
     """How much is forgiven differs; what is read does not."""

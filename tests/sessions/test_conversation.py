@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from tests.machine import examples
 from tests.ports.nouns import AT, said
 
 from finclaw.errors import SessionError
@@ -129,7 +130,7 @@ def expected_at(messages: list[Message], event: Replace | Remove | Patch, place:
 
 @pytest.mark.spec("CS-01", "CS-05", "CS-07")
 @given(BASES, STREAMS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_next_is_base_plus_events_by_an_independent_model(base: list[Message], stream: list[TurnEvent]):
     told: list[Event] = []
     conversation = Conversation(base, emit=told.append)
@@ -152,7 +153,7 @@ def test_next_is_base_plus_events_by_an_independent_model(base: list[Message], s
 
 @pytest.mark.spec("CS-05", "DX-60", "DX-61b")
 @given(BASES, STREAMS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_replay_of_the_events_gives_the_same_messages(base: list[Message], stream: list[TurnEvent]):
     first = pushed(base, stream)
     again = Conversation(base, first.events)
@@ -191,7 +192,7 @@ def folded(base: Sequence[Message], turns: Sequence[Sequence[TurnEvent]]) -> lis
 
 @pytest.mark.spec("CS-10", "DX-60")
 @given(BASES, st.lists(STREAMS, min_size=1, max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_the_fold_in_the_database_is_the_fold_in_memory(base: list[Message], streams: list[list[TurnEvent]]):
     """The cache between turns holds what memory says, the disk what SQL says: they must never differ."""
     conversations: list[Conversation] = []
@@ -204,7 +205,7 @@ def test_the_fold_in_the_database_is_the_fold_in_memory(base: list[Message], str
 
 
 @given(BASES, STREAMS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_events_whose_target_is_gone_change_nothing_in_the_database_either(
     base: list[Message], stream: list[TurnEvent]
 ):
@@ -297,7 +298,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_never_more_than_the_limit_and_never_somebody_elses(steps: list[tuple[str, str, int]]):
     recent, latest = RecentConversations(limit=12), dict[str, int]()
     for version, (what, session, size) in enumerate(steps):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.machine import examples
 from tests.ports.nouns import said
 from tests.ports.paged import paged
 from tests.sessions.test_conversation import BASES, STREAMS
@@ -27,7 +28,7 @@ def pushed(conversation: Conversation, event: TurnEvent) -> str:
 
 @pytest.mark.spec("CS-01", "CS-05", "CS-07")
 @given(BASES, STREAMS, st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_pages_and_a_tuple_go_through_any_events_alike(
     base: list[Message], stream: list[TurnEvent], data: st.DataObject
 ) -> None:

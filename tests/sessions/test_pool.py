@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.machine import examples
 
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.envelope import PoolName
@@ -423,4 +424,4 @@ class PoolSteps(RuleBasedStateMachine):
 
 
 TestPoolSteps = pytest.mark.spec("LN-02", "LN-03", "LN-04")(PoolSteps.TestCase)
-TestPoolSteps.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestPoolSteps.settings = settings(max_examples=examples(300), stateful_step_count=40, deadline=None)

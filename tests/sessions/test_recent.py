@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.ports.nouns import AT, said
 
 from finclaw.kernel.message import Image, Message, Source, Text, Thinking, ToolCall, ToolResult
@@ -51,7 +52,7 @@ HEAVY = st.lists(
 
 
 @given(HEAVY)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_never_heavier_than_the_limit_but_for_the_one_that_is_spoken_in(steps: list[tuple[str, str, int]]):
     recent, talks = RecentConversations(weight=100_000), dict[str, tuple[Message, ...]]()
     for version, (session, what, size) in enumerate(steps):

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 
 from finclaw.errors import SessionError
 from finclaw.kernel.fact import Fact
@@ -74,7 +75,7 @@ def test_what_is_written_is_read_and_written_again_the_same(messages: list[Messa
     assert content.count(b"\n") == len(messages) + 1, "one line each, whatever is in them"
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(messages=CONVERSATIONS)
 async def test_export_import_export_is_the_identity(messages: list[Message], tmp_path_factory: pytest.TempPathFactory):
     store = open_store(tmp_path_factory.mktemp("state") / "x.db", FakeClock(), threaded=False)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.machine import examples
 from tests.ports.nouns import (
     Told,
     adds,
@@ -299,7 +300,7 @@ async def talk(bench: Bench) -> Sequence[str]:
 
 
 @pytest.mark.spec("DX-60", "TR-02", "TR-12")
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_damaged_file_is_mended_and_never_fatal(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject):
     async def run() -> None:

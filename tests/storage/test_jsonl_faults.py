@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.ports.nouns import adds, begin, ending, nothing, said, take, written
 from tests.storage.lives import Story, Wish, live, lives, work_out
 from tests.storage.rigged import Fault, RiggedFiles
@@ -245,7 +246,7 @@ def fresh(place: Path, number: int) -> Path:
 
 
 @pytest.mark.spec("CS-01", "CS-05", "CS-10", "CS-13", "DX-61")
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(life=lives)
 def test_files_and_rows_keep_the_same(life: list[tuple[str, list[list[Wish]]]]):
     story = work_out(life)
@@ -263,7 +264,7 @@ def test_files_and_rows_keep_the_same(life: list[tuple[str, list[list[Wish]]]]):
         asyncio.run(compare(Path(where)))
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow])
 @given(life=lives, fault=st.sampled_from(DEATHS), at=st.integers(1, 90))
 def test_any_life_survives_any_death(life: list[tuple[str, list[list[Wish]]]], fault: Fault, at: int):
     with tempfile.TemporaryDirectory() as where:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.machine import slowness
+from tests.machine import examples, slowness
 from tests.ports.nouns import AT, said
 
 from finclaw.errors import StoreFailed
@@ -162,7 +162,7 @@ def test_a_last_record_without_its_newline_is_told_after_earlier_damage_too() ->
     assert not read_lines(RAW + b"garbage", read_base_line).unended
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.binary(max_size=60) | st.sampled_from(WRITTEN)), st.sampled_from([b"", b"\n", b"\0"]))
 def test_no_bytes_at_all_stop_the_reader(pieces: list[bytes], between: bytes) -> None:
     raw = between.join(pieces)
@@ -274,7 +274,7 @@ def test_any_flipped_bit_costs_at_most_the_record_it_hit() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\n", b"\r", b'"', b"}"])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_bytes_written_over_a_record_cost_that_record(damage: bytes, data: st.DataObject) -> None:
     hit = data.draw(st.integers(0, len(WRITTEN) - 1))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.machine import examples
 from tests.ports.nouns import adds, answer, begin, ended, ending, nothing, said, take, tool_step, written
 
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Source, ToolCall, Truncate, TurnEvent
@@ -61,7 +62,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.lists(EVENTS, max_size=6) | st.none(), max_size=5))
 async def test_the_count_is_that_of_the_messages(
     tmp_path_factory: pytest.TempPathFactory, turns: list[list[TurnEvent] | None]

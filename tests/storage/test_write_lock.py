@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.storage.lock_desk import Desk, limit, refused, settled
 
 from finclaw.errors import StoreFailed, Superseded
@@ -228,7 +229,7 @@ def test_e_what_is_left_of_a_longer_note_is_not_read(desk: Desk) -> None:
 
 
 @given(body=st.binary(max_size=300))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_e_no_bytes_at_all_break_a_reader(tmp_path_factory: pytest.TempPathFactory, body: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "bytes.lock"
     path.write_bytes(body)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.storage.lock_desk import Desk, limit, refused, settled
 
 from finclaw.errors import StoreFailed, Superseded
@@ -268,7 +269,7 @@ wishes = st.builds(
 
 @pytest.mark.spec("L-10")
 @given(plan=st.lists(wishes, min_size=2, max_size=12))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_in_any_order_one_writer_at_a_time_and_rising_fences(
     tmp_path_factory: pytest.TempPathFactory, plan: list[Wish]
 ) -> None:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.ports.nouns import AT
 
 from finclaw.kernel.message import Block, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
@@ -303,7 +304,7 @@ def wholes(draw: st.DrawFn) -> tuple[Message, ...]:
 
 
 @pytest.mark.spec("TR-12", "DX-36")
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(wholes())
 def test_what_both_apis_take_is_left_alone(messages: tuple[Message, ...]) -> None:
     judge(messages)
@@ -314,7 +315,7 @@ def test_what_both_apis_take_is_left_alone(messages: tuple[Message, ...]) -> Non
 
 
 @pytest.mark.spec("TR-08", "TR-12", "DX-36")
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @example(
     [
         entry("m1", "assistant", call(n=1), call(n=2)),
@@ -335,7 +336,7 @@ def test_any_soup_is_mended_once_and_for_all(soup: list[Message]) -> None:
 
 
 @pytest.mark.spec("TR-08", "TR-09")
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(SOUP, st.booleans())
 def test_any_soup_makes_a_request_that_both_apis_take(soup: list[Message], asked: bool) -> None:
     mended = mend(soup).messages
@@ -361,7 +362,7 @@ def test_an_echo_of_what_a_later_entry_replaces_is_kept() -> None:
 
 
 @pytest.mark.spec("TR-05", "TR-06", "DX-36")
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(SOUP)
 def test_mending_loses_no_words_and_invents_no_call(soup: list[Message]) -> None:
     mended = mend(soup).messages

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.walks.deciding import MINA, asked, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
@@ -172,7 +173,7 @@ ARGS = st.dictionaries(st.sampled_from(["a", "b", "command"]), VALUES | st.lists
 
 
 @given(ARGS, ARGS)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_it_is_bound_to_the_whole_typed_action_and_to_no_wrapper_of_it(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:

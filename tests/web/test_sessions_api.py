@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.web.conftest import AUTH, TOKEN, Client
 
 from finclaw.app import build
@@ -98,7 +99,7 @@ async def test_a_key_full_of_escapes_is_escaped_once_more(client: Client) -> Non
 PARTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(PARTS, PARTS, PARTS, st.none() | PARTS)
 async def test_every_key_survives_the_path(
     client: Client, account: str, conversation: str, sender: str, thread: str | None

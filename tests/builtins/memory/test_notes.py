@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.builtins.memory.corpus import ABOUT_NOTHING, NOTES, QUESTIONS
+from tests.machine import examples
 
 from finclaw.builtins.memory.notes import MIGRATIONS, MOST_NOTES, Notes, TooManyNotes
 from finclaw.builtins.memory.words import asked
@@ -157,7 +158,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(STEPS, WORDS.map(" ".join))
 def test_nobody_ever_sees_anothers_notes_nor_what_was_forgotten(steps: list[tuple[str, str, object]], ask: str) -> None:
     """Against a plain dictionary of what each person has said and not taken back."""

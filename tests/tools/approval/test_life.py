@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 from tests.ports.approval_nouns import ADA, SESSION, said, wish
 
 from finclaw.kernel.approval import Approval, Refusal
@@ -124,7 +125,7 @@ class Life:
 
 
 @pytest.mark.spec("DX-22")
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(OPS)
 @example([("approve", "ada"), ("wait", 300.0), ("use", "t-1", True)])
 @example([("approve", "ada"), ("use", "t-1", True), ("wait", 300.0), ("use", "t-1", True)])
