@@ -21,10 +21,10 @@ from finclaw.builtins.moment import Moment
 from finclaw.builtins.now import Now
 from finclaw.builtins.read_result import ReadResult
 from finclaw.config.schema import Settings
+from finclaw.demo.market import DemoMarket
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
 from finclaw.finance.extension import Finance
-from finclaw.finance.market import DemoMarket
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Clock, Gateway
 from finclaw.pipeline.loading import Found, find, ours

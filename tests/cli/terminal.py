@@ -87,7 +87,7 @@ _IMPORTED = [
     *(f"finclaw.cli.{name}" for name in ("ask", "chat", "config", "costs", "doctor", "main", "serve", "sessions")),
     *("finclaw.app", "finclaw.ours", "finclaw.builtins.memory", "finclaw.builtins.web.extension"),
     *("aiohttp.web", "finclaw.storage.jsonl", "finclaw.storage.sqlite", "finclaw.providers.openai"),
-    *("finclaw.providers.offline.provider", "finclaw.cli.chat.here", "finclaw.builtins.memory.extension"),
+    *("finclaw.demo.assistant.provider", "finclaw.cli.chat.here", "finclaw.builtins.memory.extension"),
 ]
 
 

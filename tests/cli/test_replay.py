@@ -412,7 +412,7 @@ def test_the_command_shows_the_difference_and_exits_with_1(
     recorder: Recorder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     recorder.record("삼성전자 시세 알려줘")
-    monkeypatch.setattr("finclaw.finance.disclosure.DEMO_LINES", {"en": "(demo)", "ko": "(모의 시장)"})
+    monkeypatch.setattr("finclaw.finance.extension.DEMO_LINES", {"en": "(demo)", "ko": "(모의 시장)"})
     assert main(["replay", "last", "--state", str(recorder.state)]) == 1
     out = capsys.readouterr().out
     assert "1 difference (2 steps)\n\nreply\n  --- recorded\n  +++ now\n" in out

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
+from finclaw.demo.market import DemoMarket
 from finclaw.finance.extension import Finance
-from finclaw.finance.market import DemoMarket
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
 from finclaw.kernel.extension import Extension, ExtensionApi

@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
+from finclaw.demo.market import DemoMarket
 from finclaw.errors import InvalidArguments, ToolError
 from finclaw.finance.extension import finance_tools
-from finclaw.finance.market import DemoMarket
 from finclaw.finance.period import Period
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.fact import Fact

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from finclaw.demo.listings import DEMO_LISTINGS
 from finclaw.finance.instrument import Ambiguous, Instrument, Instruments, Unknown
-from finclaw.finance.listings import DEMO_LISTINGS
 
 INSTRUMENTS = Instruments(listing.instrument for listing in DEMO_LISTINGS)
 

@@ -3,8 +3,8 @@ from decimal import Decimal
 
 import pytest
 
+from finclaw.demo.market import DemoMarket
 from finclaw.errors import InvalidArguments, ToolError
-from finclaw.finance.market import DemoMarket
 from finclaw.finance.quote import quote_tool
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Clock, ToolScope

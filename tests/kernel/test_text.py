@@ -3,7 +3,7 @@
 import pytest
 
 from finclaw.delivery.control import extract_control
-from finclaw.finance.disclosure import disclose_demo
+from finclaw.finance.extension import disclose_demo
 from finclaw.kernel.text import with_last_line
 
 

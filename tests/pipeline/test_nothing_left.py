@@ -4,7 +4,7 @@ import gc
 from pathlib import Path
 
 import pytest
-from tests.providers.talk import FixedClock
+from tests.demo.talk import FixedClock
 
 from finclaw import Inbound, Settings, build
 

@@ -9,6 +9,8 @@ from decimal import Decimal
 import msgspec
 import pytest
 
+from finclaw.config.routes import open_provider
+from finclaw.demo.assistant import OfflineProvider
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Features, Model, Price, Usage
 from finclaw.kernel.clock import SystemClock
@@ -16,9 +18,7 @@ from finclaw.kernel.port import Provider
 from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.catalog import FILE, Catalog, listed
-from finclaw.providers.offline import OfflineProvider
 from finclaw.providers.openai import OpenAIProvider
-from finclaw.providers.opening import open_provider
 from finclaw.providers.settings import WELL_KNOWN, ModelSettings, ProviderSettings, with_usual_keys
 
 KEY = Secret("hush")

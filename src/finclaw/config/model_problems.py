@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from finclaw.agent.purse import must_have_prices, say_unpriced
+from finclaw.config.routes import open_provider
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
 from finclaw.providers.catalog import Catalog
-from finclaw.providers.opening import is_on_this_machine, open_provider
+from finclaw.providers.opening import is_on_this_machine
 
 
 def problems_of_models(settings: Settings) -> tuple[str, ...]:

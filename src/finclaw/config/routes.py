@@ -1,6 +1,7 @@
 """Which models answer, and by which ways: what the settings name, looked up in the catalog."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from finclaw.agent.asking import ModelRoute
@@ -10,7 +11,7 @@ from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
 from finclaw.providers.catalog import Catalog
 from finclaw.providers.opening import Door, doors, open_door
-from finclaw.providers.settings import ProviderSettings
+from finclaw.providers.settings import ModelSettings, ProviderSettings
 
 LONGEST_NAME: Final = 200
 """Characters. Anybody may write one, and looking for what they meant takes longer the more there are."""
@@ -22,6 +23,25 @@ MOST_NAMES: Final = 30
 def chosen_model(settings: Settings) -> str:
     """`agent.model` in full, as people read it."""
     return Catalog(settings.models, settings.aliases, settings.providers).named(settings.agent.model)
+
+
+def open_provider(
+    model: Model,
+    clock: Clock,
+    providers: Mapping[str, ProviderSettings],
+    models: Mapping[str, ModelSettings],
+) -> Provider:
+    """The first of the model's doors, opened. Nothing is sent yet. Raises ConfigError."""
+    return open_any(next(doors(model, providers, models)), clock)
+
+
+def open_any(door: Door, clock: Clock) -> Provider:
+    """The offline assistant of the demo, or a client of a real API."""
+    if door.kind == "offline":
+        from finclaw.demo.assistant import OfflineProvider  # noqa: PLC0415  kept from `rss` where a real model answers
+
+        return OfflineProvider()
+    return open_door(door, clock)
 
 
 class Routes:
@@ -79,7 +99,7 @@ class Routes:
     def _open(self, door: Door) -> Provider:
         provider = self._opened.get(door)
         if provider is None:
-            provider = self._opened[door] = open_door(door, self._clock)
+            provider = self._opened[door] = open_any(door, self._clock)
         return provider
 
     def _at_will(self, reference: str) -> Model:

@@ -1,11 +1,10 @@
-"""Finance as the house sees it: its tools, one section of the prompt, one layer around every delivery."""
+"""The finance extension: its tools, one section of the prompt, one layer around every delivery."""
 
 from msgspec import structs
 
 from finclaw.finance.alerts import Alerts
 from finclaw.finance.compare import compare_tool
 from finclaw.finance.convert import convert_tool
-from finclaw.finance.disclosure import disclose_demo
 from finclaw.finance.history import history_tool
 from finclaw.finance.hours import calendar_tool, hours_tool
 from finclaw.finance.market import DEMO_SOURCE, Market
@@ -13,8 +12,10 @@ from finclaw.finance.portfolio import portfolio_tool
 from finclaw.finance.quote import quote_tool
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.language import language_of
 from finclaw.kernel.port import Tool
 from finclaw.kernel.scope import DeliveryContext
+from finclaw.kernel.text import with_last_line
 
 _PROMPT = """\
 Prices come from the {source}. Every figure you write must come from a tool result of this conversation or from the
@@ -24,6 +25,12 @@ say so and give no figure. When a name is not certain, ask which one is meant.""
 
 _DEMO_PROMPT = """
 The demo market is simulated: its prices are not real quotes, and you say so when you give one."""
+
+DEMO_LINES = {
+    "en": "(Demo market: simulated prices, not real quotes.)",
+    "ko": "(데모 시장: 실제 시세가 아닌 모의 가격입니다.)",
+}
+"""The line that keeps a made-up price from being taken for a real one, by language."""
 
 
 def finance_tools(market: Market) -> tuple[Tool, ...]:
@@ -64,3 +71,11 @@ class Finance:
             return outbound
         text = disclose_demo(outbound.text, ctx.inbound.text) if DEMO_SOURCE in sources else outbound.text
         return structs.replace(outbound, text=text, perishable=True)
+
+
+def disclose_demo(reply: str, question: str) -> str:
+    """The reply with the line at its end, in the reply's language; unchanged if it has it or says nothing at all."""
+    if not reply.strip() or any(line in reply for line in DEMO_LINES.values()):
+        return reply
+    spoken = reply if any(map(str.isalpha, reply)) else question  # a reply may be figures only
+    return with_last_line(reply, DEMO_LINES[language_of(spoken)])

@@ -31,16 +31,6 @@ class Door(NamedTuple):
     output_limit: "OutputLimit | None" = None
 
 
-def open_provider(
-    model: Model,
-    clock: Clock,
-    providers: Mapping[str, ProviderSettings],
-    models: Mapping[str, ModelSettings],
-) -> Provider:
-    """The first of its doors. Nothing is sent yet. Raises ConfigError."""
-    return open_door(next(doors(model, providers, models)), clock)
-
-
 def doors(
     model: Model, providers: Mapping[str, ProviderSettings], models: Mapping[str, ModelSettings]
 ) -> Iterator[Door]:
@@ -83,9 +73,7 @@ def is_on_this_machine(
 def open_door(door: Door, clock: Clock) -> Provider:
     """Nothing is sent yet, and nothing imported that this kind does not need."""
     if door.kind == "offline":
-        from finclaw.providers.offline import OfflineProvider  # noqa: PLC0415
-
-        return OfflineProvider()
+        raise ValueError("the offline assistant is no client of an API")
     if door.kind == "openai":
         from finclaw.providers.openai import OpenAIProvider  # noqa: PLC0415
 

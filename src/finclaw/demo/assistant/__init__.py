@@ -1,5 +1,5 @@
 """An assistant for a machine with no key and no network. It knows little, says so, and invents nothing."""
 
-from finclaw.providers.offline.provider import OfflineProvider
+from finclaw.demo.assistant.provider import OfflineProvider
 
 __all__ = ["OfflineProvider"]

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.providers.talk import FixedClock
+from tests.demo.talk import FixedClock
 
 from finclaw import App, Inbound, Settings, build
-from finclaw.finance.disclosure import DEMO_LINES
+from finclaw.finance.extension import DEMO_LINES
 
 
 @pytest.fixture

@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping
 
-from finclaw.kernel.fact import Fact
-from finclaw.kernel.language import Language
-from finclaw.kernel.message import ToolResult
-from finclaw.providers.offline.clause import Clause
-from finclaw.providers.offline.tell_price import plain_rate
-from finclaw.providers.offline.wording import (
+from finclaw.demo.assistant.clause import Clause
+from finclaw.demo.assistant.tell_price import plain_rate
+from finclaw.demo.assistant.wording import (
     Record,
     amount,
     arrow,
@@ -21,6 +18,9 @@ from finclaw.providers.offline.wording import (
     source,
     title,
 )
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.language import Language
+from finclaw.kernel.message import ToolResult
 
 _LASTING: Mapping[Language, str] = {
     "en": (

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
 
-from finclaw.finance.listings import Listing
+from finclaw.demo.listings import Listing
 from finclaw.finance.tick import to_tick
 from finclaw.finance.venue import Session
 

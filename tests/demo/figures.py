@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from tests.providers.talk import Said
+from tests.demo.talk import Said
 
 _ZONES = (UTC, ZoneInfo("Asia/Seoul"), ZoneInfo("America/New_York"))
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")

@@ -2,7 +2,7 @@
 
 import re
 
-from finclaw.providers.offline.money_words import unclear_number
+from finclaw.demo.assistant.money_words import unclear_number
 
 _LEAD = re.compile(r"(?:what(?:'s|s| is)|how much is|calculate|compute|계산해\s?(?:줘|봐))\s+", re.IGNORECASE)
 _TAIL = re.compile(r"\s*(?:=\s*\??|(?:은|는|이|가)?\s*(?:얼마야|얼마|뭐야|계산해\s?줘|몇이야)?)\s*$")

@@ -4,11 +4,11 @@ import re
 
 from msgspec.structs import replace
 
+from finclaw.demo.assistant.clause import Clause
+from finclaw.demo.assistant.sayings import SAYINGS
+from finclaw.demo.assistant.wording import amount, clock, large_amount, moment_of, plain, records, zone
 from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolResult
-from finclaw.providers.offline.clause import Clause
-from finclaw.providers.offline.sayings import SAYINGS
-from finclaw.providers.offline.wording import amount, clock, large_amount, moment_of, plain, records, zone
 
 _MOST_WORDS, _LONGEST_WORD = 4, 40
 

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machine import examples
 
+from finclaw.demo.listings import DEMO_LISTINGS, Listing
+from finclaw.demo.market import DemoMarket
+from finclaw.demo.price_curve import demo_price, demo_range, demo_volume
 from finclaw.errors import ToolError
-from finclaw.finance.listings import DEMO_LISTINGS, Listing
-from finclaw.finance.market import DemoMarket, Market
+from finclaw.finance.market import Market
 from finclaw.finance.tick import tick_size
 from finclaw.finance.venue import VENUES
-from finclaw.finance.wave import demo_price, demo_range, demo_volume
 from finclaw.kernel.port import Clock
 
 LISTINGS = st.sampled_from(DEMO_LISTINGS)

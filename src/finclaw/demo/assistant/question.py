@@ -6,10 +6,10 @@ from itertools import islice
 
 from msgspec import Struct
 
+from finclaw.demo.assistant.arithmetic import read_arithmetic
+from finclaw.demo.assistant.clause import Clause, read_clause
+from finclaw.demo.assistant.intent import intent_of
 from finclaw.kernel.language import Language, language_of
-from finclaw.providers.offline.arithmetic import read_arithmetic
-from finclaw.providers.offline.clause import Clause, read_clause
-from finclaw.providers.offline.intent import intent_of
 
 LONGEST = 600
 """Letters. A longer text is no question to this assistant; it says so instead of picking words out of it."""

@@ -5,6 +5,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
+from finclaw.demo.assistant.answer import answer, further_calls
+from finclaw.demo.assistant.dialogue import read_dialogue
+from finclaw.demo.assistant.plan import plan
+from finclaw.demo.assistant.question import LONGEST, read_question
+from finclaw.demo.assistant.sayings import SAYINGS
 from finclaw.kernel.chunk import (
     Chunk,
     Done,
@@ -18,11 +23,6 @@ from finclaw.kernel.chunk import (
 )
 from finclaw.kernel.language import Language, language_of
 from finclaw.kernel.message import Message, Text, ToolCall, ToolResult
-from finclaw.providers.offline.answer import answer, further_calls
-from finclaw.providers.offline.dialogue import read_dialogue
-from finclaw.providers.offline.plan import plan
-from finclaw.providers.offline.question import LONGEST, read_question
-from finclaw.providers.offline.sayings import SAYINGS
 
 _HAS_WORDS = re.compile("[a-zㄱ-ㆎ가-힣]")
 _LOOK_BACK = 100

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from finclaw.demo.assistant import OfflineProvider
+from finclaw.demo.assistant.answer import answer
+from finclaw.demo.assistant.clause import Clause
+from finclaw.demo.assistant.dialogue import Exchange
+from finclaw.demo.assistant.plan import TOOLS, Step
+from finclaw.demo.assistant.provider import decide
+from finclaw.demo.assistant.sayings import SAYINGS
+from finclaw.demo.market import DemoMarket
 from finclaw.errors import ToolError
-from finclaw.finance.market import DemoMarket
 from finclaw.finance.quote import quote_tool
 from finclaw.kernel.chunk import (
     Chunk,
@@ -26,13 +33,6 @@ from finclaw.kernel.chunk import (
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolFailure, ToolResult, ToolStatus
 from finclaw.kernel.port import Provider, ToolScope
-from finclaw.providers.offline import OfflineProvider
-from finclaw.providers.offline.answer import answer
-from finclaw.providers.offline.clause import Clause
-from finclaw.providers.offline.dialogue import Exchange
-from finclaw.providers.offline.plan import TOOLS, Step
-from finclaw.providers.offline.provider import decide
-from finclaw.providers.offline.sayings import SAYINGS
 
 NOW = datetime(2026, 11, 16, 5, 32, 41, tzinfo=UTC)
 MODEL = Model("offline", "demo")

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.providers.offline.money_words import Amount, take_amounts, take_target
-from finclaw.providers.offline.periods import take_period
-from finclaw.providers.offline.question import LONGEST, read_question
-from finclaw.providers.offline.wording import particle, won_in_words
+from finclaw.demo.assistant.money_words import Amount, take_amounts, take_target
+from finclaw.demo.assistant.periods import take_period
+from finclaw.demo.assistant.question import LONGEST, read_question
+from finclaw.demo.assistant.wording import particle, won_in_words
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ import re
 import time
 
 import pytest
-from tests.providers.figures import numbers, unexplained, without_names
-from tests.providers.held_out_lines import HELD_OUT
-from tests.providers.strict_lines import STRICT, TRIAL, dialogues
-from tests.providers.talk import Said, Talk
+from tests.demo.figures import numbers, unexplained, without_names
+from tests.demo.held_out_lines import HELD_OUT
+from tests.demo.strict_lines import STRICT, TRIAL, dialogues
+from tests.demo.talk import Said, Talk
 
+from finclaw.demo.assistant.provider import decide
 from finclaw.kernel.message import Text
-from finclaw.providers.offline.provider import decide
 
 TALKS = [*dialogues(TRIAL), *dialogues(STRICT), *dialogues(HELD_OUT)]
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.demo.figures import unexplained, wrong_language
+from tests.demo.talk import Said, Talk
 from tests.machine import examples
-from tests.providers.figures import unexplained, wrong_language
-from tests.providers.talk import Said, Talk
 
-from finclaw.finance.listings import DEMO_LISTINGS
+from finclaw.demo.listings import DEMO_LISTINGS
 
 INSTRUMENTS = [listing.instrument for listing in DEMO_LISTINGS]
 MOMENTS = st.integers(0, 2 * 365 * 24 * 60).map(lambda each: datetime(2026, 1, 5, tzinfo=UTC) + timedelta(minutes=each))

@@ -8,12 +8,12 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.providers.offline import money_words, periods
-from finclaw.providers.offline.arithmetic import read_arithmetic
-from finclaw.providers.offline.intent import POLITE, Intent, intent_of, without_politeness
-from finclaw.providers.offline.money_words import Amount, currency_of
-from finclaw.providers.offline.names import is_bare, names_in
-from finclaw.providers.offline.periods import UNKNOWN
+from finclaw.demo.assistant import money_words, periods
+from finclaw.demo.assistant.arithmetic import read_arithmetic
+from finclaw.demo.assistant.intent import POLITE, Intent, intent_of, without_politeness
+from finclaw.demo.assistant.money_words import Amount, currency_of
+from finclaw.demo.assistant.names import is_bare, names_in
+from finclaw.demo.assistant.periods import UNKNOWN
 
 Reply = Literal["yes", "no"]
 Taken = TypeVar("Taken")

@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from finclaw.demo.assistant.clause import Clause
+from finclaw.demo.assistant.dialogue import Candidate, Exchange, candidates_of, failure_of
+from finclaw.demo.assistant.intent import ABOUT_INSTRUMENTS
+from finclaw.demo.assistant.plan import Step, product_call, split_call
+from finclaw.demo.assistant.sayings import SAYINGS
+from finclaw.demo.assistant.tell_basics import tell_left, tell_product, tell_result, tell_time
+from finclaw.demo.assistant.tell_market import tell_calendar, tell_conversion, tell_hours
+from finclaw.demo.assistant.tell_own import tell_alerts, tell_portfolio
+from finclaw.demo.assistant.tell_price import tell_comparison, tell_history, tell_quote
 from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolCall, ToolResult
-from finclaw.providers.offline.clause import Clause
-from finclaw.providers.offline.dialogue import Candidate, Exchange, candidates_of, failure_of
-from finclaw.providers.offline.intent import ABOUT_INSTRUMENTS
-from finclaw.providers.offline.plan import Step, product_call, split_call
-from finclaw.providers.offline.sayings import SAYINGS
-from finclaw.providers.offline.tell_basics import tell_left, tell_product, tell_result, tell_time
-from finclaw.providers.offline.tell_market import tell_calendar, tell_conversion, tell_hours
-from finclaw.providers.offline.tell_own import tell_alerts, tell_portfolio
-from finclaw.providers.offline.tell_price import tell_comparison, tell_history, tell_quote
 
 _TELLERS: Mapping[str, Callable[[Language, ToolResult, Clause], str]] = {
     "market__quote": tell_quote,

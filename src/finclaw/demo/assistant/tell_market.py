@@ -2,12 +2,9 @@
 
 from datetime import UTC, tzinfo
 
-from finclaw.kernel.fact import Fact
-from finclaw.kernel.language import Language
-from finclaw.kernel.message import ToolResult
-from finclaw.providers.offline.clause import Clause
-from finclaw.providers.offline.tell_price import plain_rate
-from finclaw.providers.offline.wording import (
+from finclaw.demo.assistant.clause import Clause
+from finclaw.demo.assistant.tell_price import plain_rate
+from finclaw.demo.assistant.wording import (
     Record,
     amount,
     clock,
@@ -21,6 +18,9 @@ from finclaw.providers.offline.wording import (
     title,
     zone,
 )
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.language import Language
+from finclaw.kernel.message import ToolResult
 
 _REASONS_EN = {"weekend": "for the weekend", "before_open": "until its session opens", "after_close": "for the day"}
 _REASONS_KO = {"weekend": "주말", "before_open": "개장 전", "after_close": "장 마감"}

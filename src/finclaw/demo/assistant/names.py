@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from finclaw.providers.offline.intent import Intent
-from finclaw.providers.offline.vocabulary import PARTICLE, asks_for_nothing_else, is_vocabulary, without_phrases
+from finclaw.demo.assistant.intent import Intent
+from finclaw.demo.assistant.vocabulary import PARTICLE, asks_for_nothing_else, is_vocabulary, without_phrases
 
 MOST_NAMES = 6
 """In one question. More are not looked up: whoever pastes a page wants something else."""

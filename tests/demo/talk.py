@@ -8,16 +8,16 @@ from typing import Any
 
 from finclaw.builtins.calculator.extension import calculator_tool
 from finclaw.builtins.now import now_tool
+from finclaw.demo.assistant.provider import decide
+from finclaw.demo.assistant.sayings import SAYINGS
+from finclaw.demo.market import DemoMarket
 from finclaw.errors import ToolError
 from finclaw.finance.extension import finance_tools
-from finclaw.finance.market import DemoMarket
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolFailure, ToolResult
 from finclaw.kernel.port import Tool, ToolScope
-from finclaw.providers.offline.provider import decide
-from finclaw.providers.offline.sayings import SAYINGS
 from finclaw.tools.arguments import ArgumentCheck
 
 NOW = datetime(2026, 11, 16, 5, 32, 41, tzinfo=UTC)

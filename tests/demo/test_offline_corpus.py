@@ -1,9 +1,9 @@
 """The corpus: every question does what it should, in the right language, with no number out of the air."""
 
 import pytest
-from tests.providers.corpus import ENGLISH, HOSTILE, KOREAN, cases
-from tests.providers.figures import unexplained, wrong_language
-from tests.providers.talk import Talk
+from tests.demo.corpus import ENGLISH, HOSTILE, KOREAN, cases
+from tests.demo.figures import unexplained, wrong_language
+from tests.demo.talk import Talk
 
 from finclaw.kernel.language import language_of
 

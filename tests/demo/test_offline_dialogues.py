@@ -1,9 +1,9 @@
 """Conversations with follow-ups, questions back and choices."""
 
 import pytest
-from tests.providers.dialogues import dialogues
-from tests.providers.figures import unexplained, wrong_language
-from tests.providers.talk import Said, Talk
+from tests.demo.dialogues import dialogues
+from tests.demo.figures import unexplained, wrong_language
+from tests.demo.talk import Said, Talk
 
 from finclaw.kernel.language import language_of
 

@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from finclaw.demo.assistant.clause import ASPECTS, Clause, read_clause
+from finclaw.demo.assistant.dialogue import Dialogue, candidates_of
+from finclaw.demo.assistant.follow_up import chosen, completed, resumed
+from finclaw.demo.assistant.intent import POLITE, Intent
+from finclaw.demo.assistant.money_words import FIAT, currency_of
+from finclaw.demo.assistant.names import MOST_NAMES
+from finclaw.demo.assistant.periods import UNKNOWN
+from finclaw.demo.assistant.question import Question, read_question
+from finclaw.demo.assistant.sayings import Saying
 from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolCall
-from finclaw.providers.offline.clause import ASPECTS, Clause, read_clause
-from finclaw.providers.offline.dialogue import Dialogue, candidates_of
-from finclaw.providers.offline.follow_up import chosen, completed, resumed
-from finclaw.providers.offline.intent import POLITE, Intent
-from finclaw.providers.offline.money_words import FIAT, currency_of
-from finclaw.providers.offline.names import MOST_NAMES
-from finclaw.providers.offline.periods import UNKNOWN
-from finclaw.providers.offline.question import Question, read_question
-from finclaw.providers.offline.sayings import Saying
 
 TOOLS = frozenset(
     (

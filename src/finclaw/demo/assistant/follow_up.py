@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from finclaw.demo.assistant.clause import Clause
+from finclaw.demo.assistant.dialogue import Candidate, Dialogue, Exchange, candidates_of
+from finclaw.demo.assistant.intent import ABOUT_INSTRUMENTS, Intent
+from finclaw.demo.assistant.money_words import Amount, currency_of
+from finclaw.demo.assistant.periods import UNKNOWN
+from finclaw.demo.assistant.vocabulary import PARTICLE
 from finclaw.kernel.message import ToolCall
-from finclaw.providers.offline.clause import Clause
-from finclaw.providers.offline.dialogue import Candidate, Dialogue, Exchange, candidates_of
-from finclaw.providers.offline.intent import ABOUT_INSTRUMENTS, Intent
-from finclaw.providers.offline.money_words import Amount, currency_of
-from finclaw.providers.offline.periods import UNKNOWN
-from finclaw.providers.offline.vocabulary import PARTICLE
 
 _INTENT_OF: dict[str, Intent] = {
     "market__quote": "price",

@@ -2,11 +2,8 @@
 
 from collections.abc import Mapping
 
-from finclaw.kernel.fact import Fact
-from finclaw.kernel.language import Language
-from finclaw.kernel.message import ToolResult
-from finclaw.providers.offline.clause import Clause
-from finclaw.providers.offline.wording import (
+from finclaw.demo.assistant.clause import Clause
+from finclaw.demo.assistant.wording import (
     Record,
     amount,
     arrow,
@@ -20,6 +17,9 @@ from finclaw.providers.offline.wording import (
     title,
     zone,
 )
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.language import Language
+from finclaw.kernel.message import ToolResult
 
 Facts = Mapping[str, Fact]
 

@@ -7,7 +7,7 @@ name the question is refused: dropping one word ("not", "minus", "tomorrow") tur
 import re
 from collections.abc import Mapping
 
-from finclaw.providers.offline.intent import Intent
+from finclaw.demo.assistant.intent import Intent
 
 
 def _set(*words: str) -> frozenset[str]:
