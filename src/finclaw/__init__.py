@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from finclaw.agent.settings import ExtensionRef
-    from finclaw.app import App, build
+    from finclaw.app import App
+    from finclaw.composition import build
     from finclaw.config.load import load_settings
     from finclaw.config.schema import Settings
     from finclaw.errors import FinclawError
@@ -96,7 +97,7 @@ _HOMES = {
     "ToolScope": "finclaw.kernel.port",
     "TurnContext": "finclaw.kernel.scope",
     "TurnResult": "finclaw.kernel.scope",
-    "build": "finclaw.app",
+    "build": "finclaw.composition",
     "load_settings": "finclaw.config.load",
     "tool": "finclaw.tools.define",
 }

@@ -1,69 +1,67 @@
-"""The composition root: `build(settings)` puts the house together, in the order in which a message walks it."""
+"""The running gateway: everything that a channel, the web API or the command line may ask of it."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Final
 
-from finclaw.agent.asides import Asides
-from finclaw.agent.purse import Cashier, open_cashier
-from finclaw.agent.turn import Abilities, Agent, AgentLayers
-from finclaw.builtins.delegate import CHANNEL as DELEGATED
-from finclaw.channels.mailbox import MailboxChannel
+from finclaw.agent.turn import Agent
 from finclaw.channels.supervisor import keep_receiving
-from finclaw.config.routes import Routes, chosen_model
+from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
-from finclaw.config.windows import learn_windows
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.diagnostics.event_stream import EventStream
+from finclaw.erasure import Forgetting, drop_copies
 from finclaw.errors import SessionError
+from finclaw.extensions.recurring import RecurringTasks
+from finclaw.extensions.registrar import Registrar
+from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.cancel import until_done
-from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.clock import local_day
 from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.event import Observer
-from finclaw.kernel.extension import Extension
+from finclaw.kernel.message import Message
 from finclaw.kernel.middleware import compose
-from finclaw.kernel.port import Channel, Clock, Provider
-from finclaw.kernel.record import Accepted, InboundRecord
+from finclaw.kernel.port import Channel, Clock, Summary
+from finclaw.kernel.record import (
+    Accepted,
+    Cost,
+    CostsBy,
+    Counts,
+    Finding,
+    InboundRecord,
+    Pruned,
+    SessionPage,
+    Today,
+    TurnRecord,
+    TurnStory,
+    Unasked,
+)
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
+from finclaw.kernel.spend import today_of
 from finclaw.kernel.store_port import Store
-from finclaw.ours import House, find_configured, our_own
 from finclaw.pipeline.accept import storable
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.chats import Chats
 from finclaw.pipeline.command import Commands
-from finclaw.pipeline.consents import Consents
 from finclaw.pipeline.context import Contexts
+from finclaw.pipeline.crash_recovery.recovery import Recovery
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.engine import LocalEngine
-from finclaw.pipeline.forgetting import Forgetting, drop_copies
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.pipeline import Pipeline, Stages
-from finclaw.pipeline.prompt import agent_prompt
-from finclaw.pipeline.records import Records
-from finclaw.pipeline.recovery import Recovery
-from finclaw.pipeline.recurring import RecurringTasks
-from finclaw.pipeline.registered import Services
-from finclaw.pipeline.registrar import Registrar
 from finclaw.pipeline.watchdog import Watchdog
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
-from finclaw.storage.kinds import open_kind
-from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
-from finclaw.storage.state_lock import StateLock
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.approvals import Approvals
+from finclaw.tools.approval.summary import summaries
 from finclaw.tools.approval.watch import ApprovalWatch
-from finclaw.tools.guard.choice import GuardChoice
-from finclaw.tools.policy import Consent
-from finclaw.tools.policy.known import must_know
-from finclaw.tools.policy.policy import Policy
 
 log = logging.getLogger(__name__)
 
@@ -73,70 +71,7 @@ SEND_GRACE: Final = 1.0
 """Seconds for answers after that. With 2 s for a tool that will not stop and 1 s for the last send, all within 10."""
 
 
-@asynccontextmanager
-async def build(  # noqa: PLR0913  all that a test or a program of one's own may bring along
-    settings: Settings,
-    *,
-    channels: Sequence[Channel] = (),
-    provider: Provider | None = None,
-    extensions: Sequence[Extension] = (),
-    consent: Consent | None = None,
-    observers: Sequence[Observer] = (),
-    clock: Clock | None = None,
-    open_store: Callable[..., Store] = open_kind,
-    threaded: bool = True,
-) -> AsyncGenerator["App"]:
-    """Start a gateway on the settings' state directory and stop it in good order at the end of the block.
-
-    What is brought along is used instead of what the settings name: fakes in tests, a channel of one's own.
-    `consent` asks a person at once, instead of an approval that waits for one.
-    `observers` see everything from the first recovered message on; `App.observe` comes after those.
-    `threaded=False` commits on the event loop, the same way every time. Raises ConfigError (StateBusy: another
-    gateway is there), ExtensionError, StoreFailed or StoreCorrupt.
-    """
-    clock = clock or SystemClock()
-    async with AsyncExitStack() as house:
-        house.enter_context(StateLock(settings.state))
-        events = EventStream()
-        for observer in observers:
-            events.observe(observer)
-        store = open_store(settings.storage.kind, settings.state, clock, events.emit, threaded=threaded)
-        house.push_async_callback(store.close)
-
-        routes = Routes(settings if provider else await learn_windows(settings), provider, clock)
-        house.push_async_callback(routes.close)
-        inner = (MailboxChannel("api"), MailboxChannel(DELEGATED))
-        doors = {channel.name: channel for channel in (*inner, *channels)}
-        for channel in doors.values():
-            house.push_async_callback(channel.close)
-
-        services = Services(
-            recall=store.recall,
-            remember=store.remember,
-            accept=lambda inbound, session: app.say(inbound, session),  # noqa: PLW0108  the app is yet to be
-            database=partial(ExtensionDatabase, settings.state / EXTENSIONS, threaded=threaded),
-            clock=clock,
-        )
-        registrar = Registrar(events, services)
-        house.push_async_callback(registrar.close)
-        asides = Asides(store.recall, store.remember)
-        house_of_ours = House(
-            reset=store.reset, gateway=lambda: app, approvals=lambda: app.consents, asides=asides, clock=clock
-        )
-        registrar.load(our_own(settings, registrar, house_of_ours))
-        registrar.load(find_configured(settings, extensions))
-        registrar.load(extensions)
-
-        cashier = await open_cashier(settings.budget, [route.model for route in routes.default], store, clock)
-        guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, asides)
-        agent = _agent(settings, registrar, routes, clock, guards, cashier)
-        app = App(settings, registrar, store, agent, doors, clock)
-        house.push_async_callback(app.stop)
-        await app.start()
-        yield app
-
-
-class App(Consents, Records):
+class App:
     """A running gateway. Made by `build`; everything a door may ask of it is here."""
 
     def __init__(
@@ -149,7 +84,7 @@ class App(Consents, Records):
         clock: Clock,
     ) -> None:
         recent = RecentConversations()
-        super().__init__(store, recent, clock, agent.name, settings.budget.agent_day_usd)
+        self._store, self._recent, self._clock, self._agent = store, recent, clock, agent.name
         self.settings = settings
         self.events = registrar.events
         self.ready = False
@@ -172,7 +107,7 @@ class App(Consents, Records):
             agent=agent,
             deliver=Deliver(
                 store,
-                compose("delivery", registrar.layers("delivery"), _as_it_is, Outbound),
+                compose("delivery", registrar.layers("delivery"), _pass_on, Outbound),
                 self._sender,
                 channels,
                 recent,
@@ -291,60 +226,103 @@ class App(Consents, Records):
         self._pools.close()
         await self._sender.stop(SEND_GRACE)
 
+    # ── records ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-# ── what the settings name ──────────────────────────────────────────────────────────────────────────────────────────
+    async def unasked(self, whose: Inbound, after: str | None) -> Unasked:
+        """What was told, behind this place, to the session that this message would belong to."""
+        return await self._store.unasked(session_key(self._agent, whose), after)
+
+    async def turns(self, limit: int) -> Sequence[TurnRecord]:
+        return await self._store.turns(limit)
+
+    async def turn(self, turn_id: str) -> TurnStory | None:
+        return await self._store.turn(turn_id)
+
+    async def counts(self) -> Counts:
+        return await self._store.counts()
+
+    async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
+        return await self._store.costs(local_day(self._clock.now()) - timedelta(days=days - 1), by)
+
+    async def today(self) -> Today:
+        now = self._clock.now()
+        return today_of(
+            now, await self._store.costs(local_day(now), "agent"), self._agent, self.settings.budget.agent_day_usd
+        )
+
+    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        return await self._store.sessions(limit, after, containing)
+
+    async def has_session(self, key: str) -> bool:
+        page = await self._store.sessions(500, containing=key)
+        while page.after is not None and all(each.key != key for each in page.items):
+            page = await self._store.sessions(500, page.after, key)
+        return any(each.key == key for each in page.items)
+
+    async def messages(self, session: str) -> Sequence[Message]:
+        return await self._store.messages(session)
+
+    async def reset(self, session: str) -> None:
+        """As the command `/reset` does: a turn that runs there is superseded."""
+        await self._store.reset(session)
+
+    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
+        return await self.forgetting.erase_session(session, dry_run=dry_run)
+
+    async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased:
+        return await self.forgetting.forget_person(person, dry_run=dry_run)
+
+    async def prepare_backup(self) -> str:
+        return await self.forgetting.copy_for_backup()
+
+    async def restore(self, session: str, messages: Sequence[Message]) -> None:
+        await self._store.restore(session, messages)
+
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+        return await self._store.repair(session, dry_run=dry_run)
+
+    async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
+        pruned = await self._store.prune(self._clock.now() - older_than, dry_run=dry_run)
+        if pruned.sessions and not dry_run:
+            self._recent.clear()  # a new session of a removed one's name counts its versions from the beginning
+        return pruned
+
+    # ── approvals ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def approval(self, typed: str) -> Approval | None:
+        return await self.consents.approval(typed)
+
+    async def approvals(
+        self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
+    ) -> Sequence[Approval]:
+        return await self.consents.approvals(states, session, limit)
+
+    async def decide(
+        self,
+        typed: str,
+        verdict: ApprovalVerdict,
+        evidence: Inbound,
+        *,
+        scope: ApprovalScope = "once",
+        reason: str = "",
+    ) -> Approval | Refusal:
+        return await self.consents.decide(typed, verdict, evidence, scope=scope, reason=reason)
+
+    def summaries(self, approvals: Sequence[Approval]) -> Sequence[Summary]:
+        return summaries(approvals)
+
+    async def came_of(self, approval_id: str, seconds: float) -> Outcome | None:
+        inbound_id = self.consents.run_of(approval_id)
+        record = None if inbound_id is None else await self.wait(inbound_id, seconds)
+        return None if record is None else record.outcome
+
+    async def grants(self, limit: int = 100) -> Sequence[Standing]:
+        return await self.consents.grants.listed(limit)
+
+    async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
+        return await self.consents.grants.revoke(typed, evidence)
 
 
-def _agent(
-    settings: Settings,
-    registrar: Registrar,
-    routes: Routes,
-    clock: Clock,
-    guards: "Guards",
-    cashier: Cashier | None,
-) -> Agent:
-    chosen, *fallbacks = routes.default
-    abilities = Abilities(
-        provider=chosen.provider,
-        model=chosen.model,
-        credential=chosen.credential,
-        within=chosen.within,
-        fallbacks=fallbacks,
-        pick=routes.picked,
-        cashier=cashier,
-        tools=registrar.tools,
-        policy=guards.policy,
-        consent=guards.consent,
-        approvals=guards.approvals,
-        asides=guards.asides,
-        guards=GuardChoice(settings.tools.guard, settings.tools.guards),
-        show=settings.tools.show,
-        system=agent_prompt(settings.agent, registrar, [route.model for route in routes.default]),
-    )
-    layers = AgentLayers(
-        turn=registrar.layers("turn"), step=registrar.layers("step"), tool_call=registrar.layers("tool_call")
-    )
-    return Agent(settings.agent, abilities, layers, clock)
-
-
-class Guards(NamedTuple):
-    """What stands between the model's wish and a tool."""
-
-    policy: Policy
-    consent: Consent | None
-    approvals: Callable[[], Approvals]
-    asides: Asides
-
-
-def _policy(settings: Settings, registrar: Registrar) -> Policy:
-    """Raises ConfigError for a rule about a tool that is not there."""
-    for warning in must_know(settings.tools.rules, registrar.tools.list()):
-        log.warning("%s", warning)
-    policy = Policy(settings.tools.rules)
-    policy.prepare(tool.spec.name for tool in registrar.tools.list())
-    return policy
-
-
-async def _as_it_is(ctx: DeliveryContext) -> Outbound:
+async def _pass_on(ctx: DeliveryContext) -> Outbound:
     """The core of the delivery ring: what leaves it is checked, split and frozen by the deliver stage."""
     return ctx.outbound

@@ -6,10 +6,10 @@ import pytest
 
 from finclaw.builtins.basics import BasicCommand, Basics
 from finclaw.diagnostics.event_stream import EventStream
+from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.pipeline.registrar import Registrar
 
 forgotten: list[str] = []
 

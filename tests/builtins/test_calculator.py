@@ -25,10 +25,10 @@ from finclaw.builtins.calculator.reading import reading
 from finclaw.builtins.calculator.word import LONGEST, read_words
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ToolError
+from finclaw.extensions.registrar import Registrar
+from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import ToolScope
-from finclaw.pipeline.registered import NOWHERE
-from finclaw.pipeline.registrar import Registrar
 from finclaw.testing import FakeClock
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
@@ -358,7 +358,7 @@ def test_any_text_is_calculated_or_refused_with_a_place(text: str) -> None:
 
 
 async def test_as_an_extension_it_is_one_harmless_tool() -> None:
-    registrar = Registrar(EventStream(), replace(NOWHERE, clock=FakeClock(NOW)))
+    registrar = Registrar(EventStream(), replace(NULL_SERVICES, clock=FakeClock(NOW)))
     registrar.load([Calculator()])
     (tool,) = registrar.tools.list()
     assert (tool.spec.name, tool.transactional, tool.parallel_safe, tool.group) == (NAME, False, True, "finance")

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from finclaw.builtins.now import NAME, Now, UnknownZone, find_zone, now_tool
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError, ToolError
+from finclaw.extensions.registrar import Registrar
+from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import ToolScope
-from finclaw.pipeline.registered import NOWHERE
-from finclaw.pipeline.registrar import Registrar
 from finclaw.testing import FakeClock
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
@@ -114,7 +114,7 @@ async def test_the_hour_there_is_that_of_the_time_zone_database(moment: datetime
 
 
 def loaded(extension: Now) -> Registrar:
-    registrar = Registrar(EventStream(), replace(NOWHERE, clock=FakeClock(MOMENT)))
+    registrar = Registrar(EventStream(), replace(NULL_SERVICES, clock=FakeClock(MOMENT)))
     registrar.load([extension])
     return registrar
 

@@ -12,9 +12,9 @@ from tests.walks.tools import Desk
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.builtin_extensions import registered
 from finclaw.builtins.skills.adding import add
 from finclaw.kernel.message import Message
-from finclaw.ours import registered
 from finclaw.testing import MemoryChannel, call, reply
 from finclaw.testing.api_rules import violations
 

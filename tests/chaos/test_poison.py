@@ -9,8 +9,8 @@ import pytest
 from tests.chaos.audit import read_books
 from tests.chaos.harness import Run
 
+from finclaw.delivery.notice import notice
 from finclaw.kernel.envelope import Inbound
-from finclaw.pipeline.notice import notice
 from finclaw.storage.kinds import StoreKind
 
 pytestmark = pytest.mark.chaos

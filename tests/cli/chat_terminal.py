@@ -18,9 +18,10 @@ from pathlib import Path
 
 from tests.cli.terminal import clean_environment
 
-from finclaw.app import App, build
+from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.address import announced
+from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.kernel.port import Gateway, Provider
 from finclaw.web.principal import CHANNEL

@@ -85,7 +85,7 @@ def _forked(target: Callable[[_Command, str], None], args: tuple[_Command, str])
 _starting = Lock()
 _IMPORTED = [
     *(f"finclaw.cli.{name}" for name in ("ask", "chat", "config", "costs", "doctor", "main", "serve", "sessions")),
-    *("finclaw.app", "finclaw.ours", "finclaw.builtins.memory", "finclaw.builtins.web.extension"),
+    *("finclaw.app", "finclaw.builtin_extensions", "finclaw.builtins.memory", "finclaw.builtins.web.extension"),
     *("aiohttp.web", "finclaw.storage.jsonl", "finclaw.storage.sqlite", "finclaw.providers.openai"),
     *("finclaw.demo.assistant.provider", "finclaw.cli.chat.here", "finclaw.builtins.memory.extension"),
 ]

@@ -13,8 +13,9 @@ from tests.cli.chat_terminal import CTRL_D, ENTER, LEFT, chatting, reachable
 from tests.cli.terminal import finclaw
 from tests.cli.test_chat_console import EDITORS
 
-from finclaw.app import App, build
+from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.clock import SystemClock

@@ -16,14 +16,14 @@ from tests.cli.test_sessions import typed
 from tests.walks.house import House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.app import build
+from finclaw.builtin_extensions import registered
+from finclaw.composition import build
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, ExtensionError
+from finclaw.extensions.loading import find
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.secret import Secret
-from finclaw.ours import registered
-from finclaw.pipeline.loading import find
 
 VALUE = "hunter2-not-of-any-form"
 

@@ -19,6 +19,7 @@ from tests.walks.tools import Desk, hang
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.builtin_extensions import registered
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.chunk import ModelRequest, ToolSpec
 from finclaw.kernel.envelope import Sender
@@ -26,7 +27,6 @@ from finclaw.kernel.event import PolicyDenied, PolicyJudged, ToolTimedOut, all_e
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import ToolCallContext
-from finclaw.ours import registered
 from finclaw.testing import Reply, call, reply
 from finclaw.tools.approval.people import Person
 from finclaw.tools.define import ToolOptions, raw_tool, tool

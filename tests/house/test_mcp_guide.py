@@ -9,7 +9,7 @@ from finclaw.agent.settings import LocatedRef
 from finclaw.builtins.mcp.settings import McpSettings
 from finclaw.cli.parser import build_parser
 from finclaw.config.load import load_settings
-from finclaw.pipeline.own_settings import read_settings
+from finclaw.extensions.settings import read_settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "mcp.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -15,8 +15,8 @@ from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.journal import Journal
+from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.normalize import normalize
-from finclaw.pipeline.walk import Walk
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
@@ -56,7 +56,7 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
         inbound = Inbound(text="hi")
         mine = await store.accept(inbound, "s", lambda each: lanes.expect(each.session, each.ticket))
         ids = Ids(agent="a", session="s", inbound_id=mine.id, turn_id="")
-        walk = Walk(
+        walk = MessageRun(
             ids=ids,
             emit=EventStream().emit,
             inbound=inbound,

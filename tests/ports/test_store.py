@@ -515,13 +515,13 @@ async def test_what_ran_when_the_process_died_is_told_once(bench: Bench):
 async def test_who_sets_out_is_a_suspect_like_one_whose_turn_runs(bench: Bench):
     """And may be put back, and claimed then: that is one try."""
     out, waiting = [await take(bench.store, written(id=each), each) for each in ("out", "waiting")]
-    await bench.store.set_out(out.id)
-    await bench.store.set_out(out.id)
+    await bench.store.mark_attempt(out.id)
+    await bench.store.mark_attempt(out.id)
     store = await bench.reopen()
     told = {each.id: (each.begun, each.attempts, each.left) for each in await store.unfinished()}
     assert told == {out.id: (True, 1, True), waiting.id: (False, 0, True)}
     await store.nothing_runs()
-    await store.set_out(out.id)
+    await store.mark_attempt(out.id)
     await store.release(out.id)
     assert (await begin(store, out)).attempt == 2
     assert [turn.turn_id for turn in await store.turns(9)] == [f"t{out.id[1:]}"]
@@ -530,7 +530,7 @@ async def test_who_sets_out_is_a_suspect_like_one_whose_turn_runs(bench: Bench):
 async def test_who_has_ended_does_not_set_out(store: Store):
     accepted = await take(store, written())
     await answer(store, accepted)
-    await store.set_out(accepted.id)
+    await store.mark_attempt(accepted.id)
     record = await store.find(accepted.id)
     assert record is not None
     assert (record.state, record.attempts) == ("ended", 1)

@@ -28,7 +28,7 @@ from tests.ports.nouns import (
     written,
 )
 
-from finclaw.app import build
+from finclaw.composition import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.errors import ConfigError, StoreFailed, Superseded
 from finclaw.kernel.clock import SystemClock

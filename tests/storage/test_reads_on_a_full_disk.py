@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 from tests.ports.nouns import answer, take, written
 
-from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.composition import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import StoreFailed

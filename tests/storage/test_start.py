@@ -15,7 +15,7 @@ import apsw
 import pytest
 from tests.ports.nouns import answer, take, written
 
-from finclaw.app import build
+from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, FinclawError, SessionError, StateBusy, StoreCorrupt, StoreFailed
 from finclaw.storage.sqlite.database import open_database

@@ -9,11 +9,11 @@ import pytest
 from tests.walks.house import Gateway, House, in_virtual_time, until
 
 from finclaw.builtins.basics import BasicCommand
+from finclaw.delivery.notice import notice
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.record import Accepted, InboundRecord
-from finclaw.pipeline.first_steps import AT_ONCE
-from finclaw.pipeline.notice import notice
+from finclaw.pipeline.crash_recovery.throttle import AT_ONCE
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import delay, reply
 

@@ -8,10 +8,10 @@ import pytest
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings
+from finclaw.delivery.notice import notice
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
-from finclaw.pipeline.notice import notice
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import SimulatedCrash, call, delay, reply
@@ -107,7 +107,7 @@ async def test_what_an_extension_says_is_given_up_too_and_nobody_is_told(
     accepted = await store.accept(inbound, "main:memory:local:direct:c", lambda _: None)
     for _ in range(tries):
         await store.nothing_runs()
-        await store.set_out(accepted.id)
+        await store.mark_attempt(accepted.id)
     await store.close()
     async with house.open() as gateway:
         outcome = await gateway.outcome(accepted)

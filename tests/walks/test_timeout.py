@@ -8,10 +8,10 @@ from tests.walks.house import AnyLayer, House, in_virtual_time, until
 from tests.walks.tools import Desk, hang
 
 from finclaw.builtins.basics import BasicCommand
+from finclaw.delivery.notice import notice
 from finclaw.kernel.extension import RingName
 from finclaw.kernel.port import CommandReply
 from finclaw.kernel.scope import MessageContext, Outcome
-from finclaw.pipeline.notice import notice
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import MemoryChannel, call, delay, hold, reply
 

@@ -8,8 +8,8 @@ import pytest
 from tests.ports.approval_nouns import wish
 from tests.web.conftest import AUTH, TOKEN, Client
 
-from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.errors import StoreFailed
 from finclaw.kernel.approval import Approval, RefusalReason

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from finclaw.app import build
 from finclaw.builtins.basics import BasicCommand
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope

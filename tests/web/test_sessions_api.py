@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.machine import examples
 from tests.web.conftest import AUTH, TOKEN, Client
 
-from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.errors import StoreCorrupt, StoreFailed
 from finclaw.kernel.envelope import Inbound, Sender

@@ -7,15 +7,15 @@ from msgspec.structs import replace
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.tokens import Estimator
 from finclaw.agent.window import Capacity, Thresholds
+from finclaw.builtin_extensions import registered
+from finclaw.composition import agent_prompt
 from finclaw.config.routes import Routes
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError
+from finclaw.extensions.loading import find
+from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
-from finclaw.ours import registered
-from finclaw.pipeline.loading import find
-from finclaw.pipeline.prompt import agent_prompt
-from finclaw.pipeline.registrar import Registrar
 from finclaw.tools.policy.known import must_know
 
 _QUESTION = 100

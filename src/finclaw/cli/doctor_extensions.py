@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import cast
 
 from finclaw.agent.settings import ExtensionRef
+from finclaw.builtin_extensions import registered
 from finclaw.cli.config_loading import problems_of_prompt
 from finclaw.cli.finding import Finding, Level, bad, ok, warn
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError
+from finclaw.extensions.registrar import Registrar
+from finclaw.extensions.registration import DoctorCheck
 from finclaw.kernel import extension as kernel
-from finclaw.ours import registered
-from finclaw.pipeline.registered import DoctorCheck
-from finclaw.pipeline.registrar import Registrar
 
 _LEVELS: dict[str, Level] = {"ok": "ok", "warning": "warn", "error": "bad"}
 

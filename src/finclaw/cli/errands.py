@@ -17,12 +17,12 @@ from finclaw.cli.shelf import PATIENCE
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import StateBusy
+from finclaw.extensions.registration import Services
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import storable
-from finclaw.pipeline.registered import Services
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase

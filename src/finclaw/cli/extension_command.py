@@ -5,15 +5,15 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from finclaw.builtin_extensions import registered
 from finclaw.cli.errands import services
 from finclaw.cli.options import settings_from
 from finclaw.cli.parser import extension_parser
 from finclaw.cli.usage import Parser
 from finclaw.config.words import did_you_mean
 from finclaw.errors import ConfigError, ExtensionError, FinclawError
-from finclaw.ours import registered
-from finclaw.pipeline.blame import blame, origin_of
-from finclaw.pipeline.registered import CliCommand
+from finclaw.extensions.attribution import attribute_error, origin_of
+from finclaw.extensions.registration import CliCommand
 
 
 def run(ours: Parser, name: str, rest: Sequence[str]) -> int:
@@ -47,7 +47,7 @@ def _contained(command: CliCommand, parser: Parser, rest: Sequence[str]) -> int:
     except (FinclawError, OSError):
         raise
     except Exception as error:  # an extension is a stranger; its failure ends in one line like any other
-        raise blame(command.extension, origin_of(command.run), error) from error
+        raise attribute_error(command.extension, origin_of(command.run), error) from error
     if inspect.iscoroutine(code):
         code.close()
         raise ExtensionError(

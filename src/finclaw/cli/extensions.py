@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import finclaw
+from finclaw.builtin_extensions import registered
 from finclaw.cli import new_extension
 from finclaw.cli.chat.clean import json_line
 from finclaw.cli.options import settings_from
-from finclaw.ours import registered
-from finclaw.pipeline.registered import Registered
+from finclaw.extensions.registration import Registered
 
 
 def run(args: Namespace) -> int:

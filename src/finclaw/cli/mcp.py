@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from finclaw.builtin_extensions import registered
 from finclaw.builtins.mcp.pins import Pin, Pins
 from finclaw.cli.chat.clean import json_line
 from finclaw.cli.figures import table
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
-from finclaw.ours import registered
 from finclaw.tools.guard.clean import clean
 
 T = TypeVar("T")

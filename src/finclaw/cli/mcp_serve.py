@@ -16,15 +16,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from finclaw import __version__
+from finclaw.builtin_extensions import registered
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean
 from finclaw.diagnostics.log import start_logging
 from finclaw.errors import ConfigError, ExtensionError, ToolDenied, ToolError
+from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.envelope import Sender, new_id
 from finclaw.kernel.port import Tool, ToolScope
-from finclaw.ours import registered
-from finclaw.pipeline.registrar import Registrar
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.guard import GuardOptions, guard_off_loop
 from finclaw.tools.guard.choice import GuardChoice

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import structs
 
 from finclaw.agent.settings import AgentSettings
-from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.chat.clean import clean, json_line
 from finclaw.cli.difference import Difference, differences
@@ -24,6 +23,7 @@ from finclaw.cli.figures import plural
 from finclaw.cli.options import settings_from
 from finclaw.cli.recorded import condensed_steps, find_turn
 from finclaw.cli.unplugged import unplugged
+from finclaw.composition import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.errors import ConfigError
 from finclaw.kernel.extension import Extension

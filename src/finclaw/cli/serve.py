@@ -13,7 +13,6 @@ from argparse import Namespace
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from finclaw.app import build
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.address import announced, read_address
 from finclaw.cli.client import find_gateway
@@ -21,6 +20,7 @@ from finclaw.cli.figures import short
 from finclaw.cli.garbage import pass_over_what_is_there
 from finclaw.cli.options import settings_from
 from finclaw.cli.this_command import this_command
+from finclaw.composition import build
 from finclaw.config.model_problems import say_budget, warnings_of_models
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings

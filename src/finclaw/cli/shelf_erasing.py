@@ -5,15 +5,15 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from finclaw.builtin_extensions import registered
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
+from finclaw.erasure import Forgetting
+from finclaw.extensions.registrar import Registrar
+from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.port import Clock
 from finclaw.kernel.store_port import Store
-from finclaw.ours import registered
-from finclaw.pipeline.forgetting import Forgetting
-from finclaw.pipeline.registered import NOWHERE
-from finclaw.pipeline.registrar import Registrar
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 
 
@@ -32,13 +32,13 @@ class ErasingHere:
         return await self._with_extensions(lambda forgetting: forgetting.forget_person(person, dry_run=dry_run))
 
     async def copy_for_backup(self) -> str:
-        registrar = Registrar(EventStream(), NOWHERE)
+        registrar = Registrar(EventStream(), NULL_SERVICES)
         return await Forgetting(self._store, registrar, self._settings.state, lambda _: None).copy_for_backup()
 
     async def _with_extensions(self, work: Callable[[Forgetting], Awaitable[Erased]]) -> Erased:
         databases = self._settings.state / EXTENSIONS
         services = replace(
-            NOWHERE,
+            NULL_SERVICES,
             recall=self._store.recall,
             remember=self._store.remember,
             database=partial(ExtensionDatabase, databases),

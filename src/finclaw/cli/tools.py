@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from finclaw.agent.settings import ExtensionRef
+from finclaw.builtin_extensions import registered
 from finclaw.cli.chat.clean import json_line
 from finclaw.cli.figures import fitted, plural, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
-from finclaw.ours import registered
-from finclaw.pipeline.registrar import Registrar
+from finclaw.extensions.registrar import Registrar
 from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.known import must_know
 from finclaw.tools.policy.policy import Policy

@@ -1,4 +1,7 @@
-"""What extensions may forbid a person to see. A check that fails forbids too: nobody knows what it would have said."""
+"""Visibility checks of extensions: the last word on what a person sees. A text that one objects to is withheld.
+
+A check that fails objects too: nobody knows what it would have said.
+"""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -6,9 +9,15 @@ from typing import Final, cast
 
 from msgspec import Struct
 
+from finclaw.delivery.visible import Visible, make_visible
+from finclaw.kernel.envelope import Capabilities, Inbound, Outbound
+from finclaw.kernel.language import Language, language_of
+
 log = logging.getLogger(__name__)
 
 LONGEST_REASON: Final = 300
+
+_WITHHELD: Final[dict[Language, str]] = {"en": "This answer was withheld", "ko": "이 답변은 표시하지 않았습니다"}
 
 
 class Check(Struct, frozen=True):
@@ -37,3 +46,33 @@ def _words(check: Check, text: str) -> str | None:
         return None
     words = " ".join(said.split()) if isinstance(said, str) else ""
     return words[:LONGEST_REASON] or f"a check of {check.extension} objects"
+
+
+def apply_visibility_checks(
+    outbound: Outbound, capabilities: Capabilities, checks: Sequence[Check], inbound: Inbound
+) -> Visible:
+    """What a person gets: the words themselves, or a line that says why not."""
+    visible = make_visible(outbound, capabilities)
+    why = objection(checks, _everything(visible)) if visible.parts and checks else None
+    if why is None:
+        return visible
+    log.warning("a text was withheld: %s", why)
+    told = make_visible(_instead(outbound, inbound, f": {why}"), capabilities)
+    if objection(checks, told.text) is None:
+        return told
+    return make_visible(_instead(outbound, inbound, "."), capabilities)  # even the reason must not be seen
+
+
+def _everything(visible: Visible) -> str:
+    cards = (embed for part in visible.parts for embed in part.embeds)
+    return "\n".join([visible.text, *(line for card in cards for line in (card.title, card.text, card.url or ""))])
+
+
+def _instead(outbound: Outbound, inbound: Inbound, ending: str) -> Outbound:
+    return Outbound(
+        text=_WITHHELD[language_of(inbound.text)] + ending,
+        kind="notice",
+        reply_to=outbound.reply_to,
+        thread=outbound.thread,
+        ephemeral=outbound.ephemeral,
+    )

@@ -5,12 +5,17 @@ the text behind it shows that it is not.
 """
 
 import re
-from typing import Final
-
-from finclaw.delivery.control import control_token
 
 # Each of these ends within a bounded number of characters, so that a piece of text is searched once and not again with
 # every piece that follows it.
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from finclaw.delivery.checks import Check, objection
+from finclaw.delivery.control import control_token
+from finclaw.delivery.visible import clean_words
+from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
+
 _SEGMENT: Final = re.compile(r"""[.!?。…]["')\]]{0,8}\s|\n""")
 _LAST_SEGMENT: Final = re.compile(rf"""(?s:.*)(?:{_SEGMENT.pattern})""")
 _FENCE: Final = re.compile(r"[ \t]{0,100}```")
@@ -83,3 +88,35 @@ class Preview:
         self._gap = [segment[len(body) :]]
         self._begun = True
         return piece
+
+
+def with_previews(emit: Emit, checks: Sequence[Check] = (), make_safe: Callable[[str], str] = str) -> Emit:
+    """The same stream of events with a PreviewUpdated behind each piece of text that may be seen by now.
+
+    Once a check objects to what the person would have seen by then, nothing more of that answer is shown.
+    """
+    preview, shown, withheld = Preview(), "", False
+
+    def both(event: Event) -> None:
+        nonlocal preview, shown, withheld
+        emit(event)
+        if isinstance(event, StepStarted):  # each model call writes its answer anew
+            preview, shown, withheld = Preview(), "", False
+        elif isinstance(event, TextStreamed) and not withheld:
+            seen = preview.feed(event.text)
+            seen = make_safe(clean_words(seen)) if seen else seen
+            withheld = bool(seen and checks) and objection(checks, shown + seen) is not None
+            if seen and not withheld:
+                emit(
+                    PreviewUpdated(
+                        at=len(shown),
+                        text=seen,
+                        agent=event.agent,
+                        session=event.session,
+                        inbound_id=event.inbound_id,
+                        turn_id=event.turn_id,
+                    )
+                )
+                shown += seen
+
+    return both

@@ -268,3 +268,12 @@ class Extension(Protocol):
     @property
     def name(self) -> str: ...
     def register(self, api: ExtensionApi) -> None: ...
+
+
+class ContextField(Struct, frozen=True):
+    """A field of a turn's context that an extension provides when the turn begins, within so many seconds."""
+
+    field: str
+    fetch: Callable[[Context], Awaitable[Any]]
+    budget: float
+    logger: logging.Logger

@@ -112,7 +112,9 @@ class ConversationStore(Protocol):
         """Fold and end, all at once, with `then` as in `Inbox.end`. False if it had ended. Raises Superseded."""
         ...
 
-    async def set_out(self, inbound_id: str) -> None: ...  # a try from here on, as by a claim, before its turn has come
+    async def mark_attempt(
+        self, inbound_id: str
+    ) -> None: ...  # a try from here on, as by a claim, before its turn has come
 
     async def release(self, inbound_id: str, calls: TurnCalls | None = None) -> None:
         """Put a message back that was claimed or had set out, as if it had not been tried. `calls` as in `record`."""

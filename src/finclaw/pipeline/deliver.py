@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -10,24 +11,24 @@ from msgspec.structs import replace
 
 from finclaw.agent.books import context_tokens
 from finclaw.agent.log import TurnLog
-from finclaw.delivery.checks import Check
+from finclaw.agent.open_calls import answer_open_calls
+from finclaw.delivery.checks import Check, apply_visibility_checks
 from finclaw.delivery.commit_retry import retry_until_committed
+from finclaw.delivery.notice import notice
 from finclaw.delivery.outbox import OrderedSender
+from finclaw.delivery.preview import with_previews
 from finclaw.delivery.visible import Visible, make_visible
 from finclaw.errors import SessionError, Superseded
 from finclaw.kernel.cancel import asked_to_stop
-from finclaw.kernel.envelope import Capabilities, Outbound
+from finclaw.kernel.envelope import Capabilities, Outbound, new_id
 from finclaw.kernel.event import Emit
+from finclaw.kernel.message import Append, Message, Remove, Replace, Source, Text
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Finish, Spend, Unit
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
-from finclaw.pipeline.closing import close_conversation, forget_messages, say
-from finclaw.pipeline.notice import notice
-from finclaw.pipeline.preview import with_previews
+from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
-from finclaw.pipeline.walk import Walk
-from finclaw.pipeline.withheld import make_seen
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.tools.approval.telling import CARDS
 from finclaw.tools.sources import sources_met
@@ -61,7 +62,7 @@ class Deliver:
         self._clock = clock
         self._checks = tuple(checks)
 
-    async def answer(self, walk: Walk, turn: TurnLog, result: TurnResult) -> Outcome:
+    async def answer(self, walk: MessageRun, turn: TurnLog, result: TurnResult) -> Outcome:
         """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
         inbound, why = walk.inbound, ""
         outbound = Outbound(text=result.text, reply_to=inbound.message_id, thread=inbound.thread)
@@ -73,7 +74,7 @@ class Deliver:
                 visible, why = self._past_layers(walk, notice("wordless", inbound)), "the model said nothing"
         said, visible = visible.text, self._with_action(walk, visible) if not result.asked else visible
         if visible.parts:
-            say(turn, said or visible.text, self._clock.now())
+            set_final_text(turn, said or visible.text, self._clock.now())
             outcome = walk.ended("answered", why, reply=visible.text, result=result)
         else:
             reason = f"the model chose not to answer: {', '.join(sorted(visible.tokens)) or 'empty answer'}"
@@ -83,7 +84,7 @@ class Deliver:
         await self._finish(walk, turn, outcome, visible, result.status)
         return outcome
 
-    async def close(self, walk: Walk, outcome: Outcome, *, skip_layers: bool = False) -> Outcome:
+    async def close(self, walk: MessageRun, outcome: Outcome, *, skip_layers: bool = False) -> Outcome:
         """Record an end without an answer, with what the sender is told; a claimed turn is folded with it.
 
         `skip_layers`: past the delivery ring and every check, one of which may be what killed the process.
@@ -111,25 +112,25 @@ class Deliver:
             await self._end(walk, outcome, visible)
         return outcome
 
-    def previews(self, walk: Walk, turn: TurnLog) -> Emit:
+    def previews(self, walk: MessageRun, turn: TurnLog) -> Emit:
         """The events of a turn, with what may be seen of its answer while it is being written."""
         return with_previews(walk.emit, self._checks, SafeLinks(turn, walk.accepted.inbound).text)
 
     # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
 
-    async def _prepare(self, walk: Walk, outbound: Outbound, result: TurnResult | None) -> Visible:
+    async def _prepare(self, walk: MessageRun, outbound: Outbound, result: TurnResult | None) -> Visible:
         ctx = DeliveryContext(ids=walk.ids, emit=walk.emit, inbound=walk.inbound, outbound=outbound, turn=result)
         passed = await self._ring(ctx)
         if walk.log is not None and result is not None:
             passed = SafeLinks(walk.log, walk.accepted.inbound).outbound(passed)
-        visible = make_seen(passed, self._capabilities(walk), self._checks, walk.inbound)
+        visible = apply_visibility_checks(passed, self._capabilities(walk), self._checks, walk.inbound)
         if len(visible.parts) > MOST_PARTS:  # said here, where a notice can still go out as it is
             raise SessionError(
                 f"an answer in {len(visible.parts)} parts is too long to be sent; {MOST_PARTS} are possible"
             )
         return visible
 
-    async def _prepare_notice(self, walk: Walk) -> Visible:
+    async def _prepare_notice(self, walk: MessageRun) -> Visible:
         reply = walk.reply or Outbound(text="")
         if walk.inbound.said_by == CARDS:  # as in `answer`: past every layer
             return self._past_layers(walk, reply)
@@ -142,27 +143,29 @@ class Deliver:
             if asked_to_stop():
                 raise
             log.exception("a delivery layer let its own cancellation out on a notice; it goes out as it is")
-        return make_seen(reply, Capabilities(), self._checks, walk.inbound)
+        return apply_visibility_checks(reply, Capabilities(), self._checks, walk.inbound)
 
-    def _past_layers(self, walk: Walk, outbound: Outbound) -> Visible:
-        return make_seen(outbound, self._capabilities(walk), self._checks, walk.inbound)
+    def _past_layers(self, walk: MessageRun, outbound: Outbound) -> Visible:
+        return apply_visibility_checks(outbound, self._capabilities(walk), self._checks, walk.inbound)
 
-    def _with_action(self, walk: Walk, visible: Visible) -> Visible:
+    def _with_action(self, walk: MessageRun, visible: Visible) -> Visible:
         """With the gateway's own line about an approved action before the model's words, past every layer."""
         line = "" if walk.log is None else walk.log.told_action
         if not line:
             return visible
         told = Outbound(text=line, kind="notice", reply_to=walk.inbound.message_id, thread=walk.inbound.thread)
-        first = make_seen(told, self._capabilities(walk), self._checks, walk.inbound)
+        first = apply_visibility_checks(told, self._capabilities(walk), self._checks, walk.inbound)
         return Visible((*first.parts, *visible.parts), f"{first.text}\n\n{visible.text}".strip(), visible.tokens)
 
-    def _capabilities(self, walk: Walk) -> Capabilities:
+    def _capabilities(self, walk: MessageRun) -> Capabilities:
         channel = self._channels.get(walk.inbound.channel)
         return Capabilities() if channel is None else channel.capabilities
 
     # ── the commits ─────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _finish(self, walk: Walk, turn: TurnLog, outcome: Outcome, visible: Visible, status: TurnStatus) -> None:
+    async def _finish(
+        self, walk: MessageRun, turn: TurnLog, outcome: Outcome, visible: Visible, status: TurnStatus
+    ) -> None:
         claim = turn.claim
         units = self._plan(walk, visible, claim.turn_id)
         finish = Finish(
@@ -188,7 +191,7 @@ class Deliver:
         with walk.deadline.paused():  # from here on the answer exists; its time cannot run out any more
             await retry_until_committed(lambda: self._store.finish(finish, committed), self._clock, "the end of a turn")
 
-    async def _end(self, walk: Walk, outcome: Outcome, visible: Visible) -> None:
+    async def _end(self, walk: MessageRun, outcome: Outcome, visible: Visible) -> None:
         units = self._plan(walk, visible, None)
 
         def committed() -> None:
@@ -198,13 +201,13 @@ class Deliver:
         commit = partial(self._store.end, walk.accepted.id, outcome, units, committed, _spend(walk), begun=begun)
         await retry_until_committed(commit, self._clock, "an outcome")
 
-    def _plan(self, walk: Walk, visible: Visible, turn_id: str | None) -> tuple[Unit, ...]:
+    def _plan(self, walk: MessageRun, visible: Visible, turn_id: str | None) -> tuple[Unit, ...]:
         units = self._store.plan(walk.accepted, visible.parts, turn_id)
         if units and self._sender.sends_at_once(units[0]):  # then its start needs no commit of its own
             return (replace(units[0], state="sending"), *units[1:])
         return units
 
-    def _recorded(self, walk: Walk, outcome: Outcome, units: tuple[Unit, ...]) -> None:
+    def _recorded(self, walk: MessageRun, outcome: Outcome, units: tuple[Unit, ...]) -> None:
         """One step: the answer is on its way before the next message of the session may begin."""
         walk.recorded = outcome
         self._sender.enqueue(units)
@@ -216,13 +219,55 @@ def _is_wordless(result: TurnResult) -> bool:
     return result.status in ("completed", "max_steps") and not result.text.strip()
 
 
-def _with_sources(walk: Walk, outcome: Outcome) -> Outcome:
+def _with_sources(walk: MessageRun, outcome: Outcome) -> Outcome:
     """Whoever gave a task must know what the helper has read: the answer may be a stranger's."""
     if walk.log is None or not walk.accepted.inbound.is_internal:
         return outcome
     return replace(outcome, sources=sources_met(walk.log.conversation, walk.accepted.inbound))
 
 
-def _spend(walk: Walk) -> tuple[Spend, ...]:
+def _spend(walk: MessageRun) -> tuple[Spend, ...]:
     """Also of a turn that failed, was stopped or was superseded: it was paid for."""
     return () if walk.log is None else walk.log.ledger.unbooked_lines()
+
+
+# ── the conversation keeps what the person saw, and no call without a result ────────────────────────────────────
+
+
+def set_final_text(turn: TurnLog, text: str, now: datetime) -> None:
+    """Make `text` the turn's last words: what layers or the gate changed is changed in the conversation too."""
+    answer = _last_answer(turn)
+    if answer is None or answer.tool_calls:
+        turn.push(Append(Message(new_id(), "assistant", (Text(text),), Source("system"), now)))
+    elif answer.text != text:
+        kept = tuple(block for block in answer.blocks if not isinstance(block, Text))
+        metadata = {**answer.metadata, "model_text": _own_words(answer.text, text)}
+        turn.push(Replace(answer.id, replace(answer, blocks=(*kept, Text(text)), metadata=metadata)))
+
+
+def _last_answer(turn: TurnLog) -> Message | None:
+    """What the model said last, as it stands now: a layer may have replaced it, removed it or said more behind it."""
+    if not turn.answers:
+        return None
+    name = turn.answers[-1].id
+    for event in turn.conversation.events:
+        if isinstance(event, Replace) and event.target == name:
+            name = event.message.id
+    return next((each for each in reversed(turn.conversation.next_messages) if each.id == name), None)
+
+
+def _own_words(written: str, seen: str) -> str | int:
+    """What the model itself wrote, for a replay: its text, or its length where the person saw it with more behind."""
+    return len(written) if seen.startswith(written) else written
+
+
+def forget_messages(turn: TurnLog) -> None:
+    """Leave nothing of a turn in the conversation: what no model could be asked must not make the next call dearer."""
+    for message in tuple(turn.messages):
+        turn.push(Remove(message.id))
+
+
+def close_conversation(turn: TurnLog, text: str, now: datetime) -> None:
+    """End a turn that did not get through: every call gets a true result, the person's last sight is the last word."""
+    answer_open_calls(turn, now)
+    set_final_text(turn, text, now)

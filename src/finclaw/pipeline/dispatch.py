@@ -17,14 +17,14 @@ from finclaw.kernel.context import Context
 from finclaw.kernel.crash import crash_point
 from finclaw.kernel.current_turn import current_turn
 from finclaw.kernel.envelope import Attachment, Inbound, Limits, new_id
+from finclaw.kernel.extension import ContextField
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Claim, HeadStart, Reserve
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.context import complete
-from finclaw.pipeline.provide import Providers
-from finclaw.pipeline.registered import Provided
-from finclaw.pipeline.walk import Walk
+from finclaw.pipeline.context_fields import ContextFieldProviders
+from finclaw.pipeline.message_run import MessageRun
 from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
@@ -49,7 +49,7 @@ class Dispatch:
         recent: RecentConversations,
         clock: Clock,
         reserve: Callable[[Inbound], Reserve | None],
-        fields: Sequence[Provided] = (),
+        fields: Sequence[ContextField] = (),
     ) -> None:
         self._store = store
         self._lanes = lanes
@@ -57,7 +57,7 @@ class Dispatch:
         self._recent = recent
         self._clock = clock
         self._reserve = reserve
-        self._providers = Providers(fields, clock)
+        self._providers = ContextFieldProviders(fields, clock)
 
     def head_start(self, inbound: Inbound, session: str) -> HeadStart | None:
         """For a message that would not have to wait for a seat."""
@@ -66,7 +66,7 @@ class Dispatch:
         kept = self._recent.get(session)
         return HeadStart(None if kept is None else kept[0], self._reserve(inbound))
 
-    async def admit(self, walk: Walk, context: Context) -> AdmittedTurn:
+    async def admit(self, walk: MessageRun, context: Context) -> AdmittedTurn:
         accepted = walk.accepted
         with walk.deadline.paused():
             await self._lanes.turn_of(accepted.session, accepted.ticket)
@@ -78,7 +78,7 @@ class Dispatch:
         completed = complete(context, log.claim, log.conversation.base_messages)
         return AdmittedTurn(await self._providers.fill(completed), log)
 
-    async def claim(self, walk: Walk, *, reserve: bool = False) -> TurnLog:
+    async def claim(self, walk: MessageRun, *, reserve: bool = False) -> TurnLog:
         """From here on the turn is ours to end: begun with the input, or as far as its log says it had come.
 
         `reserve`: a model call follows.
@@ -98,7 +98,7 @@ class Dispatch:
         current_turn.set(claim.turn_id)
         return walk.log
 
-    async def _claim(self, walk: Walk, first: Append, since: str, reserve: Reserve | None) -> Claim:
+    async def _claim(self, walk: MessageRun, first: Append, since: str, reserve: Reserve | None) -> Claim:
         kept = self._recent.get(walk.accepted.session)
 
         def begin(claim: Claim) -> None:  # by the commit itself: who is stopped meanwhile has a turn to end, too
@@ -114,13 +114,13 @@ class Dispatch:
         version, messages = self._recent.get(claim.session) or (None, ())
         return messages if version == claim.version else await self._store.messages(claim.session)
 
-    def _begin(self, walk: Walk, claim: Claim, base: Sequence[Message], since: str) -> None:
+    def _begin(self, walk: MessageRun, claim: Claim, base: Sequence[Message], since: str) -> None:
         emit, ids = walk.emit, walk.ids  # not the walk: it will know the conversation, and neither would ever go
         ids["turn_id"] = claim.turn_id
         conversation = Conversation(base, claim.events, lambda event: emit(replace(event, **ids)), since)
         walk.log = TurnLog(self._store, claim, conversation, Payer(ids["agent"], user_of(walk.inbound)))
 
-    def _input(self, walk: Walk) -> Message:
+    def _input(self, walk: MessageRun) -> Message:
         inbound, accepted = walk.inbound, walk.accepted.inbound
         return Message(
             id=new_id(),

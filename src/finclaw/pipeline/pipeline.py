@@ -11,6 +11,7 @@ from msgspec import Struct
 from finclaw.agent.advice import reason_with_advice
 from finclaw.agent.books import calls_of
 from finclaw.agent.turn import Agent
+from finclaw.delivery.notice import Notice, at_the_limit, notice, without_answer
 from finclaw.diagnostics.log import log_ids
 from finclaw.errors import (
     BudgetExceeded,
@@ -33,18 +34,17 @@ from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Admitted, Commands
-from finclaw.pipeline.company import Company
 from finclaw.pipeline.context import Contexts
+from finclaw.pipeline.crash_recovery.isolation import CrashIsolation
+from finclaw.pipeline.crash_recovery.throttle import RecoveryThrottle
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
-from finclaw.pipeline.first_steps import FirstSteps
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Halt, Journal
+from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.normalize import normalize
-from finclaw.pipeline.notice import Notice, at_the_limit, notice, without_answer
 from finclaw.pipeline.settings import PipelineSettings
-from finclaw.pipeline.walk import Walk
 from finclaw.sessions.lane import Lanes
 from finclaw.tools.approval.telling import CARDS
 from finclaw.tools.guard.told import reason_of
@@ -86,10 +86,10 @@ class Pipeline:
         self._channels = channels
         self._clock = clock
         self._emit = emit
-        self._company = Company()
-        self._first_steps = FirstSteps(store, clock)
+        self._isolation = CrashIsolation()
+        self._recovery_throttle = RecoveryThrottle(store, clock)
         self._one_by_one = asyncio.Lock()
-        self._walks: dict[str, Walk] = {}
+        self._walks: dict[str, MessageRun] = {}
         self._accepted: dict[int, Accepted] = {}
         """By the walk's object id: what layers can reach of a walk, they can change."""
         self._ring = compose("message", layers, self._road_to_outcome, Outcome)
@@ -110,7 +110,7 @@ class Pipeline:
 
         None for one that may wait on the way, or end before its turn: what a crash finds running is a suspect.
         """
-        may_wait = inbound.limits is not None or not self._company.is_open or self._is_too_long(inbound)
+        may_wait = inbound.limits is not None or not self._isolation.is_open or self._is_too_long(inbound)
         if may_wait or inbound.said_by is not None or self._stages.commands.may_know(inbound.text):
             return None
         return self._stages.dispatch.head_start(inbound, session)
@@ -125,13 +125,13 @@ class Pipeline:
             return nullcontext()  # it belongs to the turn that waits for it
         if tries >= most:
             log.warning("message %s was on the road in %d crashes: now it is there alone", accepted.id, tries)
-            return self._company.alone(accepted)
+            return self._isolation.exclusive(accepted)
         on_last_try = tries > 0 and tries + 1 >= most
-        return self._last_try(accepted) if on_last_try else self._company.beside_others(accepted)
+        return self._last_try(accepted) if on_last_try else self._isolation.shared(accepted)
 
     @asynccontextmanager
     async def _last_try(self, accepted: Accepted) -> AsyncGenerator[None]:
-        async with self._company.beside_others(accepted), self._one_by_one:
+        async with self._isolation.shared(accepted), self._one_by_one:
             yield
 
     async def handle(self, accepted: Accepted) -> Outcome:
@@ -140,7 +140,7 @@ class Pipeline:
         self._walks[accepted.id], self._accepted[id(walk)] = walk, accepted
         try:
             if accepted.left and not walk.inbound.said_by:
-                await self._first_steps.begin(accepted.id)
+                await self._recovery_throttle.mark_attempt(accepted.id)
             crash_point("road:started")
             outcome = await (self._said(walk) if walk.inbound.said_by else self._through_ring(walk))
             if walk.recorded is None:
@@ -149,19 +149,19 @@ class Pipeline:
             await self._put_back(walk)
             raise
         finally:
-            self._first_steps.leave(accepted.id)
+            self._recovery_throttle.leave(accepted.id)
             walk.leave()
             del self._walks[accepted.id], self._accepted[id(walk)]
         outcome = walk.recorded or outcome
         self._emit(MessageEnded(outcome=outcome.kind, reason=outcome.reason, reply=outcome.reply, **walk.ids))
         return outcome
 
-    async def _said(self, walk: Walk) -> Outcome:
+    async def _said(self, walk: MessageRun) -> Outcome:
         """An extension's own words: they wait for their turn, and walk no road; delivery and its gate see them."""
         if walk.inbound.said_by != CARDS:  # what somebody has to decide does not wait for their own talk
             await self._lanes.turn_of(walk.accepted.session, walk.accepted.ticket)
         if walk.accepted.left:
-            await self._first_steps.begin(walk.accepted.id)
+            await self._recovery_throttle.mark_attempt(walk.accepted.id)
         walk.reply = Outbound(text=walk.inbound.text, kind="notice", thread=walk.inbound.thread)
         return walk.ended("command", f"said by {walk.inbound.said_by}")
 
@@ -208,7 +208,7 @@ class Pipeline:
             del self._accepted[id(walk)]
         return walk.journal.entries[-1]
 
-    async def road(self, walk: Walk) -> Outcome:
+    async def road(self, walk: MessageRun) -> Outcome:
         stage, stages, accepted = walk.journal.stage, self._stages, self._accepted[id(walk)]
         with stage("normalize"):
             if self._is_too_long(walk.inbound):
@@ -223,7 +223,7 @@ class Pipeline:
                 context = stages.contexts.build(accepted, message, sender)
             with stage("dispatch"), walk.stoppable:
                 if walk.accepted.left:
-                    await self._come_through(walk)
+                    await self._end_recovery_attempt(walk)
                 turn = await stages.dispatch.admit(walk, context)
             with stage("execute"), walk.stoppable:
                 result = await stages.agent.run(
@@ -247,7 +247,7 @@ class Pipeline:
     # ── every way off the road ends in an outcome ───────────────────────────────────────────────────────────
 
     async def _road_to_outcome(self, ctx: MessageContext) -> Outcome:
-        walk = Walk.of(ctx)
+        walk = MessageRun.of(ctx)
         try:
             async with walk.deadline:
                 return await self.road(walk)
@@ -258,7 +258,7 @@ class Pipeline:
                 raise
             return walk.recorded or self._leaked(walk)
 
-    def _ended_by(self, walk: Walk, error: Exception) -> Outcome:
+    def _ended_by(self, walk: MessageRun, error: Exception) -> Outcome:
         if isinstance(error, Halt):
             return walk.halted(error)
         which: Notice = "failed"
@@ -287,7 +287,7 @@ class Pipeline:
                 log.error("a message failed on the road", exc_info=error)
         return self._told(walk, which, reason, about)
 
-    async def _through_ring(self, walk: Walk) -> Outcome:
+    async def _through_ring(self, walk: MessageRun) -> Outcome:
         try:
             async with walk.patience:
                 return await self._ring(walk)
@@ -301,34 +301,34 @@ class Pipeline:
                 raise
             return walk.recorded or self._leaked(walk)
 
-    def _leaked(self, walk: Walk) -> Outcome:
+    def _leaked(self, walk: MessageRun) -> Outcome:
         """Somebody let their own cancellation out. Nobody wants us to stop, so it is a failure like any other."""
         log.exception("a message failed: a cancellation leaked out of a layer, a provider or a command")
         return self._told(walk, "failed", "CancelledError: not asked for by the gateway")
 
-    def _told(self, walk: Walk, which: Notice, reason: str, about: str = "") -> Outcome:
+    def _told(self, walk: MessageRun, which: Notice, reason: str, about: str = "") -> Outcome:
         outcome = "stopped" if which in ("reset", "stopped", "stalled") else "failed"
         walk.reply = notice(which, walk.inbound, about)
         spent = None if walk.log is None else self._stages.agent.so_far(walk.log)
         return walk.ended(outcome, reason, reply=walk.reply.text, result=spent)
 
-    async def _come_through(self, walk: Walk) -> None:
+    async def _end_recovery_attempt(self, walk: MessageRun) -> None:
         with walk.deadline.paused():
-            await self._first_steps.end(walk.accepted.id)
+            await self._recovery_throttle.clear_attempt(walk.accepted.id)
 
-    async def _put_back(self, walk: Walk) -> None:
+    async def _put_back(self, walk: MessageRun) -> None:
         """We are stopping in good order: the next start takes the message up, and this try does not count."""
         accepted = walk.accepted
-        counted = accepted.claim is not None or walk.log is not None or self._first_steps.is_out(accepted.id)
+        counted = accepted.claim is not None or walk.log is not None or self._recovery_throttle.has_attempt(accepted.id)
         if counted and walk.recorded is None:
             unused = TurnCalls() if accepted.claim is not None else None
             await self._store.release(accepted.id, unused if walk.log is None else walk.log.put_back())
 
-    def _walk(self, accepted: Accepted, last: str | None = None) -> Walk:
+    def _walk(self, accepted: Accepted, last: str | None = None) -> MessageRun:
         seconds = self._settings.timeout_ms / 1000
         patience = Deadline(seconds + LAYERS_GRACE)
         ids = Ids(agent=self._stages.agent.name, session=accepted.session, inbound_id=accepted.id, turn_id="")
-        return Walk(
+        return MessageRun(
             ids=ids,
             emit=self._emit,
             inbound=accepted.inbound,

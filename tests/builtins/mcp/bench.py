@@ -13,13 +13,13 @@ from finclaw.builtins.mcp import extension
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pins
 from finclaw.config.secrets import SecretKeeper
 from finclaw.diagnostics.event_stream import EventStream
+from finclaw.extensions.loading import Found
+from finclaw.extensions.recurring import RecurringTasks
+from finclaw.extensions.registrar import Registrar
+from finclaw.extensions.registration import Services, nowhere
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.port import CommandScope, Tool, ToolScope
-from finclaw.pipeline.loading import Found
-from finclaw.pipeline.recurring import RecurringTasks
-from finclaw.pipeline.registered import Services, nowhere
-from finclaw.pipeline.registrar import Registrar
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.tools.limit import run_with_limit
 

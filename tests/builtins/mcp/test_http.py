@@ -16,7 +16,7 @@ from tests.builtins.mcp.bench import Bench, until
 
 from finclaw.builtins.mcp.http import GOODBYE
 from finclaw.errors import ToolError
-from finclaw.pipeline.registrar import CLOSE_GRACE
+from finclaw.extensions.registrar import CLOSE_GRACE
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 Act = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
@@ -125,7 +125,7 @@ async def test_a_redirect_to_another_host_is_not_followed(bench: Bench, status: 
 
 async def test_a_server_that_does_not_let_us_go_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2 * GOODBYE < CLOSE_GRACE, "the registrar would leave it behind"
-    monkeypatch.setattr("finclaw.pipeline.registrar.CLOSE_GRACE", 60)  # a busy machine is not a finding
+    monkeypatch.setattr("finclaw.extensions.registrar.CLOSE_GRACE", 60)  # a busy machine is not a finding
 
     async def hangs(request: web.Request) -> None:
         if request.method == "DELETE":

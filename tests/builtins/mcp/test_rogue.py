@@ -11,7 +11,7 @@ import pytest
 from tests.builtins.mcp.bench import Bench, honest, rogue, until
 
 from finclaw.errors import ToolError, ToolTimeout
-from finclaw.pipeline.registrar import CLOSE_GRACE
+from finclaw.extensions.registrar import CLOSE_GRACE
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.program import LEAVE
 
@@ -122,7 +122,7 @@ async def test_a_refusal_is_one_short_line_of_visible_words(bench: Bench) -> Non
 @pytest.mark.parametrize("how", ["family", "stubborn family"])
 async def test_its_whole_family_ends_with_it(bench: Bench, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 4 * LEAVE < CLOSE_GRACE, "the registrar would leave it behind"  # asked, told, made to, and seen to be gone
-    monkeypatch.setattr("finclaw.pipeline.registrar.CLOSE_GRACE", 60)  # a busy machine is not a finding
+    monkeypatch.setattr("finclaw.extensions.registrar.CLOSE_GRACE", 60)  # a busy machine is not a finding
     async with bench.open(servers={"bad": rogue(how)}):
         await bench.has("bad__act")
         parent, child = map(int, (await bench.run("bad__act")).split("\n")[1].split())

@@ -10,13 +10,14 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from finclaw.app import App, build
+from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.address import announced
 from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.feed import CaughtUp, Connected, Feed, News, NotStopped, Refused, Seen, Taken, Told
 from finclaw.cli.chat.link import anything_in, latest
+from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, FinclawError, SessionError, StoreFailed
 from finclaw.web.errors import ApiError

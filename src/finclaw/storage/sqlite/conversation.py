@@ -117,7 +117,7 @@ def record(
         reservations.keep(db, row, calls)
 
 
-def set_out(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
+def mark_attempt(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
     db.execute(
         "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND state = 'received'",
         (inbox.must_row(ids, inbound_id),),

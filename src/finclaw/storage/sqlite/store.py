@@ -208,8 +208,8 @@ class SqliteStore(ApprovalRows, ErasureRows):
             lambda db: conversation.finish(db, self._ids, self.transcript, finish, now), committed
         )
 
-    async def set_out(self, inbound_id: str) -> None:
-        await self._commit(lambda db: conversation.set_out(db, self._ids, inbound_id))
+    async def mark_attempt(self, inbound_id: str) -> None:
+        await self._commit(lambda db: conversation.mark_attempt(db, self._ids, inbound_id))
 
     async def release(self, inbound_id: str, calls: TurnCalls | None = None) -> None:
         await self._commit(lambda db: conversation.release(db, self._ids, inbound_id, calls))

@@ -1,22 +1,69 @@
 """One message on its way: what the stages and the message ring share about it."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from msgspec.structs import replace
 
 from finclaw.agent.log import TurnLog
+from finclaw.errors import TurnStopped
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.journal import Halt, Journal
-from finclaw.pipeline.stop import Stoppable
 from finclaw.sessions.pool import Seat
 
 
+class Stoppable:
+    """Inside the block `stop` cancels whatever is awaited, and TurnStopped comes out instead of the cancellation.
+
+    Like a timeout whose time somebody else decides. It may be entered again after it was left.
+    """
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._reason: str | None = None
+
+    def stop(self, reason: str) -> bool:
+        """False where there is nothing to stop: not begun, stopped already, or past the point of no return."""
+        if self._task is None or self._reason is not None:
+            return False
+        self._reason = reason
+        # Not at once: whoever asks may be an observer in that very task, and nothing there awaits at this moment.
+        asyncio.get_running_loop().call_soon(self._cancel)
+        return True
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task else 0
+        if self._reason is not None:  # asked between two blocks
+            self._task = None
+            raise TurnStopped(self._reason)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        if self._reason is None or task is None:
+            return
+        left = task.uncancel() if task.cancelling() > self._cancelling else self._cancelling
+        if kind is asyncio.CancelledError and left > self._cancelling:  # somebody else wants this task to end too
+            return
+        # Also when all went well: a layer may have swallowed the cancellation, or it came in the last moment.
+        if kind is None or issubclass(kind, Exception | asyncio.CancelledError):
+            raise TurnStopped(self._reason) from error
+
+
 @dataclass(slots=True, kw_only=True)
-class Walk(MessageContext):
+class MessageRun(MessageContext):
     accepted: Accepted
     journal: Journal
     deadline: Deadline
@@ -47,8 +94,8 @@ class Walk(MessageContext):
         self.leave_lane()
 
     @staticmethod
-    def of(ctx: MessageContext) -> "Walk":
-        if not isinstance(ctx, Walk):
+    def of(ctx: MessageContext) -> "MessageRun":
+        if not isinstance(ctx, MessageRun):
             raise TypeError("a MessageContext that the pipeline did not make cannot walk the road")
         return ctx
 

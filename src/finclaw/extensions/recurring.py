@@ -5,9 +5,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from finclaw.extensions.registration import Recurring
 from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.port import Clock
-from finclaw.pipeline.registered import Recurring
 
 log = logging.getLogger(__name__)
 

@@ -24,12 +24,12 @@ from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
+from finclaw.extensions.loading import Found, find, ours
+from finclaw.extensions.registrar import Registrar
+from finclaw.extensions.registration import NULL_SERVICES, Services, nowhere
 from finclaw.finance.extension import Finance
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Clock, Gateway
-from finclaw.pipeline.loading import Found, find, ours
-from finclaw.pipeline.registered import NOWHERE, Services, nowhere
-from finclaw.pipeline.registrar import Registrar
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.approvals import Approvals
 
@@ -84,7 +84,7 @@ def registered(settings: Settings, services: Services | None = None) -> Registra
     def no_gateway() -> Never:
         raise ExtensionError("no gateway runs in this process")
 
-    services = services or replace(NOWHERE, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
+    services = services or replace(NULL_SERVICES, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
     registrar = Registrar(EventStream(), services)
     house = House(
         reset=nowhere,

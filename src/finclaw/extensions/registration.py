@@ -12,30 +12,22 @@ from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
+from finclaw.extensions.settings import nobody_follows
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erasure
-from finclaw.kernel.extension import Database, Finding, RingName
+from finclaw.kernel.extension import ContextField, Database, Finding, RingName
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Clock, Command, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.secret import Follow
-from finclaw.pipeline.own_settings import nobody_follows
 from finclaw.tools.registry import ToolRegistry
 
 
 class Recurring(Struct, frozen=True):
     seconds: float
     run: Callable[[], Awaitable[None]]
-    logger: logging.Logger
-
-
-class Provided(Struct, frozen=True):
-    field: str
-    fetch: Callable[[Context], Awaitable[Any]]
-    budget: float
     logger: logging.Logger
 
 
@@ -75,7 +67,7 @@ class Registered(Struct):
     commands: list[Command] = field(default_factory=list[Command])
     mentioned: list[Callable[[], Mapping[str, str]]] = field(default_factory=list[Callable[[], Mapping[str, str]]])
     sections: list[Section] = field(default_factory=list[Section])
-    fields: list[Provided] = field(default_factory=list[Provided])
+    fields: list[ContextField] = field(default_factory=list[ContextField])
     checks: list[Check] = field(default_factory=list[Check])
     recurring: list[Recurring] = field(default_factory=list[Recurring])
     cli: list[CliCommand] = field(default_factory=list[CliCommand])
@@ -114,11 +106,11 @@ def _no_database(extension: str, _: Sequence[str]) -> OwnDatabase:
     raise ExtensionError(f"there is no state directory here for a database of extension {extension!r}")
 
 
-NOWHERE = Services(recall=nowhere, remember=nowhere, accept=nowhere, database=_no_database)
+NULL_SERVICES = Services(recall=nowhere, remember=nowhere, accept=nowhere, database=_no_database)
 """For looking at what extensions register, without a gateway."""
 
 
-class House:
+class ExtensionRegistry:
     """What all extensions share: who came before, the tools, the events, and the services of the gateway."""
 
     def __init__(self, events: EventStream, services: Services) -> None:
@@ -128,10 +120,10 @@ class House:
         self.loaded: list[Registered] = []
 
 
-class Everybody:
+class NameOwners:
     """This extension and those before it, for names that only one may have."""
 
-    def __init__(self, mine: Registered, house: House) -> None:
+    def __init__(self, mine: Registered, house: ExtensionRegistry) -> None:
         self._mine = mine
         self._house = house
 

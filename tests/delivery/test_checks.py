@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.delivery.checks import Check
+from finclaw.delivery.checks import Check, apply_visibility_checks
 from finclaw.delivery.visible import make_visible
 from finclaw.kernel.envelope import Capabilities, Embed, Inbound, Outbound
-from finclaw.pipeline.withheld import make_seen
 
 ASKED = Inbound(text="hi")
 CARDS = Capabilities(embeds=True)
@@ -23,7 +22,7 @@ def forbids(word: str) -> Check:
 )
 def test_a_card_is_looked_at_too(card: Embed, embeds: bool) -> None:
     outbound = Outbound(text="fine", embeds=(card,), reply_to="m", thread="t", perishable=True)
-    seen = make_seen(outbound, Capabilities(embeds=embeds), [forbids("sesame")], ASKED)
+    seen = apply_visibility_checks(outbound, Capabilities(embeds=embeds), [forbids("sesame")], ASKED)
     assert seen.parts == (
         Outbound(text="This answer was withheld: it says 6 letters", kind="notice", reply_to="m", thread="t"),
     )
@@ -34,18 +33,18 @@ def test_a_word_across_two_parts_is_found() -> None:
     capabilities = Capabilities(max_length=20)
     whole = make_visible(outbound, capabilities)
     assert not any("open sesame" in part.text for part in whole.parts)
-    seen = make_seen(outbound, capabilities, [forbids("open sesame")], ASKED)
+    seen = apply_visibility_checks(outbound, capabilities, [forbids("open sesame")], ASKED)
     assert "".join(part.text for part in seen.parts).startswith("This")
 
 
 def test_what_nobody_will_see_is_not_looked_at() -> None:
-    seen = make_seen(Outbound(text="<<NO_REPLY>>"), CARDS, [Check("mine", lambda _: "never")], ASKED)
+    seen = apply_visibility_checks(Outbound(text="<<NO_REPLY>>"), CARDS, [Check("mine", lambda _: "never")], ASKED)
     assert seen.parts == ()
 
 
 @given(st.text(), st.text(min_size=1, max_size=3))
 def test_no_forbidden_word_gets_through(text: str, word: str) -> None:
-    seen = make_seen(Outbound(text=text, kind="notice"), CARDS, [forbids(word)], ASKED)
+    seen = apply_visibility_checks(Outbound(text=text, kind="notice"), CARDS, [forbids(word)], ASKED)
     withheld = seen.text.startswith("This answer was withheld")
     assert withheld or word not in seen.text
 
@@ -53,4 +52,6 @@ def test_no_forbidden_word_gets_through(text: str, word: str) -> None:
 @given(st.text())
 def test_without_objection_nothing_changes(text: str) -> None:
     outbound = Outbound(text=text)
-    assert make_seen(outbound, CARDS, [Check("mine", lambda _: None)], ASKED) == make_visible(outbound, CARDS)
+    assert apply_visibility_checks(outbound, CARDS, [Check("mine", lambda _: None)], ASKED) == make_visible(
+        outbound, CARDS
+    )

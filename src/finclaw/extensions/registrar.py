@@ -11,15 +11,22 @@ from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
+from finclaw.extensions.api import Api, registered
+from finclaw.extensions.attribution import attribute_error
+from finclaw.extensions.loading import Found, ours
+from finclaw.extensions.registration import (
+    NULL_SERVICES,
+    CliCommand,
+    ExtensionRegistry,
+    Recurring,
+    Registered,
+    Services,
+)
 from finclaw.kernel.event import ToolUnregistered
-from finclaw.kernel.extension import Extension
+from finclaw.kernel.extension import ContextField, Extension
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Command
 from finclaw.kernel.route import ExtensionRoute
-from finclaw.pipeline.api import Api, registered
-from finclaw.pipeline.blame import blame
-from finclaw.pipeline.loading import Found, ours
-from finclaw.pipeline.registered import NOWHERE, CliCommand, House, Provided, Recurring, Registered, Services
 from finclaw.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
@@ -32,9 +39,9 @@ CLOSE_GRACE: Final = 2.0
 class Registrar:
     """Everything that was registered, in the order in which it was."""
 
-    def __init__(self, events: EventStream, services: Services = NOWHERE) -> None:
+    def __init__(self, events: EventStream, services: Services = NULL_SERVICES) -> None:
         self.events = events
-        self._house = House(events, services)
+        self._house = ExtensionRegistry(events, services)
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
     def load(self, extensions: Iterable[Extension | Found]) -> None:
@@ -52,7 +59,7 @@ class Registrar:
             self._undo(mine)
             if isinstance(error, ConfigError):  # the operator's to mend, and no line of the extension's
                 raise ConfigError(f"extension {mine.name!r}: {error}") from error
-            raise blame(mine.name, mine.origin, error) from error
+            raise attribute_error(mine.name, mine.origin, error) from error
         finally:
             self._closers += mine.closers  # also of one that failed: what it had opened by then is closed
         mine.stage = "loaded"
@@ -121,7 +128,7 @@ class Registrar:
         return [section for each in self.loaded for section in each.sections]
 
     @property
-    def fields(self) -> list[Provided]:
+    def fields(self) -> list[ContextField]:
         return [field for each in self.loaded for field in each.fields]
 
     @property

@@ -1,9 +1,11 @@
 """What `register(api)` is given. Everything that can be refused is refused at once, so that the line can be named."""
 
 import logging
+import re
+from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,26 +14,31 @@ from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
-from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import new_id
-from finclaw.kernel.erasure import Erasure
-from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
-from finclaw.kernel.extension import RING_NAMES, Database
-from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import Clock, Command, Tool
-from finclaw.pipeline.api_doors import Cli, Doctor, Routes
-from finclaw.pipeline.own_settings import read_settings
-from finclaw.pipeline.registered import (
-    Everybody,
-    House,
-    Provided,
+from finclaw.extensions.registration import (
+    CliCommand,
+    DoctorCheck,
+    ExtensionRegistry,
+    NameOwners,
     Recurring,
     Registered,
     Services,
     must_be_callable,
     positive,
 )
+from finclaw.extensions.settings import read_settings
+from finclaw.kernel.context import Context
+from finclaw.kernel.envelope import new_id
+from finclaw.kernel.erasure import Erasure
+from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
+from finclaw.kernel.extension import HOUSE_COMMANDS, RING_NAMES, ContextField, Database, Finding
+from finclaw.kernel.middleware import Layer
+from finclaw.kernel.port import Clock, Command, Tool
+from finclaw.kernel.route import ExtensionRoute, Method, RouteReply, RouteRequest
 from finclaw.routing.session_key import place_of
+
+_COMMAND: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_PATH: Final = re.compile(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
+
 
 S = TypeVar("S", bound=Struct)
 
@@ -42,10 +49,10 @@ LONGEST_SAYING: Final = 100_000
 class Api:
     """One extension's page. After loading, only tools and observers may come and go."""
 
-    def __init__(self, mine: Registered, house: House) -> None:
+    def __init__(self, mine: Registered, house: ExtensionRegistry) -> None:
         self._mine = mine
         self._services = house.services
-        everybody = Everybody(mine, house)
+        everybody = NameOwners(mine, house)
         self.logger = logging.getLogger(f"finclaw.extension.{mine.name}")
         self.pipeline = _Pipeline(mine)
         self.tools = _Tools(mine, house)
@@ -123,7 +130,7 @@ class _Pipeline:
 
 
 class _Tools:
-    def __init__(self, mine: Registered, house: House) -> None:
+    def __init__(self, mine: Registered, house: ExtensionRegistry) -> None:
         self._mine = mine
         self._house = house
 
@@ -151,7 +158,7 @@ def registered(mine: Registered, tool: Tool) -> ToolRegistered:
 
 
 class _Commands:
-    def __init__(self, mine: Registered, everybody: Everybody) -> None:
+    def __init__(self, mine: Registered, everybody: NameOwners) -> None:
         self._mine = mine
         self._everybody = everybody
 
@@ -224,7 +231,7 @@ class _Tasks:
 
 
 class _Context:
-    def __init__(self, mine: Registered, everybody: Everybody, logger: logging.Logger) -> None:
+    def __init__(self, mine: Registered, everybody: NameOwners, logger: logging.Logger) -> None:
         self._mine = mine
         self._everybody = everybody
         self._logger = logger
@@ -234,7 +241,7 @@ class _Context:
         owner = self._everybody.owner(field, lambda each: (one.field for one in each.fields))
         if owner is not None:
             raise ExtensionError(f"the context field {field!r} is provided by {owner!r} already; choose another name")
-        self._mine.fields.append(Provided(field, must_be_callable(fn), positive(budget, "a budget"), self._logger))
+        self._mine.fields.append(ContextField(field, must_be_callable(fn), positive(budget, "a budget"), self._logger))
 
 
 class _Visible:
@@ -244,3 +251,54 @@ class _Visible:
     def check(self, fn: Callable[[str], str | None]) -> None:
         self._mine.must_be_loading()
         self._mine.checks.append(Check(self._mine.name, must_be_callable(fn)))
+
+
+# ── commands of the terminal, HTTP routes, checks of the doctor ─────────────────────────────────────────────────
+
+
+class Cli:
+    def __init__(self, mine: Registered, everybody: NameOwners) -> None:
+        self._mine = mine
+        self._everybody = everybody
+
+    def command(
+        self, name: str, about: str, run: Callable[[Namespace], int], arguments: Callable[[ArgumentParser], None]
+    ) -> None:
+        self._mine.must_be_loading()
+        if not _COMMAND.fullmatch(name):
+            raise ExtensionError(f"{name!r} cannot be typed as `finclaw {name}`; use small letters, digits and dashes")
+        owner = self._everybody.owner(name, lambda each: (one.name for one in each.cli))
+        if name in HOUSE_COMMANDS or owner is not None:
+            whose = "the house itself" if owner is None else f"extension {owner!r}"
+            raise ExtensionError(f"`finclaw {name}` belongs to {whose}; choose another name")
+        self._mine.cli.append(
+            CliCommand(self._mine.name, name, about, must_be_callable(run), must_be_callable(arguments))
+        )
+
+
+class Routes:
+    def __init__(self, mine: Registered) -> None:
+        self._mine = mine
+
+    def add(self, method: Method, path: str, fn: Callable[[RouteRequest], Awaitable[RouteReply]]) -> None:
+        self._mine.must_be_loading()
+        path = path.strip("/")
+        if method not in get_args(Method):
+            raise ExtensionError(f"a route takes {' or '.join(get_args(Method))}, not {method!r}")
+        if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
+            raise ExtensionError(
+                f"{path!r} is no path; use words of letters, digits, '-' and '_' with '/' between them"
+            )
+        if any((each.method, each.path) == (method, path) for each in self._mine.routes):
+            raise ExtensionError(f"{method} {path} is served already; add it once")
+        route = ExtensionRoute(extension=self._mine.name, method=method, path=path, handle=must_be_callable(fn))
+        self._mine.routes.append(route)
+
+
+class Doctor:
+    def __init__(self, mine: Registered) -> None:
+        self._mine = mine
+
+    def check(self, name: str, fn: Callable[[], Finding]) -> None:
+        self._mine.must_be_loading()
+        self._mine.doctor.append(DoctorCheck(self._mine.name, name, must_be_callable(fn)))

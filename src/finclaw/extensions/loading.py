@@ -17,10 +17,10 @@ from msgspec import Struct, field
 
 from finclaw.agent.settings import ExtensionRef, LocatedRef
 from finclaw.errors import ConfigError
+from finclaw.extensions.attribution import attribute_error, origin_of
+from finclaw.extensions.settings import nobody_follows
 from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.kernel.secret import Follow
-from finclaw.pipeline.blame import blame, origin_of
-from finclaw.pipeline.own_settings import nobody_follows
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -82,14 +82,14 @@ def _is_there(use: str, module: str) -> bool:
     except (Exception, SystemExit) as error:  # looking for a module runs the package it is in
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             return False  # the very module that was named, and not one that its package needs
-        raise blame(use, _file(module, error), error) from error
+        raise attribute_error(use, _file(module, error), error) from error
 
 
 def _guarded(use: str, module: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except (Exception, SystemExit) as error:  # importing an extension is running a stranger's code
-        raise blame(use, _file(module, error), error) from error
+        raise attribute_error(use, _file(module, error), error) from error
 
 
 def _file(module: str, error: BaseException) -> str:
@@ -149,7 +149,7 @@ def _from_path(ref: ExtensionRef, path: Path) -> Found:
     except (Exception, SystemExit) as error:  # importing an extension is running a stranger's code
         if isinstance(error, ConfigError):
             raise
-        raise blame(path.stem, str(file), error) from error
+        raise attribute_error(path.stem, str(file), error) from error
 
 
 def _run(spec: ModuleSpec) -> ModuleType:

@@ -7,7 +7,7 @@ from pathlib import Path
 from finclaw.errors import ExtensionError
 
 
-def blame(name: str, origin: str, error: BaseException) -> ExtensionError:
+def attribute_error(name: str, origin: str, error: BaseException) -> ExtensionError:
     """`extension 'x' (x.py, line 12): NameError: …`. `origin` is its file, as far as it is known."""
     line = _line(origin, error)
     where = f" ({origin}{f', line {line}' if line else ''})" if origin else ""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
-from finclaw.pipeline.company import Company
+from finclaw.pipeline.crash_recovery.isolation import CrashIsolation
 from finclaw.sessions.lane import Lanes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,10 +22,10 @@ def message(session: str, ticket: int) -> Accepted:
 
 
 class Road:
-    """Walks messages through a company and their lanes, and notes who was there with whom."""
+    """Walks messages through a isolation and their lanes, and notes who was there with whom."""
 
     def __init__(self) -> None:
-        self.company = Company()
+        self.isolation = CrashIsolation()
         self.lanes = Lanes()
         self.running: set[str] = set()
         self.beside: dict[str, set[str]] = {}
@@ -33,7 +33,7 @@ class Road:
 
     def walk(self, accepted: Accepted, steps: int = 1, *, alone: bool = False) -> "asyncio.Task[None]":
         self.lanes.expect(accepted.session, accepted.ticket)
-        room = self.company.alone(accepted) if alone else self.company.beside_others(accepted)
+        room = self.isolation.exclusive(accepted) if alone else self.isolation.shared(accepted)
         return asyncio.create_task(self._walk(accepted, room, steps))
 
     async def _walk(self, accepted: Accepted, room: AbstractAsyncContextManager[None], steps: int) -> None:

@@ -9,8 +9,8 @@ import pytest
 from finclaw.agent.settings import ExtensionRef
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
-from finclaw.pipeline.loading import find
-from finclaw.pipeline.registrar import Registrar
+from finclaw.extensions.loading import find
+from finclaw.extensions.registrar import Registrar
 
 Write = Callable[[str, str], Path]
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.errors import ExtensionError
+from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.erasure import Erased, Erasure, Part, PersonId
 from finclaw.kernel.event import Emit, SessionsErased
 from finclaw.kernel.extension import EXTENSIONS
 from finclaw.kernel.store_port import UpkeepStore
-from finclaw.pipeline.registrar import Registrar
 from finclaw.routing.session_key import place_of
 from finclaw.sessions.conversation import RecentConversations
 

@@ -11,10 +11,10 @@ from msgspec import Struct
 from finclaw.builtins.basics import BasicCommand
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
+from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.event import Event, StepStarted, ToolRegistered, ToolUnregistered
 from finclaw.kernel.extension import RING_NAMES, ExtensionApi, Finding
 from finclaw.kernel.port import CommandReply, Tool, ToolOutput, ToolScope
-from finclaw.pipeline.registrar import Registrar
 from finclaw.testing import FakeClock
 from finclaw.tools.define import tool
 

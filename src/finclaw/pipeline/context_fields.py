@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.context import Context
+from finclaw.kernel.extension import ContextField
 from finclaw.kernel.port import Clock
-from finclaw.pipeline.registered import Provided
 
 
-class Providers:
-    def __init__(self, fields: Sequence[Provided], clock: Clock) -> None:
+class ContextFieldProviders:
+    def __init__(self, fields: Sequence[ContextField], clock: Clock) -> None:
         self._fields = tuple(fields)
         self._clock = clock
 
@@ -25,7 +25,7 @@ class Providers:
         found = await asyncio.gather(*(self._ask(each, context) for each in self._fields))
         return replace(context, provided=MappingProxyType({name: value for each in found for name, value in each}))
 
-    async def _ask(self, provided: Provided, context: Context) -> list[tuple[str, Any]]:
+    async def _ask(self, provided: ContextField, context: Context) -> list[tuple[str, Any]]:
         try:
             return [(provided.field, await self._within(provided, context))]
         except TimeoutError:
@@ -38,7 +38,7 @@ class Providers:
             provided.logger.exception("the context field %r was cancelled from inside", provided.field)
         return []
 
-    async def _within(self, provided: Provided, context: Context) -> Any:
+    async def _within(self, provided: ContextField, context: Context) -> Any:
         """By the clock. One that ignores its cancellation is left behind; nobody waits for it."""
         fetching = asyncio.ensure_future(provided.fetch(context))
         limit = asyncio.ensure_future(self._clock.sleep(provided.budget))

@@ -1,0 +1,167 @@
+"""The composition root: `build(settings)` makes all parts of a gateway, in the order in which a message meets them."""
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import NamedTuple
+
+from finclaw.agent.asides import Asides
+from finclaw.agent.prompt import PromptParts, system_prompt
+from finclaw.agent.purse import Cashier, open_cashier
+from finclaw.agent.settings import AgentSettings
+from finclaw.agent.turn import Abilities, Agent, AgentLayers
+from finclaw.app import App
+from finclaw.builtin_extensions import House, find_configured, our_own
+from finclaw.builtins.delegate import CHANNEL as DELEGATED
+from finclaw.channels.mailbox import MailboxChannel
+from finclaw.config.routes import Routes
+from finclaw.config.schema import Settings
+from finclaw.config.windows import learn_windows
+from finclaw.diagnostics.event_stream import EventStream
+from finclaw.extensions.registrar import Registrar
+from finclaw.extensions.registration import Services
+from finclaw.kernel.chunk import Model
+from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.event import Observer
+from finclaw.kernel.extension import Extension
+from finclaw.kernel.port import Channel, Clock, Provider
+from finclaw.kernel.store_port import Store
+from finclaw.storage.kinds import open_kind
+from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
+from finclaw.storage.state_lock import StateLock
+from finclaw.tools.approval.approvals import Approvals
+from finclaw.tools.guard.choice import GuardChoice
+from finclaw.tools.policy import Consent
+from finclaw.tools.policy.known import must_know
+from finclaw.tools.policy.policy import Policy
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def build(  # noqa: PLR0913  all that a test or a program of one's own may bring along
+    settings: Settings,
+    *,
+    channels: Sequence[Channel] = (),
+    provider: Provider | None = None,
+    extensions: Sequence[Extension] = (),
+    consent: Consent | None = None,
+    observers: Sequence[Observer] = (),
+    clock: Clock | None = None,
+    open_store: Callable[..., Store] = open_kind,
+    threaded: bool = True,
+) -> AsyncGenerator[App]:
+    """Start a gateway on the settings' state directory and stop it in good order at the end of the block.
+
+    What is brought along is used instead of what the settings name: fakes in tests, a channel of one's own.
+    `consent` asks a person at once, instead of an approval that waits for one.
+    `observers` see everything from the first recovered message on; `App.observe` comes after those.
+    `threaded=False` commits on the event loop, the same way every time. Raises ConfigError (StateBusy: another
+    gateway is there), ExtensionError, StoreFailed or StoreCorrupt.
+    """
+    clock = clock or SystemClock()
+    async with AsyncExitStack() as house:
+        house.enter_context(StateLock(settings.state))
+        events = EventStream()
+        for observer in observers:
+            events.observe(observer)
+        store = open_store(settings.storage.kind, settings.state, clock, events.emit, threaded=threaded)
+        house.push_async_callback(store.close)
+
+        routes = Routes(settings if provider else await learn_windows(settings), provider, clock)
+        house.push_async_callback(routes.close)
+        inner = (MailboxChannel("api"), MailboxChannel(DELEGATED))
+        doors = {channel.name: channel for channel in (*inner, *channels)}
+        for channel in doors.values():
+            house.push_async_callback(channel.close)
+
+        services = Services(
+            recall=store.recall,
+            remember=store.remember,
+            accept=lambda inbound, session: app.say(inbound, session),  # noqa: PLW0108  the app is yet to be
+            database=partial(ExtensionDatabase, settings.state / EXTENSIONS, threaded=threaded),
+            clock=clock,
+        )
+        registrar = Registrar(events, services)
+        house.push_async_callback(registrar.close)
+        asides = Asides(store.recall, store.remember)
+        house_of_ours = House(
+            reset=store.reset, gateway=lambda: app, approvals=lambda: app.consents, asides=asides, clock=clock
+        )
+        registrar.load(our_own(settings, registrar, house_of_ours))
+        registrar.load(find_configured(settings, extensions))
+        registrar.load(extensions)
+
+        cashier = await open_cashier(settings.budget, [route.model for route in routes.default], store, clock)
+        guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, asides)
+        agent = _agent(settings, registrar, routes, clock, guards, cashier)
+        app = App(settings, registrar, store, agent, doors, clock)
+        house.push_async_callback(app.stop)
+        await app.start()
+        yield app
+
+
+# ── what the settings name ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _agent(
+    settings: Settings,
+    registrar: Registrar,
+    routes: Routes,
+    clock: Clock,
+    guards: "Guards",
+    cashier: Cashier | None,
+) -> Agent:
+    chosen, *fallbacks = routes.default
+    abilities = Abilities(
+        provider=chosen.provider,
+        model=chosen.model,
+        credential=chosen.credential,
+        within=chosen.within,
+        fallbacks=fallbacks,
+        pick=routes.picked,
+        cashier=cashier,
+        tools=registrar.tools,
+        policy=guards.policy,
+        consent=guards.consent,
+        approvals=guards.approvals,
+        asides=guards.asides,
+        guards=GuardChoice(settings.tools.guard, settings.tools.guards),
+        show=settings.tools.show,
+        system=agent_prompt(settings.agent, registrar, [route.model for route in routes.default]),
+    )
+    layers = AgentLayers(
+        turn=registrar.layers("turn"), step=registrar.layers("step"), tool_call=registrar.layers("tool_call")
+    )
+    return Agent(settings.agent, abilities, layers, clock)
+
+
+class Guards(NamedTuple):
+    """What stands between the model's wish and a tool."""
+
+    policy: Policy
+    consent: Consent | None
+    approvals: Callable[[], Approvals]
+    asides: Asides
+
+
+def _policy(settings: Settings, registrar: Registrar) -> Policy:
+    """Raises ConfigError for a rule about a tool that is not there."""
+    for warning in must_know(settings.tools.rules, registrar.tools.list()):
+        log.warning("%s", warning)
+    policy = Policy(settings.tools.rules)
+    policy.prepare(tool.spec.name for tool in registrar.tools.list())
+    return policy
+
+
+def agent_prompt(agent: AgentSettings, registrar: Registrar, models: Sequence[Model]) -> str:
+    """For the chosen model and its fallbacks. Raises ConfigError when what must not be left out does not fit."""
+    parts = PromptParts(
+        models=models,
+        tools=[tool.spec.name for tool in registrar.tools.list()],
+        compliance=agent.compliance,
+        instructions=agent.instructions,
+        extensions=registrar.sections,
+    )
+    return system_prompt(parts, agent.prompt_mode, agent.prompt_tokens)
