@@ -10,7 +10,7 @@ from msgspec import Struct
 from benchmarks.peers.peer import ANSWER, DESCRIPTION, MODEL, QUESTION, QUOTE, First, Peer, data_directory, mock_url
 from finclaw import Inbound, Settings, ToolOutput, ToolScope, build, tool
 from finclaw.agent.settings import AgentSettings
-from finclaw.cli.garbage import look_seldom, pass_over_what_is_there
+from finclaw.cli.gc_tuning import collect_rarely, freeze_startup_objects
 from finclaw.kernel.event import Event, TextStreamed
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Message, Source, Text
@@ -46,7 +46,7 @@ class Finclaw(Peer):
         self.waiting: dict[str, First] = {}
 
     async def setup(self) -> None:
-        look_seldom()
+        collect_rarely()
         provider = self.connect()
         self.agent = AgentSettings(model=f"{provider.name}/{MODEL}")
         pools = PoolSettings(main=4_096)  # more at once than anybody wants, for the measure of memory
@@ -56,7 +56,7 @@ class Finclaw(Peer):
             build(settings, provider=provider, extensions=[QuoteExtension()])
         )
         self.app.events.observe(self.observe)
-        pass_over_what_is_there()
+        freeze_startup_objects()
 
     def observe(self, event: Event) -> None:
         if isinstance(event, TextStreamed) and (first := self.waiting.pop(event.session, None)) is not None:

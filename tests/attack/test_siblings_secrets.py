@@ -23,8 +23,8 @@ from tests.cli.terminal import clean_environment
 from tests.walks.house import House, in_virtual_time
 from tests.web.gateway import MemoryGateway, answer
 
-from finclaw.cli.address import announced
-from finclaw.cli.trace import trace_of
+from finclaw.cli.address import announce_gateway
+from finclaw.cli.trace.tree import trace_of
 from finclaw.errors import ProviderError, ToolError
 from finclaw.kernel.event import MessageAccepted, MessageEnded, PreviewUpdated
 from finclaw.kernel.port import Tool, ToolScope
@@ -175,7 +175,7 @@ async def test_h16_no_sequence_reaches_a_terminal_in_pieces_or_whole(tmp_path: P
     token, _ = obtain_token(tmp_path)
     every = " | ".join(SEQUENCES.values())
     async with serve_web(gateway, WebSettings(port=0), token) as server:
-        with announced(tmp_path, server.url):
+        with announce_gateway(tmp_path, server.url):
             asking = asyncio.create_task(at_a_terminal(tmp_path, *words))
             inbound_id = await asyncio.wait_for(gateway.next_id(), 20)
             gateway.events.emit(

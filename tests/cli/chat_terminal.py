@@ -20,7 +20,7 @@ from tests.cli.terminal import clean_environment
 
 from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.cli.address import announced
+from finclaw.cli.address import announce_gateway
 from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.kernel.port import Gateway, Provider
@@ -169,7 +169,7 @@ async def reachable(state: Path, gateway: Gateway) -> AsyncGenerator[None]:
     sock = listen(settings)
     async with serve_web(gateway, settings, token, sock=sock) as server:
         try:
-            with announced(state, server.url):
+            with announce_gateway(state, server.url):
                 yield
         finally:
             # A chat may be connecting right now. Whoever was let in has to be known to the server before it says

@@ -84,10 +84,11 @@ def _forked(target: Callable[[_Command, str], None], args: tuple[_Command, str])
 
 _starting = Lock()
 _IMPORTED = [
-    *(f"finclaw.cli.{name}" for name in ("ask", "chat", "config", "costs", "doctor", "main", "serve", "sessions")),
+    "finclaw.cli.main",
+    *(f"finclaw.cli.commands.{name}" for name in ("ask", "chat", "config", "costs", "doctor", "serve", "sessions")),
     *("finclaw.app", "finclaw.builtin_extensions", "finclaw.builtins.memory", "finclaw.builtins.web.extension"),
     *("aiohttp.web", "finclaw.storage.jsonl", "finclaw.storage.sqlite", "finclaw.providers.openai"),
-    *("finclaw.demo.assistant.provider", "finclaw.cli.chat.here", "finclaw.builtins.memory.extension"),
+    *("finclaw.demo.assistant.provider", "finclaw.cli.chat.local", "finclaw.builtins.memory.extension"),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.chat_terminal import ENTER, chatting
 from tests.cli.terminal import finclaw
 
-from finclaw.cli import ask
+from finclaw.cli.commands import ask
 from finclaw.cli.main import main
 from finclaw.errors import StateBusy
 from finclaw.storage.state_lock import StateLock

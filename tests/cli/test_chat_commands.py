@@ -8,7 +8,7 @@ from tests.cli.chat_terminal import ENTER, Terminal, chatting, house, reachable
 from tests.cli.terminal import finclaw
 
 from finclaw.cli.chat.commands import KnownCommands, answers_wanted, is_leaving
-from finclaw.cli.chat.words import ENGLISH, KOREAN
+from finclaw.cli.chat.texts import ENGLISH, KOREAN
 from finclaw.testing.provider import ScriptedProvider
 
 KNOWN = KnownCommands("/", ("help", "h", "reset", "approve", "approvals", "deny", "whoami", "tax"))

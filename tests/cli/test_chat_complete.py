@@ -8,8 +8,8 @@ from tests.cli.test_chat_console import toolkit
 from tests.cli.test_chat_unasked import ORDER, trading
 
 from finclaw.cli.chat.commands import KnownCommands
-from finclaw.cli.chat.complete import Completer, ShownIds
-from finclaw.cli.chat.feed import Feed, News, Told
+from finclaw.cli.chat.completion import Completer, ShownIds
+from finclaw.cli.chat.event_queue import EventQueue, News, Told
 from finclaw.kernel.approval import new_approval_id, short_id
 from finclaw.testing.provider import ScriptedProvider
 
@@ -18,8 +18,8 @@ __all__ = ["toolkit"]
 COMMANDS = KnownCommands("/", ("approve", "approvals", "deny", "help"))
 
 
-def heard(*texts: str) -> Feed:
-    feed = Feed()
+def heard(*texts: str) -> EventQueue:
+    feed = EventQueue()
     for text in texts:
         feed.put(Told("m", text))
     return feed

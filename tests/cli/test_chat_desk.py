@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.commands import KnownCommands
-from finclaw.cli.chat.desk import Desk, Ending
-from finclaw.cli.chat.feed import (
+from finclaw.cli.chat.event_queue import (
     CaughtUp,
     Connected,
-    Feed,
+    EventQueue,
     Interrupted,
     Lost,
     News,
@@ -24,10 +22,11 @@ from finclaw.cli.chat.feed import (
     Told,
 )
 from finclaw.cli.chat.history import KEPT, History
-from finclaw.cli.chat.letterbox import Letterbox
-from finclaw.cli.chat.remote import events
-from finclaw.cli.chat.sources import sources
-from finclaw.cli.chat.words import ENGLISH
+from finclaw.cli.chat.progress import sources
+from finclaw.cli.chat.questions import Ending, PendingQuestions
+from finclaw.cli.chat.remote import parse_events
+from finclaw.cli.chat.texts import ENGLISH
+from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.kernel.fact import Fact
 from finclaw.web.principal import MessageBody
 from finclaw.web.view import MessageView, OutcomeView
@@ -66,8 +65,8 @@ def link() -> NotedLink:
 
 
 @pytest.fixture
-def desk(link: NotedLink) -> Desk:
-    return Desk(link, "main", Letterbox(SESSION, Bookmark("main")))
+def desk(link: NotedLink) -> PendingQuestions:
+    return PendingQuestions(link, "main", Unread(SESSION, ReadMarker("main")))
 
 
 def news(kind: str, inbound_id: str = "m-1", **data: Any) -> News:
@@ -78,7 +77,7 @@ def outcome(reply: str, inbound_id: str = "m-1") -> News:
     return news("outcome", inbound_id, outcome="answered", reason="", reply=reply)
 
 
-def test_an_answer_grows_and_ends(desk: Desk, link: NotedLink) -> None:
+def test_an_answer_grows_and_ends(desk: PendingQuestions, link: NotedLink) -> None:
     question = desk.ask("hi")
     assert [(body.text, body.message_id) for body in link.said] == [("hi", question.id)]
     assert desk.take(Taken(question.id, "m-1")) is question
@@ -93,7 +92,7 @@ def test_an_answer_grows_and_ends(desk: Desk, link: NotedLink) -> None:
     assert not desk.open
 
 
-def test_events_may_be_faster_than_the_receipt(desk: Desk) -> None:
+def test_events_may_be_faster_than_the_receipt(desk: PendingQuestions) -> None:
     question = desk.ask("hi")
     desk.take(news("preview_update", at=0, text="Early."))
     desk.take(outcome("somebody else's", "m-9"))
@@ -102,7 +101,7 @@ def test_events_may_be_faster_than_the_receipt(desk: Desk) -> None:
     assert question.ending == Ending("answered", "", "Early.")
 
 
-def test_others_in_the_conversation_are_none_of_ours(desk: Desk) -> None:
+def test_others_in_the_conversation_are_none_of_ours(desk: PendingQuestions) -> None:
     assert desk.take(outcome("theirs", "m-9")) is None
     question = desk.ask("hi")
     desk.take(Taken(question.id, "m-1"))
@@ -110,7 +109,7 @@ def test_others_in_the_conversation_are_none_of_ours(desk: Desk) -> None:
     assert question.ending is None
 
 
-def test_a_broken_line_makes_it_look_until_the_message_ended(desk: Desk, link: NotedLink) -> None:
+def test_a_broken_line_makes_it_look_until_the_message_ended(desk: PendingQuestions, link: NotedLink) -> None:
     question = desk.ask("hi")
     desk.take(Taken(question.id, "m-1"))
     desk.take(news("preview_update", at=0, text="Half an "))
@@ -133,7 +132,7 @@ def test_a_broken_line_makes_it_look_until_the_message_ended(desk: Desk, link: N
     assert len(link.looked) == looked
 
 
-def test_a_preview_the_gateway_still_has_is_kept(desk: Desk, link: NotedLink) -> None:
+def test_a_preview_the_gateway_still_has_is_kept(desk: PendingQuestions, link: NotedLink) -> None:
     question = desk.ask("hi")
     desk.take(Taken(question.id, "m-1"))
     still = {"inbound_id": "m-1", "conversation": "main", "turn_id": "", "preview": "Kept. "}
@@ -143,13 +142,13 @@ def test_a_preview_the_gateway_still_has_is_kept(desk: Desk, link: NotedLink) ->
     assert (question.preview, question.unheard) == ("Kept. More.", False)
 
 
-def test_a_repeat_is_looked_up_because_its_events_may_have_passed(desk: Desk, link: NotedLink) -> None:
+def test_a_repeat_is_looked_up_because_its_events_may_have_passed(desk: PendingQuestions, link: NotedLink) -> None:
     question = desk.ask("hi")
     desk.take(Taken(question.id, "m-1", duplicate=True))
     assert link.looked == ["m-1"]
 
 
-def test_refused_for_now_and_for_good(desk: Desk) -> None:
+def test_refused_for_now_and_for_good(desk: PendingQuestions) -> None:
     question = desk.ask("hi")
     desk.take(Refused(question.id, "disk full", final=False))
     assert (question.trouble, question.ending, desk.untaken) == ("disk full", None, (question,))
@@ -160,7 +159,7 @@ def test_refused_for_now_and_for_good(desk: Desk) -> None:
 
 
 def test_a_feed_in_order() -> None:
-    feed, told = Feed(), list[str]()
+    feed, told = EventQueue(), list[str]()
     assert feed.get(0) is None
     feed.on_news = lambda: told.append("told")
     feed.put(Connected())
@@ -171,7 +170,10 @@ def test_a_feed_in_order() -> None:
 
 def test_events_of_a_stream() -> None:
     lines = b': welcome\n\nid: b.1\nevent: reset\ndata: {}\n\n: still here\n\nid: b.2\nevent: x\ndata: {"a": 1}\n\n'
-    assert list(events(lines.splitlines(keepends=True))) == [("b.1", News("reset", {})), ("b.2", News("x", {"a": 1}))]
+    assert list(parse_events(lines.splitlines(keepends=True))) == [
+        ("b.1", News("reset", {})),
+        ("b.2", News("x", {"a": 1})),
+    ]
 
 
 def test_sources_where_the_reply_names_none() -> None:
@@ -206,7 +208,7 @@ def told(inbound_id: str, text: str | None = "a card", session: str = SESSION, *
 
 
 @pytest.mark.spec("DX-22")
-def test_what_is_told_unasked_is_shown_once(desk: Desk) -> None:
+def test_what_is_told_unasked_is_shown_once(desk: PendingQuestions) -> None:
     assert desk.take(told("m-7")) == Told("m-7", "a card")
     assert desk.take(told("m-7")) is None
     assert desk.take(Told("m-7", "a card")) is None
@@ -214,30 +216,30 @@ def test_what_is_told_unasked_is_shown_once(desk: Desk) -> None:
     assert desk.take(told("m-9", None)) is None  # it came to nothing
 
 
-def test_what_others_are_told_or_ask_themselves_is_not(desk: Desk) -> None:
+def test_what_others_are_told_or_ask_themselves_is_not(desk: PendingQuestions) -> None:
     assert desk.take(told("m-7", session="main:web:owner:direct:main+owner%2Fkim")) is None
     assert desk.take(told("m-8", unasked=False)) is None
 
 
 def test_a_bookmark_outlives_the_chat(tmp_path: Path) -> None:
-    first = Bookmark("main", tmp_path)
+    first = ReadMarker("main", tmp_path)
     assert first.after is None
     assert [first.tell(each) for each in ("m-2", "m-2", "m-3")] == [True, False, True]
     first.move("m-1", {"m-3"})
-    Bookmark("desk", tmp_path).move("m-9", ())
-    again = Bookmark("main", tmp_path)
+    ReadMarker("desk", tmp_path).move("m-9", ())
+    again = ReadMarker("main", tmp_path)
     assert (again.after, again.tell("m-3"), again.tell("m-2")) == ("m-1", False, True)
     assert (tmp_path / "chat_seen").stat().st_mode & 0o777 == 0o600
     (tmp_path / "chat_seen").write_bytes(b'{"main": {"aft')
-    assert Bookmark("main", tmp_path).after is None
-    lost = Bookmark("main", tmp_path / "missing")
+    assert ReadMarker("main", tmp_path).after is None
+    lost = ReadMarker("main", tmp_path / "missing")
     lost.move("m-1", ())
     assert (lost.tell("m-2"), lost.tell("m-2"), lost.after) == (True, False, "m-1")
 
 
 def test_catching_up_moves_the_bookmark(link: NotedLink) -> None:
-    bookmark = Bookmark("main")
-    desk = Desk(link, "main", Letterbox(SESSION, bookmark))
+    bookmark = ReadMarker("main")
+    desk = PendingQuestions(link, "main", Unread(SESSION, bookmark))
     desk.take(told("m-2"))
     desk.take(told("m-4"))
     for item in (Told("m-3", "missed"), Told("m-4", "a card"), CaughtUp("m-2", frozenset({"m-3", "m-4"}))):
@@ -250,7 +252,7 @@ def test_catching_up_moves_the_bookmark(link: NotedLink) -> None:
 
 
 @pytest.mark.spec("DX-25")
-def test_stopping_waits_for_the_receipt_and_outlives_a_restart(desk: Desk, link: NotedLink) -> None:
+def test_stopping_waits_for_the_receipt_and_outlives_a_restart(desk: PendingQuestions, link: NotedLink) -> None:
     question = desk.ask("hi")
     desk.stop(question)
     assert (link.stopped, desk.on_its_way) == ([], True)
@@ -263,7 +265,7 @@ def test_stopping_waits_for_the_receipt_and_outlives_a_restart(desk: Desk, link:
     assert (question.ending, desk.on_its_way) == (Ending("stopped", "", "Stopped."), False)
 
 
-def test_one_that_ended_before_its_receipt_came_is_not_stopped(desk: Desk, link: NotedLink) -> None:
+def test_one_that_ended_before_its_receipt_came_is_not_stopped(desk: PendingQuestions, link: NotedLink) -> None:
     question = desk.ask("hi")
     desk.stop(question)
     desk.take(outcome("Early."))
@@ -271,7 +273,7 @@ def test_one_that_ended_before_its_receipt_came_is_not_stopped(desk: Desk, link:
     assert (link.stopped, question.ending) == ([], Ending("answered", "", "Early."))
 
 
-def test_one_that_the_gateway_will_not_stop(desk: Desk) -> None:
+def test_one_that_the_gateway_will_not_stop(desk: PendingQuestions) -> None:
     question = desk.ask("hi")
     desk.take(Taken(question.id, "m-1"))
     desk.stop(question)

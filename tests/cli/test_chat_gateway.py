@@ -9,7 +9,7 @@ from tests.cli.chat_terminal import ENTER, chatting, house, reachable
 from tests.cli.terminal import Ended, finclaw
 from tests.web.gateway import MemoryGateway
 
-from finclaw.cli.address import announced
+from finclaw.cli.address import announce_gateway
 from finclaw.storage.state_lock import StateLock
 from finclaw.testing.provider import ScriptedProvider, hold, reply, say
 from finclaw.web.token import obtain_token
@@ -88,7 +88,7 @@ async def test_a_gateway_that_starts_anew_in_the_middle_of_an_answer(
 ) -> None:
     monkeypatch.setattr("finclaw.app.STOP_GRACE", 0.1)
     first = ScriptedProvider(reply(say("An old beginning. "), hold(asyncio.Event())))
-    released = asyncio.Event()  # an answer that is already there when the terminal comes back is not announced
+    released = asyncio.Event()  # an answer that is already there when the terminal comes back is not announce_gateway
     second = ScriptedProvider(reply(hold(released), say("A new answer.")))
     async with AsyncExitStack() as stack:
         async with house(tmp_path, first) as app, reachable(tmp_path, app):
@@ -130,7 +130,7 @@ async def test_a_stranger_on_the_old_port_never_sees_the_token(tmp_path: Path) -
     token, _ = obtain_token(tmp_path)
     server = await asyncio.start_server(stranger, "127.0.0.1", 0)
     async with server:
-        with announced(tmp_path, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"):
+        with announce_gateway(tmp_path, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"):
             ended = await chat(tmp_path, "/whoami")
     assert ended.out == "owner (web:owner:owner), roles: owner\n"
     assert heard

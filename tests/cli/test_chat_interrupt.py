@@ -13,18 +13,17 @@ from pathlib import Path
 import pytest
 from tests.cli.chat_terminal import ENTER, chatting
 
-from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.commands import KnownCommands
-from finclaw.cli.chat.complete import Completer, ShownIds
+from finclaw.cli.chat.completion import Completer, ShownIds
 from finclaw.cli.chat.console import Console
-from finclaw.cli.chat.desk import Desk
 from finclaw.cli.chat.editor import ReadlineEditor
-from finclaw.cli.chat.feed import Feed, Interrupted, Item, News, NotStopped, Taken
+from finclaw.cli.chat.event_queue import EventQueue, Interrupted, Item, News, NotStopped, Taken
 from finclaw.cli.chat.history import History
-from finclaw.cli.chat.letterbox import Letterbox
+from finclaw.cli.chat.questions import PendingQuestions
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.terminal import glancing, interrupts_raise
-from finclaw.cli.chat.words import ENGLISH
+from finclaw.cli.chat.texts import ENGLISH
+from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.web.principal import MessageBody
 
 pytestmark = pytest.mark.spec("DX-25")
@@ -39,7 +38,7 @@ class PromptLink:
     commands = KnownCommands("/")
     market = "demo"
 
-    def __init__(self, feed: Feed, said: tuple[Item, ...], stopped: tuple[Item, ...] = ()) -> None:
+    def __init__(self, feed: EventQueue, said: tuple[Item, ...], stopped: tuple[Item, ...] = ()) -> None:
         self._feed = feed
         self._said = said
         self._stopped = stopped
@@ -85,17 +84,17 @@ class Hand:
 STOPPED = News("outcome", {"inbound_id": "m-1", "outcome": "stopped", "reason": "", "reply": "Stopped."})
 
 
-def chat(feed: Feed, link: PromptLink, hand: Hand) -> str:
+def chat(feed: EventQueue, link: PromptLink, hand: Hand) -> str:
     """What was shown."""
     out = io.StringIO()
-    desk = Desk(link, "main", Letterbox("s", Bookmark("main")))
+    desk = PendingQuestions(link, "main", Unread("s", ReadMarker("main")))
     Console(link, desk, feed, Screen(out, {}), ENGLISH, 1_000).run(hand)
     return out.getvalue()
 
 
 def test_a_second_one_that_comes_with_the_end_of_the_first_leaves() -> None:
     """It was pressed while the answer was awaited, and is heard when nothing is awaited any more."""
-    feed, hand = Feed(), Hand("go", "never asked for")
+    feed, hand = EventQueue(), Hand("go", "never asked for")
     link = PromptLink(feed, (Interrupted(),), (NotStopped("m-1", "its answer is on its way"), Interrupted()))
     shown = chat(feed, link, hand)
     assert (hand.asked, link.stops) == (1, ["m-1"])
@@ -103,7 +102,7 @@ def test_a_second_one_that_comes_with_the_end_of_the_first_leaves() -> None:
 
 
 def test_one_that_comes_when_nothing_was_stopped_only_warns() -> None:
-    feed = Feed()
+    feed = EventQueue()
     feed.put(Interrupted())
     hand = Hand()
     assert ENGLISH.once_more in chat(feed, PromptLink(feed, ()), hand)
@@ -111,7 +110,7 @@ def test_one_that_comes_when_nothing_was_stopped_only_warns() -> None:
 
 
 def test_one_that_comes_right_behind_the_line_stops_its_answer() -> None:
-    feed = Feed()
+    feed = EventQueue()
     link = PromptLink(feed, (), (STOPPED,))
     shown = chat(feed, link, Hand("go", before=lambda: feed.put(Interrupted())))
     assert link.stops == ["m-1"]
@@ -166,7 +165,7 @@ def test_so_it_is_with_the_toolkit(tmp_path: Path) -> None:
     output = importlib.import_module("prompt_toolkit.output").DummyOutput()
     from finclaw.cli.chat.toolkit import ToolkitEditor
 
-    feed = Feed()
+    feed = EventQueue()
     feed.put(Interrupted())
     with keys.create_pipe_input() as typed, application.create_app_session(input=typed, output=output):
         editor = ToolkitEditor(History(tmp_path), feed, Pressed(), NOTHING_TO_COMPLETE)

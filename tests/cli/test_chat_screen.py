@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.cli.chat.clean import clean, one_line
 from finclaw.cli.chat.screen import Screen
-from finclaw.cli.chat.width import cut, rows_down, width, wrap
-from finclaw.cli.chat.words import ENGLISH, greeting, words_at_start, words_for
+from finclaw.cli.chat.texts import ENGLISH, greeting, texts_at_start, texts_for
+from finclaw.cli.terminal_text import clean, cut, one_line, rows_down, width, wrap
 
 
 class Glass(io.StringIO):
@@ -223,8 +222,8 @@ def test_room_on_the_screen() -> None:
 
 
 def test_the_language_follows_the_person() -> None:
-    assert words_for("삼성전자?") is words_at_start("ko_KR.UTF-8")
-    assert words_for("AAPL?") is words_at_start("C") is ENGLISH
+    assert texts_for("삼성전자?") is texts_at_start("ko_KR.UTF-8")
+    assert texts_for("AAPL?") is texts_at_start("C") is ENGLISH
 
 
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:65535"])

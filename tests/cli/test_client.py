@@ -11,7 +11,7 @@ import pytest
 from tests.cli.terminal import reserved_port
 from tests.web.gateway import MemoryGateway
 
-from finclaw.cli.address import announced, read_address
+from finclaw.cli.address import announce_gateway, read_address
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.errors import ChannelError, ConfigError, InboundConflict, StoreFailed
 from finclaw.kernel.secret import Secret
@@ -31,7 +31,7 @@ def gateway() -> MemoryGateway:
 async def client(gateway: MemoryGateway, tmp_path: Path) -> AsyncGenerator[GatewayClient]:
     token, _ = obtain_token(tmp_path)
     async with serve_web(gateway, WebSettings(port=0), token) as server:
-        with announced(tmp_path, server.url):
+        with announce_gateway(tmp_path, server.url):
             found = await asyncio.to_thread(find_gateway, tmp_path)
             assert found is not None
             yield found
@@ -82,7 +82,7 @@ async def test_a_gateway_that_went_away(tmp_path: Path) -> None:
     token, _ = obtain_token(tmp_path)
     with reserved_port() as port:
         async with serve_web(MemoryGateway(), WebSettings(port=port), token) as server:
-            with announced(tmp_path, server.url):
+            with announce_gateway(tmp_path, server.url):
                 client = await asyncio.to_thread(find_gateway, tmp_path)
         assert client is not None
         with pytest.raises(ChannelError, match="went away"):
@@ -102,7 +102,7 @@ async def test_a_stranger_on_the_old_port_never_sees_the_token(tmp_path: Path) -
     token, _ = obtain_token(tmp_path)
     server = await asyncio.start_server(stranger, "127.0.0.1", 0)
     async with server:
-        with announced(tmp_path, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"):
+        with announce_gateway(tmp_path, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"):
             assert await asyncio.to_thread(find_gateway, tmp_path) is None
     assert len(heard) == 1
     assert token.reveal().encode() not in heard[0]
@@ -110,7 +110,7 @@ async def test_a_stranger_on_the_old_port_never_sees_the_token(tmp_path: Path) -
 
 
 def test_the_signpost_is_there_while_the_gateway_is(tmp_path: Path) -> None:
-    with announced(tmp_path, "http://127.0.0.1:8787"):
+    with announce_gateway(tmp_path, "http://127.0.0.1:8787"):
         assert json.loads((tmp_path / "gateway.json").read_text()) == {
             "url": "http://127.0.0.1:8787",
             "pid": os.getpid(),
@@ -144,7 +144,7 @@ def test_a_signpost_that_points_elsewhere_is_not_followed(tmp_path: Path, text: 
 
 
 def test_a_signpost_without_a_token_leads_nowhere(tmp_path: Path) -> None:
-    with announced(tmp_path, "http://127.0.0.1:1"):
+    with announce_gateway(tmp_path, "http://127.0.0.1:1"):
         assert find_gateway(tmp_path) is None
         obtain_token(tmp_path)
         assert find_gateway(tmp_path) is None

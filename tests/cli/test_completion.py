@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import finclaw
 
-from finclaw.cli.completion import script
+from finclaw.cli.commands.completion import SHELLS, script
 from finclaw.cli.parser import build_parser
-from finclaw.cli.upkeep import SHELLS
 
 COMMANDS = sorted(build_parser().commands)
 

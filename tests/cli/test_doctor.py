@@ -15,11 +15,10 @@ import pytest
 from tests.cli.terminal import clean_environment, finclaw, reserved_port
 from tests.cli.test_serve import serving
 
-from finclaw.cli import doctor_state
-from finclaw.cli.doctor_disk import judge_kind
-from finclaw.cli.doctor_machine import judge_clock, judge_terminal
-from finclaw.cli.doctor_state import holder, judge_directory
-from finclaw.cli.finding import Finding
+from finclaw.cli.doctor.disk import judge_kind
+from finclaw.cli.doctor.finding import Finding
+from finclaw.cli.doctor.machine import judge_clock, judge_terminal
+from finclaw.cli.doctor.state import checks, holder, judge_directory
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
 
@@ -234,10 +233,10 @@ def test_a_database_that_others_can_read_is_remarked_where_they_can_get_at_it(tm
     database.write_bytes(b"")
     database.chmod(0o644)
     tmp_path.chmod(0o755)
-    found = [each for each in doctor_state.checks(tmp_path) if "other users can read what people wrote" in each.says]
+    found = [each for each in checks(tmp_path) if "other users can read what people wrote" in each.says]
     assert [each.advice for each in found] == [f"run: chmod 600 {database}"]
     tmp_path.chmod(0o700)
-    assert all("can read" not in each.says for each in doctor_state.checks(tmp_path))
+    assert all("can read" not in each.says for each in checks(tmp_path))
 
 
 def test_a_file_system_that_is_read_only_is_not_a_matter_of_rights(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.terminal import finclaw
 
 from finclaw.agent.settings import AgentSettings
-from finclaw.cli.doctor_extensions import checks
+from finclaw.cli.doctor.extensions import checks
 from finclaw.cli.parser import build_parser
 from finclaw.config.schema import Settings
 from finclaw.kernel.extension import HOUSE_COMMANDS

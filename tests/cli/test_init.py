@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.cli.terminal import clean_environment, finclaw
 
-from finclaw.cli.init import example
+from finclaw.cli.commands.init import example
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 

@@ -130,7 +130,7 @@ def test_an_answer_in_any_encoding(tmp_path: Path) -> None:
 
 
 def test_asking_loads_no_web_server() -> None:
-    code = "import sys, finclaw.cli.ask, finclaw.cli.client; print({'aiohttp', 'yaml'} & set(sys.modules))"
+    code = "import sys, finclaw.cli.commands.ask, finclaw.cli.client; print({'aiohttp', 'yaml'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "set()"
 

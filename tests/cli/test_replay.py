@@ -20,9 +20,9 @@ from tests.walks.tools import Desk, hang
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.stream import collect
-from finclaw.cli.difference import Difference
+from finclaw.cli.commands.replay import replay
 from finclaw.cli.main import main
-from finclaw.cli.replay import replay
+from finclaw.cli.trace.difference import Difference
 from finclaw.errors import ConfigError, RateLimited, ToolError
 from finclaw.kernel.chunk import Chunk, Done, TextDelta
 from finclaw.kernel.envelope import Outbound, new_id

@@ -10,7 +10,7 @@ from tests.walks.tools import Desk
 from finclaw.agent.compaction.prompt import BEGIN
 from finclaw.agent.gauge import is_summary
 from finclaw.agent.settings import AgentSettings
-from finclaw.cli.replay import replay
+from finclaw.cli.commands.replay import replay
 from finclaw.errors import BadRequest, ConfigError, ContextTooLong, ProviderError
 from finclaw.kernel.chunk import ModelRequest, Usage
 from finclaw.kernel.message import Message

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.recorded_turns import Recorder
 
 from finclaw.agent.settings import AgentSettings
-from finclaw.cli.replay import replay
+from finclaw.cli.commands.replay import replay
 from finclaw.errors import AuthFailed, BadRequest, ContextTooLong, ProviderError
 from finclaw.testing import fails
 

@@ -7,7 +7,7 @@ from msgspec import structs
 from tests.cli.recorded_turns import Recorder
 
 from finclaw.agent.settings import AgentSettings
-from finclaw.cli.replay import replay
+from finclaw.cli.commands.replay import replay
 from finclaw.errors import Overloaded
 from finclaw.kernel.envelope import Limits
 from finclaw.kernel.message import Text

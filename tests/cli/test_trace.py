@@ -14,10 +14,10 @@ from tests.cli.test_serve import serving
 from tests.walks.house import Parts
 from tests.walks.tools import Desk
 
-from finclaw.cli.chat.width import width
-from finclaw.cli.figures import fitted, milliseconds, money, short, table, tokens
+from finclaw.cli.formatting import fitted, milliseconds, money, short, table, tokens
 from finclaw.cli.main import main
-from finclaw.cli.trace import trace_of
+from finclaw.cli.terminal_text import width
+from finclaw.cli.trace.tree import trace_of
 from finclaw.errors import AuthFailed, ToolError
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.port import ToolScope
@@ -223,7 +223,8 @@ def test_in_a_terminal_a_long_reason_is_wrapped(
     recorder: Recorder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder.record("hi", fails(AuthFailed("api answered 401: " + "no " * 100)))
-    monkeypatch.setattr("finclaw.cli.trace.terminal_columns", lambda: 60)
+    for module in ("commands.trace", "trace.tree"):
+        monkeypatch.setattr(f"finclaw.cli.{module}.terminal_columns", lambda: 60)
     told = lines(recorder, capsys, "trace", "last")
     first = next(place for place, line in enumerate(told) if "reason" in line)
     assert all(len(line) <= 60 for line in told)

@@ -16,7 +16,7 @@ from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.cli.new_extension import render
+from finclaw.cli.commands.extensions import render
 from finclaw.errors import Overloaded
 from finclaw.kernel.extension import RING_NAMES, ExtensionApi
 from finclaw.testing import call, delay, fails, reply

@@ -33,7 +33,7 @@ class _Signpost(msgspec.Struct):
 
 
 @contextmanager
-def announced(state: Path, url: str) -> Generator[None]:
+def announce_gateway(state: Path, url: str) -> Generator[None]:
     """Inside, other commands find the gateway."""
     path, aside = state / FILE_NAME, state / f".{FILE_NAME}.{os.getpid()}"
     opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from finclaw.builtin_extensions import registered
-from finclaw.cli.errands import services
+from finclaw.cli.extension_services import services
 from finclaw.cli.options import settings_from
-from finclaw.cli.parser import extension_parser
-from finclaw.cli.usage import Parser
+from finclaw.cli.parser import Parser, extension_parser
 from finclaw.config.words import did_you_mean
 from finclaw.errors import ConfigError, ExtensionError, FinclawError
 from finclaw.extensions.attribution import attribute_error, origin_of

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from finclaw import __version__
-from finclaw.cli.garbage import leave_the_rest_to_the_system, look_seldom
-from finclaw.cli.last_words import guard_last_words
-from finclaw.cli.parser import build_parser
-from finclaw.cli.usage import Parser
+from finclaw.cli.excepthook import install_excepthooks
+from finclaw.cli.gc_tuning import collect_rarely, skip_collection_at_exit
+from finclaw.cli.parser import COMMANDS, Parser, build_overview, build_parser
 from finclaw.errors import ConfigError, FinclawError, StateBusy
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -22,9 +21,9 @@ OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 done, 1 failed, 2 wrongly used or configured, 130 interrupted."""
     if argv is None:  # this process is ours alone
-        guard_last_words()
-        look_seldom()
-        leave_the_rest_to_the_system()
+        install_excepthooks()
+        collect_rarely()
+        skip_collection_at_exit()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore  an answer is worth more than a perfect character
@@ -51,7 +50,7 @@ def _run(argv: Sequence[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
     parser = _parser_for(words)
     if words and not words[0].startswith("-") and words[0] not in parser.commands:
-        from finclaw.cli import extension_command  # noqa: PLC0415  it loads the house, which our own need not
+        from finclaw.cli import extension_command  # noqa: PLC0415  it loads the extensions, which our own need not
 
         _close_to_other_processes()
         return extension_command.run(parser, words[0], words[1:])
@@ -65,7 +64,7 @@ def _run(argv: Sequence[str] | None) -> int:
     if args.command in _HOLDS_KEYS:
         _close_to_other_processes()
     _hint_at_unread_file(args)
-    command = importlib.import_module(f"finclaw.cli.{args.command}")
+    command = importlib.import_module(f"finclaw.cli.commands.{args.command}")
     return cast("Callable[[Namespace], int]", command.run)(args)
 
 
@@ -95,9 +94,11 @@ def _hint_at_unread_file(args: Namespace) -> None:
 
 
 def _parser_for(words: Sequence[str]) -> Parser:
-    """Of the command that is typed alone, if there is such a one."""
-    parser = build_parser(only=words[0] if words else None)
-    return parser if parser.commands else build_parser()
+    """Of the command that is typed alone, so that no other command's module is imported."""
+    if words and words[0] in COMMANDS:
+        return build_parser(only=words[0])
+    behind_options = words and words[0].startswith("-") and not COMMANDS.keys().isdisjoint(words)
+    return build_parser() if behind_options else build_overview()
 
 
 def _flush() -> None:
@@ -131,7 +132,7 @@ def _advised(error: FinclawError) -> str:
 
 def _complain(text: str, code: int) -> int:
     # Somebody will paste this line where others read it.
-    from finclaw.cli.chat.clean import escape_controls  # noqa: PLC0415
+    from finclaw.cli.terminal_text import escape_controls  # noqa: PLC0415
     from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  few runs end in a complaint
 
     one_line = escape_controls(without_secrets(text))  # a path may hold anything

@@ -1,20 +1,124 @@
-"""What can be typed. Only words here: a command's module is loaded when the command is run."""
+"""The parser of the command line, built from the commands; its errors are one line that says what to do."""
 
 import argparse
-import json
-from collections.abc import Iterable
-from pathlib import Path
-from typing import cast
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, NoReturn, cast
 
-from finclaw.cli.belongings import BELONGINGS
-from finclaw.cli.keeping import SESSIONS, Words, approvals, backup, forget, prune, restore
-from finclaw.cli.mcp_words import MCP
-from finclaw.cli.upkeep import UPKEEP
-from finclaw.cli.usage import Parser
+from finclaw.cli.arguments import add_state_options, to_sentence
+from finclaw.config.words import did_you_mean
+
+# The help texts stand here and not in the commands' modules: `finclaw --help` lists them all, and to import all
+# commands takes half a second. Only the module of the command that was typed is imported (start-up time,
+# docs/performance.md).
+COMMANDS: Final[dict[str, str]] = {
+    "serve": "run the gateway until Ctrl-C",
+    "chat": "talk: a line, its answer, and again",
+    "ask": "ask one question and print the answer",
+    "status": "say whether a gateway runs, and how many sessions and messages it has",
+    "sessions": "look at conversations, copy, export, import, repair, reset and erase them",
+    "skills": "list, add and remove what the agent knows how to do",
+    "memory": "list, forget and export the notes that people asked to be remembered",
+    "mcp": "look at the tools of MCP servers, approve them, or serve our own to another assistant",
+    "forget": "erase everything that one person said, for good",
+    "backup": "write everything into one file, also while the gateway runs",
+    "restore": "replace the state with a backup; the old state is kept beside it",
+    "prune": "remove conversations and messages that nobody has used for long",
+    "approvals": "list, approve and deny what needs an approval; list and revoke grants",
+    "tools": "list the tools, where they come from, and whether they may run",
+    "explain": "say why a tool may run, must be approved, or is denied",
+    "init": "make a state directory, a token and a settings file with everything explained",
+    "config": "check the settings, or show the values in effect",
+    "doctor": "check everything that could be wrong, and say what to do; it changes nothing",
+    "extensions": "list the extensions, in order, with what each adds; or make a new one",
+    "models": "list the models that can be used: windows, prices, what they can do",
+    "turns": "list the latest turns",
+    "costs": "show what the models have cost, by day, model, person or agent, and what caching saved",
+    "trace": "show what a turn did: its steps, calls, times and costs",
+    "replay": "run a recorded turn again, offline, and show what would come out differently",
+    "completion": "print a script that lets your shell complete commands and options",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser with errors in one line, whose commands and options can be listed."""
+
+    @property
+    def commands(self) -> dict[str, "Parser"]:
+        """By name. Empty for a command that has no actions of its own."""
+        for action in self._actions:
+            if isinstance(action.choices, dict):
+                return cast("dict[str, Parser]", action.choices)
+        return {}
+
+    @property
+    def options(self) -> list[argparse.Action]:
+        return [action for action in self._actions if action.option_strings]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The choices of a positional argument that has some."""
+        if self.commands:
+            return tuple(self.commands)
+        for action in self._actions:
+            if not action.option_strings and action.choices and not isinstance(action.choices, dict):
+                return tuple(action.choices)
+        return ()
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The names of the positional arguments, as the usage shows them."""
+        return tuple(str(action.metavar) for action in self._actions if not action.option_strings)
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # pyright: ignore
+        parsed, rest = self.parse_known_args(args, namespace)
+        if rest:
+            command = self.commands.get(parsed.command, self)
+            at = command.commands.get(getattr(parsed, "action", ""), command)
+            known = [name for action in at.options for name in action.option_strings]
+            at.error(f"unknown argument {rest[0]}{did_you_mean(rest[0].partition('=')[0], known)}")
+        return parsed
+
+    def error(self, message: str) -> NoReturn:
+        from finclaw.cli.terminal_text import escape_controls  # noqa: PLC0415  few runs end here
+        from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415
+
+        redacted = without_secrets(message.removeprefix("argument ").encode(errors="replace").decode())
+        text = escape_controls(redacted)
+        with suppress(OSError, AttributeError):  # a closed or missing standard error, which not every Python forgives
+            sys.stderr.write(f"finclaw: {text}{' See' if text.endswith('?') else '; see'}: {self.prog} --help\n")
+        raise SystemExit(2)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(each) for each in action.choices]
+        hint = did_you_mean(str(value), known) or f"; there are {', '.join(known)}"
+        what = "command" if isinstance(action.choices, dict) else "choice"
+        raise argparse.ArgumentError(None, f"{str(value)!r} is no {what}{hint}")
 
 
 def build_parser(only: str | None = None) -> Parser:
-    """All that can be typed, or one command of it: to tell all forty takes 8 ms, which every run would pay."""
+    """The parser of all commands with their arguments, or of one of them."""
+    parser, add_command = _start_parser()
+    for name, about in COMMANDS.items():
+        if only in (None, name):
+            module = importlib.import_module(f"finclaw.cli.commands.{name}")
+            cast("Callable[[Parser], None]", module.arguments)(add_command(name, about))
+    return parser
+
+
+def build_overview() -> Parser:
+    """A parser that knows the commands by name alone, for `finclaw --help` and for a command that is none of them."""
+    parser, add_command = _start_parser()
+    for name, about in COMMANDS.items():
+        add_command(name, about)
+    return parser
+
+
+def _start_parser() -> tuple[Parser, Callable[[str, str], Parser]]:
     parser = Parser(
         prog="finclaw",
         description="Talk to a finance agent from the chats you already use.",
@@ -23,148 +127,16 @@ def build_parser(only: str | None = None) -> Parser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog=parser.prog)
-    _add(
-        commands,
-        (
-            ("serve", "run the gateway until Ctrl-C", _serve),
-            ("chat", "talk: a line, its answer, and again", _chat),
-            ("ask", "ask one question and print the answer", _ask),
-            ("status", "say whether a gateway runs, and what it holds", _status),
-        ),
-        only,
-    )
-    about = "look at conversations, copy, export, import, repair, reset and erase them"
-    for name, what, actions in (("sessions", about, SESSIONS), *BELONGINGS, MCP):
-        if only not in (None, name):
-            continue
-        group = commands.add_parser(name, help=what, description=_sentence(what), allow_abbrev=False)
-        choice = group.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True, prog=group.prog)
-        _add(choice, actions)
-    _add(
-        commands,
-        (
-            ("forget", "erase everything that one person said, for good", forget),
-            ("backup", "write everything into one file, also while the gateway runs", backup),
-            ("restore", "put a backup in the place of the state, which is kept beside it", restore),
-            ("prune", "remove what nobody has used for long", prune),
-            ("approvals", "decide about what waits for a person; see and revoke every yes that stands", approvals),
-            ("tools", "list the tools, where they come from, and whether they may run", _tools),
-            ("explain", "say why a tool may run, must be approved, or is denied", _explain),
-            *UPKEEP,
-        ),
-        only,
-    )
-    return parser
 
+    def add_command(name: str, about: str) -> Parser:
+        return commands.add_parser(name, help=about, description=to_sentence(about), allow_abbrev=False)
 
-def _add(commands: "argparse._SubParsersAction[Parser]", words: Iterable[Words], only: str | None = None) -> None:  # pyright: ignore[reportPrivateUsage]
-    for name, about, add_arguments in words:
-        if only not in (None, name):
-            continue
-        command = commands.add_parser(name, help=about, description=_sentence(about), allow_abbrev=False)
-        _everywhere(command)
-        add_arguments(command)
-
-
-def _sentence(about: str) -> str:
-    """With its first letter alone made large: names such as MCP and Ctrl-C keep theirs."""
-    return f"{about[:1].upper()}{about[1:]}."
+    return parser, add_command
 
 
 def extension_parser(name: str, about: str, *, add_help: bool = True) -> Parser:
-    """For a command that is not ours: what we understand everywhere, and the rest is its own."""
+    """The parser of an extension's command: --state and --config, and what the extension adds."""
     parser = Parser(prog=f"finclaw {name}", description=about, add_help=add_help, allow_abbrev=False)
     parser.set_defaults(command=name)
-    _everywhere(parser)
+    add_state_options(parser)
     return parser
-
-
-def _everywhere(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--state", type=_path, metavar="DIR", help="where everything lives (default: $FINCLAW_HOME or ~/.finclaw)"
-    )
-    parser.add_argument(
-        "--config", type=_path, metavar="FILE", help="the settings file (default: finclaw.yaml in the state directory)"
-    )
-
-
-def _market(parser: argparse.ArgumentParser) -> None:
-    market = parser.add_mutually_exclusive_group()
-    market.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
-    market.add_argument(
-        "--live", dest="market", action="store_const", const="live", help="use live prices (there are none yet)"
-    )
-
-
-def _serve(parser: argparse.ArgumentParser) -> None:
-    _market(parser)
-    parser.add_argument("--port", type=_port, metavar="N", help="listen on this port (default: 8787; 0: any free one)")
-
-
-def _chat(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--session", default="main", metavar="KEY", help="the conversation to go on with")
-    _market(parser)
-
-
-def _ask(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", nargs="*", metavar="TEXT", help="the question; - or nothing reads standard input")
-    parser.add_argument("--json", action="store_true", help="print the whole outcome as one JSON object")
-    parser.add_argument("--session", default="main", metavar="KEY", help="the conversation to go on with")
-    parser.add_argument(
-        "--model", metavar="NAME", help="the model or alias that answers this one question; no other is asked instead"
-    )
-    parser.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
-    parser.add_argument("--verbose", action="store_true", help="show the log, where this command runs the turn itself")
-
-
-def _status(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _tools(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what", nargs="?", choices=("list",), default="list", metavar="list", help="every tool that is registered"
-    )
-    _whom(parser)
-
-
-def _explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", nargs="+", metavar="NAME", help="the tool, as `finclaw tools list` has it; `tool NAME` will do, too"
-    )
-    parser.add_argument(
-        "--args", type=_object, metavar="JSON", help="what it is called with, such as '{\"amount\": 5}'"
-    )
-    parser.add_argument(
-        "--strangers", action="store_true", help="also judge it after strangers' words, such as a page, were read"
-    )
-    _whom(parser)
-
-
-def _whom(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--user", metavar="ID", help="for this person, such as web:owner (default: you)")
-    parser.add_argument("--channel", default="web", metavar="NAME", help="from this channel (default: web)")
-    parser.add_argument("--role", action="append", metavar="ROLE", help="with this role; may be given several times")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _object(text: str) -> dict[str, object]:
-    try:
-        found: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError("this is no JSON; quote it for your shell, as in '{\"amount\": 5}'") from error
-    if not isinstance(found, dict):
-        raise argparse.ArgumentTypeError("arguments are a JSON object, such as '{\"amount\": 5}'")
-    return cast("dict[str, object]", found)
-
-
-def _path(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("the path is empty; give one")
-    return Path(text)
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65_535):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
-    return int(text)

@@ -6,9 +6,8 @@ from textwrap import indent
 
 import msgspec
 
-from finclaw.cli.chat.clean import clean, one_line
-from finclaw.cli.chat.width import wrap
-from finclaw.cli.session_names import name_of
+from finclaw.cli.session_keys import name_of
+from finclaw.cli.terminal_text import clean, one_line, wrap
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.record import Finding, SessionRecord
 from finclaw.tools.guard.told import without_secrets

@@ -201,6 +201,7 @@ async def test_without_the_package_the_start_says_what_to_install(
 
 def test_the_sdk_is_loaded_only_when_a_server_is_started() -> None:
     """`finclaw tools list` with the extension in its settings must not pay for it."""
-    code = "import sys, finclaw.builtins.mcp.extension, finclaw.cli.mcp; print({'mcp', 'pydantic'} & set(sys.modules))"
+    imports = "import sys, finclaw.builtins.mcp.extension, finclaw.cli.commands.mcp"
+    code = f"{imports}; print({{'mcp', 'pydantic'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from finclaw.cli.chat.clean import one_line
-from finclaw.cli.chat.words import Words
+from finclaw.cli.chat.texts import Texts
+from finclaw.cli.terminal_text import one_line
 
 LEAVE: Final = frozenset({"/quit", "/exit", "/q", "/bye", "exit", "quit", "종료", "/종료"})
 OWN: Final = ("last", "quit")
@@ -43,7 +43,7 @@ class KnownCommands(Struct, frozen=True):
     prefix: str
     names: tuple[str, ...] = ()
 
-    def refuse_unknown(self, text: str, words: Words) -> str:
+    def refuse_unknown(self, text: str, texts: Texts) -> str:
         """What to say instead of sending a command that nobody knows; empty for everything else.
 
         A path, such as /etc/hosts, is no command, nor is what begins with a space or with two slashes.
@@ -56,5 +56,5 @@ class KnownCommands(Struct, frozen=True):
         if name in known:
             return ""
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-        hint = words.did_you_mean.format(command=self.prefix + known[near[0]]) if near else ""
-        return words.unknown_command.format(command=one_line(self.prefix + name), hint=hint)
+        hint = texts.did_you_mean.format(command=self.prefix + known[near[0]]) if near else ""
+        return texts.unknown_command.format(command=one_line(self.prefix + name), hint=hint)

@@ -3,17 +3,16 @@
 from collections.abc import Callable
 from typing import Final, Literal
 
-from finclaw.cli.chat.clean import one_line
 from finclaw.cli.chat.commands import MOST_BACK, answers_wanted, is_help, is_leaving
-from finclaw.cli.chat.desk import Desk, Ending, Question
 from finclaw.cli.chat.editor import Editor
-from finclaw.cli.chat.feed import Feed, Interrupted, Told
-from finclaw.cli.chat.link import Link
-from finclaw.cli.chat.progress import show_ending, status_line
+from finclaw.cli.chat.event_queue import EventQueue, Interrupted, Told
+from finclaw.cli.chat.gateway_link import GatewayLink
+from finclaw.cli.chat.progress import show_ending, sources, status_line
+from finclaw.cli.chat.questions import Ending, PendingQuestions, Question
 from finclaw.cli.chat.screen import Screen
-from finclaw.cli.chat.sources import sources
 from finclaw.cli.chat.terminal import interrupts_to, quiet_keys
-from finclaw.cli.chat.words import Words, has_hangul, words_for
+from finclaw.cli.chat.texts import Texts, has_hangul, texts_for
+from finclaw.cli.terminal_text import one_line
 from finclaw.kernel.clock import SystemClock
 from finclaw.web.view import OutcomeView
 
@@ -29,12 +28,20 @@ Ended = Literal["done", "interrupted", "late"]
 
 
 class Console:
-    def __init__(self, link: Link, desk: Desk, feed: Feed, screen: Screen, words: Words, max_bytes: int) -> None:
+    def __init__(
+        self,
+        link: GatewayLink,
+        questions: PendingQuestions,
+        events: EventQueue,
+        screen: Screen,
+        texts: Texts,
+        max_bytes: int,
+    ) -> None:
         self._link = link
-        self._desk = desk
-        self._feed = feed
+        self._questions = questions
+        self._events = events
         self._screen = screen
-        self.words = words
+        self.texts = texts
         self._max_bytes = max_bytes
         self._latest: Question | None = None
         self._awaited: Question | None = None
@@ -48,19 +55,19 @@ class Console:
         self._stopped_at = -_AT_ONCE
 
     def run(self, editor: Editor) -> None:
-        with interrupts_to(self._feed):
+        with interrupts_to(self._events):
             while (text := self._read(editor)) is not None:
                 if text.strip():
                     editor.remember(text)
                     self._obey(text)
             # Who leaves in haste has still said it: give what is on its way a moment to be taken, or stopped.
-            self._until(lambda: not self._desk.on_its_way, _nothing, seconds=_TAKE_WITHIN)
+            self._until(lambda: not self._questions.on_its_way, _nothing, seconds=_TAKE_WITHIN)
 
     def has_news(self) -> bool:
         """Whether there is something to show; never waits."""
-        while (item := self._feed.get(0)) is not None:
+        while (item := self._events.get(0)) is not None:
             self._interrupted = self._interrupted or isinstance(item, Interrupted)
-            changed = self._desk.take(item)
+            changed = self._questions.take(item)
             if isinstance(changed, Told) or (changed is not None and changed.ending is not None):
                 self._unshown.append(changed)
         return bool(self._unshown)
@@ -89,7 +96,7 @@ class Console:
         except EOFError:
             return None
         except UnicodeDecodeError:
-            self._screen.line(self.words.not_text)
+            self._screen.line(self.texts.not_text)
             return ""
         except KeyboardInterrupt:
             return self._pressed(editor.left)
@@ -106,29 +113,29 @@ class Console:
         if self._about_to_leave or self._now() - self._stopped_at < _AT_ONCE:
             return None
         self._about_to_leave = True
-        self._screen.line(self.words.once_more)
+        self._screen.line(self.texts.once_more)
         return ""
 
     def _obey(self, text: str) -> None:
         if has_hangul(text) or not text.startswith("/"):
-            self.words = words_for(text)
+            self.texts = texts_for(text)
         if (count := answers_wanted(text)) is not None:
             self._last(count)
-        elif refusal := self._link.commands.refuse_unknown(text, self.words):
+        elif refusal := self._link.commands.refuse_unknown(text, self.texts):
             self._screen.line(refusal)
         elif len(text.encode(errors="replace")) > self._max_bytes:
-            self._screen.line(self.words.too_long.format(limit=self._max_bytes))
+            self._screen.line(self.texts.too_long.format(limit=self._max_bytes))
         else:
             self.show_news()  # what came while the line was being sent is older than its answer
-            self._latest = self._desk.ask(text)
+            self._latest = self._questions.ask(text)
             self._await(self._latest)
             if is_help(text):
-                self._end_with(tuple(self.words.own_commands.splitlines()))
+                self._end_with(tuple(self.texts.own_commands.splitlines()))
 
     def _last(self, count: int) -> None:
         """Show the last answer again, or several, the oldest first."""
         if count == 0:
-            self._screen.line(self.words.which_last.format(most=MOST_BACK))
+            self._screen.line(self.texts.which_last.format(most=MOST_BACK))
         elif count == 1:
             self._last_one()
         else:
@@ -136,9 +143,9 @@ class Console:
             views = [self._look(None, back) for back in reversed(range(count))]
             for view in (each for each in views if each is not None and each.outcome is not None):
                 self._show_ending(Ending(str(view.outcome), view.reason, view.reply))
-                self._end_with(sources(view, self.words))
+                self._end_with(sources(view, self.texts))
             if not any(views):
-                self._screen.line(self.words.no_last)
+                self._screen.line(self.texts.no_last)
 
     def _last_one(self) -> None:
         latest = self._latest
@@ -148,12 +155,12 @@ class Console:
         if was_open and latest is not None and latest.ending is not None:
             return  # it came just now, and was shown as it came
         if view is None or (latest is not None and not latest.inbound_id):
-            self._screen.line(self.words.no_last)
+            self._screen.line(self.texts.no_last)
         elif view.outcome is None:
-            self._screen.line(self.words.still_open)
+            self._screen.line(self.texts.still_open)
         else:
             self._show_ending(Ending(view.outcome, view.reason, view.reply))
-            self._end_with(sources(view, self.words))
+            self._end_with(sources(view, self.texts))
 
     # ── an answer on its way ────────────────────────────────────────────────────────────────────────────────
 
@@ -161,7 +168,7 @@ class Console:
         began = self._now()
         self._awaited = question
         if self.was_interrupted():  # since the line was sent
-            self._feed.put(Interrupted())
+            self._events.put(Interrupted())
         how = self._until(lambda: _is_over(question), lambda: self._draw(question, self._now() - began))
         if how == "interrupted":
             self._stop(question)
@@ -172,9 +179,9 @@ class Console:
     def _stop(self, question: Question) -> None:
         """The first Ctrl-C stops the answer, for good; the next one leaves."""
         began = self._now()
-        self._desk.stop(question)
+        self._questions.stop(question)
         how = self._until(
-            lambda: _is_over(question) or not self._desk.connected,
+            lambda: _is_over(question) or not self._questions.connected,
             lambda: self._draw(question, self._now() - began),
             seconds=_STOP_WITHIN,
         )
@@ -190,15 +197,15 @@ class Console:
 
     def _why_not_stopped(self, question: Question) -> str:
         if question.unstoppable:
-            return self.words.not_stopped.format(reason=question.unstoppable)
-        heard = question.inbound_id and self._desk.connected
-        return self.words.let_go if heard else self.words.let_go_unheard
+            return self.texts.not_stopped.format(reason=question.unstoppable)
+        heard = question.inbound_id and self._questions.connected
+        return self.texts.let_go if heard else self.texts.let_go_unheard
 
     def _show_answer(self, ending: Ending, question: Question) -> None:
         self._show_ending(ending, wanted=not question.stopping)
         unsaid = ending.outcome == "answered" and bool(ending.reply)
         view = self._look(question.inbound_id) if unsaid else None
-        self._end_with(sources(view, self.words) if view else ())
+        self._end_with(sources(view, self.texts) if view else ())
 
     def _until(self, done: Callable[[], bool], draw: Callable[[], None], seconds: float = float("inf")) -> Ended:
         """Take what comes until this is so, Ctrl-C is pressed or the seconds are over."""
@@ -208,46 +215,46 @@ class Console:
                 if self._now() > give_up:
                     return "late"
                 draw()
-                item = self._feed.get(TICK)
+                item = self._events.get(TICK)
                 if isinstance(item, Interrupted):
                     return "interrupted"
                 if item is None:
-                    self._desk.tick()
-                elif (changed := self._desk.take(item)) is not self._awaited:
+                    self._questions.tick()
+                elif (changed := self._questions.take(item)) is not self._awaited:
                     self._show_late(changed)
         return "done"
 
     def _draw(self, question: Question, waited: float) -> None:
-        words = self.words
+        texts = self.texts
         if question.withdrawn:
             question.withdrawn = False
-            self._screen.answer("", words.rewritten)
-            self._screen.line(words.back_anew)
-        self._screen.answer(question.preview, words.rewritten)
-        self._screen.status(status_line(question, self._desk, words, waited))
+            self._screen.answer("", texts.rewritten)
+            self._screen.line(texts.back_anew)
+        self._screen.answer(question.preview, texts.rewritten)
+        self._screen.status(status_line(question, self._questions, texts, waited))
 
     def _look(self, inbound_id: str | None, back: int = 0) -> OutcomeView | None:
-        self._desk.seen = None
+        self._questions.seen = None
         self._link.look(inbound_id, back)
-        self._until(lambda: self._desk.seen is not None, _nothing, seconds=_LOOK_WITHIN)
-        return None if self._desk.seen is None else self._desk.seen.view
+        self._until(lambda: self._questions.seen is not None, _nothing, seconds=_LOOK_WITHIN)
+        return None if self._questions.seen is None else self._questions.seen.view
 
     # ── how it ended ────────────────────────────────────────────────────────────────────────────────────────
 
     def _show_late(self, news: Question | Told | None) -> None:
         """What nobody waits for any more, or never did: an answer under its question, a card as it is."""
         if isinstance(news, Told):
-            with self._screen.apart(self.words.goes_on):
+            with self._screen.apart(self.texts.goes_on):
                 self._show_ending(Ending("answered", reply=news.text))
                 self._end_with(())
         elif news is not None and news.ending is not None:
-            with self._screen.apart(self.words.goes_on):
-                self._screen.line(self.words.answer_to.format(question=one_line(news.text)))
+            with self._screen.apart(self.texts.goes_on):
+                self._screen.line(self.texts.answer_to.format(question=one_line(news.text)))
                 self._show_ending(news.ending, wanted=not news.stopping)
                 self._end_with(())
 
     def _show_ending(self, ending: Ending, *, wanted: bool = True) -> None:
-        show_ending(self._screen, self.words, ending, wanted=wanted)
+        show_ending(self._screen, self.texts, ending, wanted=wanted)
 
     def _end_with(self, lines: tuple[str, ...]) -> None:
         for line in lines:

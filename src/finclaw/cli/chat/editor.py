@@ -12,12 +12,12 @@ import shutil
 import sys
 from typing import Any, Final, Protocol
 
-from finclaw.cli.chat.complete import Completer
-from finclaw.cli.chat.feed import Feed
+from finclaw.cli.chat.completion import Completer
+from finclaw.cli.chat.event_queue import EventQueue
 from finclaw.cli.chat.history import History
 from finclaw.cli.chat.screen import moves
 from finclaw.cli.chat.terminal import glancing, interrupts_raise
-from finclaw.cli.chat.width import room, rows_down
+from finclaw.cli.terminal_text import room, rows_down
 
 PROMPT = "> "
 _GLANCE: Final = 0.25
@@ -45,11 +45,11 @@ class Newsroom(Protocol):
         ...
 
 
-def make_editor(history: History, feed: Feed, newsroom: Newsroom, completer: Completer) -> Editor:
+def make_editor(history: History, events: EventQueue, newsroom: Newsroom, completer: Completer) -> Editor:
     if importlib.util.find_spec("prompt_toolkit"):
         from finclaw.cli.chat.toolkit import ToolkitEditor  # noqa: PLC0415  loads prompt_toolkit
 
-        return ToolkitEditor(history, feed, newsroom, completer)
+        return ToolkitEditor(history, events, newsroom, completer)
     return ReadlineEditor(history, newsroom, completer)
 
 

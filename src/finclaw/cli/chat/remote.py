@@ -17,10 +17,21 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from finclaw.cli.chat.bookmark import Bookmark
 from finclaw.cli.chat.commands import KnownCommands
-from finclaw.cli.chat.feed import CaughtUp, Connected, Feed, Lost, News, NotStopped, Refused, Seen, Taken, Told
-from finclaw.cli.chat.link import latest
+from finclaw.cli.chat.event_queue import (
+    CaughtUp,
+    Connected,
+    EventQueue,
+    Lost,
+    News,
+    NotStopped,
+    Refused,
+    Seen,
+    Taken,
+    Told,
+)
+from finclaw.cli.chat.gateway_link import latest
+from finclaw.cli.chat.unread import ReadMarker
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, ConfigError, FinclawError
@@ -85,15 +96,21 @@ def find_client(state: Path) -> ChatClient | None:
 
 class RemoteLink:
     def __init__(
-        self, settings: Settings, bookmark: Bookmark, conversation: str, feed: Feed, url: str, status: StatusView
+        self,
+        settings: Settings,
+        marker: ReadMarker,
+        conversation: str,
+        events: EventQueue,
+        url: str,
+        status: StatusView,
     ) -> None:
         self.url: str | None = url
         self.market = status.market
         self.commands = KnownCommands(settings.pipeline.command_prefix, status.commands)
         self._settings = settings
-        self._bookmark = bookmark
+        self._marker = marker
         self._conversation = conversation
-        self._feed = feed
+        self._events = events
         self._errands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._begun = threading.Event()
         self._closed = threading.Event()
@@ -126,9 +143,9 @@ class RemoteLink:
                 client = find_client(self._settings.state)
                 if client is not None:
                     with client.stream(self._conversation, after) as (lines, self._hang_up):
-                        self._feed.put(Connected())
+                        self._events.put(Connected())
                         pause = _FIRST_PAUSE
-                        for place, news in events(lines):
+                        for place, news in parse_events(lines):
                             if news.type == "error":  # the token was replaced: connect again with the new one
                                 break
                             if news.type == "reset":
@@ -136,23 +153,23 @@ class RemoteLink:
                             if after == _NOWHERE:
                                 self._begun.set()  # the first reset is where we come in, not news
                             else:
-                                self._feed.put(news)
+                                self._events.put(news)
                             after = place
             except ConfigError as error:
                 reason = str(error)
             except (OSError, http.client.HTTPException, msgspec.DecodeError, ValueError, AttributeError, ChannelError):
                 pass  # http.client has many ways to say that the line broke, more so when it is hung up on
-            self._feed.put(Lost(reason))
+            self._events.put(Lost(reason))
             self._closed.wait(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
     def _catch_up(self, client: ChatClient) -> None:
         """What was told while nobody listened, before what the stream tells next."""
         with suppress(GatewayRefused):  # one of an older release
-            unasked = client.unasked(self._conversation, self._bookmark.after)
+            unasked = client.unasked(self._conversation, self._marker.after)
             for each in unasked.items:
-                self._feed.put(Told(each.inbound_id, each.reply or ""))
-            self._feed.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
+                self._events.put(Told(each.inbound_id, each.reply or ""))
+            self._events.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -168,9 +185,9 @@ class RemoteLink:
                 client = find_client(self._settings.state)
                 if client is not None:
                     taken = client.post(body)
-                    return self._feed.put(Taken(body.message_id, taken.inbound_id, taken.duplicate))
+                    return self._events.put(Taken(body.message_id, taken.inbound_id, taken.duplicate))
             except GatewayRefused as error:
-                self._feed.put(Refused(body.message_id, str(error), error.final))
+                self._events.put(Refused(body.message_id, str(error), error.final))
                 if error.final:
                     return None
             except (ChannelError, ConfigError):
@@ -186,7 +203,7 @@ class RemoteLink:
             if client is not None:
                 inbound_id = inbound_id or latest(client.turns(500), self._settings, self._conversation, back)
                 view = client.message(inbound_id) if inbound_id else None
-        self._feed.put(Seen(view))
+        self._events.put(Seen(view))
 
     def _stop(self, inbound_id: str) -> None:
         with suppress(ChannelError, ConfigError):  # gone: when the stream is back, it is asked again
@@ -196,10 +213,10 @@ class RemoteLink:
                     client.stop(inbound_id)
             except GatewayRefused as error:
                 self._look_up(inbound_id)  # most likely it has just ended, which says more
-                self._feed.put(NotStopped(inbound_id, str(error)))
+                self._events.put(NotStopped(inbound_id, str(error)))
 
 
-def events(lines: Iterable[bytes]) -> Generator[tuple[str, News]]:
+def parse_events(lines: Iterable[bytes]) -> Generator[tuple[str, News]]:
     """Each event of a stream of server-sent events, with its id."""
     fields: dict[bytes, bytes] = {}
     for line in lines:

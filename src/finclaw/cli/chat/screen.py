@@ -10,8 +10,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TextIO
 
-from finclaw.cli.chat.clean import clean
-from finclaw.cli.chat.width import cut, rows_down, wrap
+from finclaw.cli.terminal_text import clean, cut, rows_down, wrap
 
 _TAB = " " * 4
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Iterable
 
-from finclaw.cli.chat.clean import clean
 from finclaw.cli.chat.commands import KnownCommands, is_leaving
-from finclaw.cli.chat.desk import Desk, Ending, Question
-from finclaw.cli.chat.feed import Feed, Item, Told
-from finclaw.cli.chat.words import words_for
+from finclaw.cli.chat.event_queue import EventQueue, Item, Told
+from finclaw.cli.chat.questions import Ending, PendingQuestions, Question
+from finclaw.cli.chat.texts import texts_for
+from finclaw.cli.terminal_text import clean
 from finclaw.errors import ChannelError, ConfigError
 from finclaw.kernel.clock import SystemClock
 
@@ -17,25 +17,25 @@ PATIENCE = 60.0
 _GOOD = ("answered", "command", "skipped", "joined")
 
 
-def run_script(lines: Iterable[bytes], desk: Desk, feed: Feed, commands: KnownCommands) -> int:
+def run_script(lines: Iterable[bytes], questions: PendingQuestions, events: EventQueue, commands: KnownCommands) -> int:
     """The exit code: 1 if any line was not answered."""
     code = 0
     for line in lines:
         text = _text(line)
         if is_leaving(text):
             break
-        if refusal := commands.refuse_unknown(text, words_for(text)):
+        if refusal := commands.refuse_unknown(text, texts_for(text)):
             print(f"finclaw: {refusal}", file=sys.stderr)
             code = 1
-        elif text.strip() and not _answer(text, desk, feed):
+        elif text.strip() and not _answer(text, questions, events):
             code = 1
-    while (item := feed.get(0)) is not None:
-        _take(item, desk)
+    while (item := events.get(0)) is not None:
+        _take(item, questions)
     return code
 
 
-def _answer(text: str, desk: Desk, feed: Feed) -> bool:
-    ending = _wait(desk.ask(text), desk, feed)
+def _answer(text: str, questions: PendingQuestions, events: EventQueue) -> bool:
+    ending = _wait(questions.ask(text), questions, events)
     if ending.reply is not None:
         print(clean(ending.reply), flush=True)
     if ending.outcome not in ("answered", "command"):
@@ -44,16 +44,16 @@ def _answer(text: str, desk: Desk, feed: Feed) -> bool:
     return ending.outcome in _GOOD
 
 
-def _wait(question: Question, desk: Desk, feed: Feed) -> Ending:
+def _wait(question: Question, questions: PendingQuestions, events: EventQueue) -> Ending:
     now = SystemClock().monotonic
     connected_at = now()
     while question.ending is None:
-        item = feed.get(0.5)
+        item = events.get(0.5)
         if item is None:
-            desk.tick()
+            questions.tick()
         else:
-            _take(item, desk)
-        if desk.connected:
+            _take(item, questions)
+        if questions.connected:
             connected_at = now()
         elif now() - connected_at > PATIENCE:
             raise ChannelError(
@@ -62,9 +62,9 @@ def _wait(question: Question, desk: Desk, feed: Feed) -> Ending:
     return question.ending
 
 
-def _take(item: Item, desk: Desk) -> None:
+def _take(item: Item, questions: PendingQuestions) -> None:
     """Standard output is for answers; what nobody asked for goes beside it."""
-    told = desk.take(item)
+    told = questions.take(item)
     if isinstance(told, Told):
         print(clean(told.text), file=sys.stderr, flush=True)
 

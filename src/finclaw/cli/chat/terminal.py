@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from finclaw.cli.chat.feed import Feed, Interrupted
+from finclaw.cli.chat.event_queue import EventQueue, Interrupted
 
 _LOCAL = 3
 """Where `tcgetattr` keeps the local modes."""
 
 
 @contextmanager
-def interrupts_to(feed: Feed) -> Generator[None]:
+def interrupts_to(events: EventQueue) -> Generator[None]:
     """Inside, Ctrl-C raises nothing: an exception at a random instant could lose an event that was just taken out."""
 
     def pressed(_: int, __: FrameType | None) -> None:
-        feed.put(Interrupted())
+        events.put(Interrupted())
 
     before = signal.signal(signal.SIGINT, pressed)
     try:

@@ -5,17 +5,17 @@ import importlib
 from asyncio import AbstractEventLoop
 from typing import Any
 
-from finclaw.cli.chat.complete import Completer
+from finclaw.cli.chat.completion import Completer
 from finclaw.cli.chat.editor import PROMPT, Newsroom
-from finclaw.cli.chat.feed import Feed
+from finclaw.cli.chat.event_queue import EventQueue
 from finclaw.cli.chat.history import History
 
 
 class ToolkitEditor:
-    def __init__(self, history: History, feed: Feed, newsroom: Newsroom, completer: Completer) -> None:
+    def __init__(self, history: History, events: EventQueue, newsroom: Newsroom, completer: Completer) -> None:
         self.left = ""
         self._history = history
-        self._feed = feed
+        self._events = events
         self._newsroom = newsroom
         self._toolkit: Any = importlib.import_module("prompt_toolkit")
         self._recall: Any = importlib.import_module("prompt_toolkit.history").InMemoryHistory()
@@ -39,7 +39,7 @@ class ToolkitEditor:
             self.left = str(self._session.default_buffer.text)
             raise
         finally:
-            self._feed.on_news = None
+            self._events.on_news = None
 
     def remember(self, text: str) -> None:
         # The session keeps what was typed by itself; here it only has to outlive the chat.
@@ -53,8 +53,8 @@ class ToolkitEditor:
         def tell() -> None:
             loop.call_soon_threadsafe(self._glance, context=here.copy())
 
-        self._feed.on_news = tell
-        if not self._feed.empty:  # came while nobody listened
+        self._events.on_news = tell
+        if not self._events.empty:  # came while nobody listened
             tell()
 
     def _glance(self) -> None:

@@ -1,0 +1,94 @@
+"""Arguments that several commands share, and what is accepted as their values."""
+
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from finclaw.kernel.text import fix_surrogates
+
+Action = tuple[str, str, Callable[[ArgumentParser], None]]
+"""An action of a command, such as `list` of `finclaw sessions`: its name, its help, and what adds its arguments."""
+
+_LONGEST: Final = 7_500
+"""Characters of a key, escaped for an address, that a gateway still reads."""
+
+
+def add_actions(parser: ArgumentParser, actions: Iterable[Action]) -> None:
+    """Make one subparser for each action; each takes --state and --config."""
+    choice = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True, prog=parser.prog)
+    for name, about, add_arguments in actions:
+        action = choice.add_parser(name, help=about, description=to_sentence(about), allow_abbrev=False)
+        add_state_options(action)
+        add_arguments(action)
+
+
+def to_sentence(about: str) -> str:
+    """Capitalize the first letter alone: names such as MCP and Ctrl-C keep theirs."""
+    return f"{about[:1].upper()}{about[1:]}."
+
+
+def add_state_options(parser: ArgumentParser) -> None:
+    """Every command takes these, those of extensions too."""
+    parser.add_argument(
+        "--state", type=parse_path, metavar="DIR", help="the state directory (default: $FINCLAW_HOME or ~/.finclaw)"
+    )
+    parser.add_argument(
+        "--config",
+        type=parse_path,
+        metavar="FILE",
+        help="the settings file (default: finclaw.yaml in the state directory)",
+    )
+
+
+def add_json_option(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_market_options(parser: ArgumentParser) -> None:
+    market = parser.add_mutually_exclusive_group()
+    market.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
+    market.add_argument(
+        "--live", dest="market", action="store_const", const="live", help="use live prices (there are none yet)"
+    )
+
+
+def add_caller_options(parser: ArgumentParser) -> None:
+    """For whom the tool policy is asked."""
+    parser.add_argument("--user", metavar="ID", help="for this person, such as web:owner (default: you)")
+    parser.add_argument("--channel", default="web", metavar="NAME", help="from this channel (default: web)")
+    parser.add_argument("--role", action="append", metavar="ROLE", help="with this role; may be given several times")
+    add_json_option(parser)
+
+
+def add_erasure_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be erased")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_json_option(parser)
+
+
+def add_turn_argument(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    parser.add_argument("turn", metavar="TURN", help="the id of a turn or of its message, or: last")
+    add_json_option(parser)
+
+
+def parse_path(text: str) -> Path:
+    if not text:
+        raise ArgumentTypeError("the path is empty; give one")
+    return Path(text)
+
+
+def parse_text(text: str) -> str:
+    if fix_surrogates(text) != text:
+        raise ArgumentTypeError("this is not UTF-8 text; check your terminal's character encoding")
+    if len(quote(quote(text, safe=":%+"), safe="")) > _LONGEST:
+        raise ArgumentTypeError("this is longer than any session's key; give less of it")
+    return text
+
+
+def parse_count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= 500):
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 to 500; give one")
+    return int(text)

@@ -1,0 +1,118 @@
+"""What the chat hears, from whichever side: the link's news and the person's Ctrl-C, in one row."""
+
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from msgspec import Struct
+
+from finclaw.cli.chat.completion import ShownIds
+from finclaw.web.view import MessageView
+
+
+class Taken(Struct, frozen=True):
+    """The message is on the gateway's disk. `duplicate`: it had been before, so its events may have passed."""
+
+    message_id: str
+    inbound_id: str
+    duplicate: bool = False
+
+
+class Refused(Struct, frozen=True):
+    """The gateway did not take the message. `final`: sending it again will not help, so it is not."""
+
+    message_id: str
+    reason: str
+    final: bool
+
+
+class News(Struct, frozen=True):
+    """An event of the live stream."""
+
+    type: str
+    data: dict[str, Any]
+
+
+class Seen(Struct, frozen=True):
+    """A message looked up by its id, or the conversation's latest; None if there is none."""
+
+    view: MessageView | None
+
+
+class Told(Struct, frozen=True):
+    """What the gateway says without having been asked, to be shown as it is."""
+
+    inbound_id: str
+    text: str
+
+
+class CaughtUp(Struct, frozen=True):
+    """Everything up to this place has been told, and these, from the old place on."""
+
+    after: str
+    told: frozenset[str] = frozenset()
+
+
+class NotStopped(Struct, frozen=True):
+    """The gateway will not stop the message."""
+
+    inbound_id: str
+    reason: str
+
+
+class Connected(Struct, frozen=True):
+    pass
+
+
+class Lost(Struct, frozen=True):
+    """The gateway does not answer. `reason` says more where there is more to say."""
+
+    reason: str = ""
+
+
+class Interrupted(Struct, frozen=True):
+    """Ctrl-C while an answer was awaited."""
+
+
+Item = Taken | Refused | News | Seen | Told | CaughtUp | NotStopped | Connected | Lost | Interrupted
+
+
+class EventQueue:
+    """Filled from any thread and from signal handlers (`SimpleQueue.put` may interrupt itself); read by one."""
+
+    def __init__(self) -> None:
+        self._items: SimpleQueue[Item] = SimpleQueue()
+        self.ids = ShownIds()
+        """Of approvals, for whoever completes what is typed."""
+        self.on_news: Callable[[], None] | None = None
+        """Called, in the filling thread, after each item; an editor uses it to show news above its prompt."""
+
+    def put(self, item: Item) -> None:
+        self._note_ids(item)
+        self._items.put(item)
+        if (tell := self.on_news) is not None:
+            tell()
+
+    def _note_ids(self, item: Item) -> None:
+        match item:
+            case Told(text=text):
+                self.ids.note(text)
+            case News(type="outcome", data={"reply": str(reply)}):
+                self.ids.note(reply)
+            case News(type="approval", data=data):
+                self.ids.note_change(data)
+            case Seen(view=MessageView(reply=str(reply))):
+                self.ids.note(reply)
+            case _:
+                pass
+
+    @property
+    def empty(self) -> bool:
+        return self._items.empty()
+
+    def get(self, seconds: float) -> Item | None:
+        """The next item; None if there is none within the seconds."""
+        try:
+            return self._items.get(timeout=seconds) if seconds > 0 else self._items.get_nowait()
+        except Empty:
+            return None

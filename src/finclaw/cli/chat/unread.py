@@ -1,0 +1,87 @@
+"""How far a conversation's reader has come: what was told unasked is shown once, also across chats and restarts."""
+
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from finclaw.cli.chat.event_queue import CaughtUp, Item, News, Told
+from finclaw.cli.write_file import write_file
+from finclaw.errors import ConfigError
+
+FILE_NAME: Final = "chat_seen"
+
+
+class _Mark(msgspec.Struct):
+    after: str | None = None
+    told: list[str] = []
+    """What was shown behind that place."""
+
+
+_read = msgspec.json.Decoder(dict[str, _Mark]).decode
+
+
+class ReadMarker:
+    """Never in the way: what cannot be read or written is simply not remembered. Without a state: in memory only."""
+
+    def __init__(self, conversation: str, state: Path | None = None) -> None:
+        self._conversation = conversation
+        self._path = None if state is None else state / FILE_NAME
+        self._mark = self._all().get(conversation, _Mark())
+
+    @property
+    def after(self) -> str | None:
+        """The place up to which everything was shown; None if nobody ever looked."""
+        return self._mark.after
+
+    def tell(self, inbound_id: str) -> bool:
+        """Whether this is to be shown; from now on it has been."""
+        if inbound_id in self._mark.told:
+            return False
+        self._mark.told.append(inbound_id)
+        self._keep()
+        return True
+
+    def move(self, after: str, behind_the_old: Collection[str]) -> None:
+        """Everything up to this place was shown; of the rest only what stood behind the old one need be known."""
+        told = [each for each in self._mark.told if each in behind_the_old]
+        if (after, told) != (self._mark.after, self._mark.told):
+            self._mark = _Mark(after, told)
+            self._keep()
+
+    def _all(self) -> dict[str, _Mark]:
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):  # not there yet, cut short or edited
+            return {} if self._path is None else _read(self._path.read_bytes())
+        return {}
+
+    def _keep(self) -> None:
+        if self._path is not None:
+            with suppress(ConfigError):
+                marks = self._all() | {self._conversation: self._mark}
+                write_file(self._path, msgspec.json.encode(marks), force=True)
+
+
+class Unread:
+    """Others may share the conversation's name, and what they ask themselves is answered to them."""
+
+    def __init__(self, session: str, marker: ReadMarker) -> None:
+        self._session = session
+        self._marker = marker
+
+    def take(self, item: Item) -> Told | None:
+        """What is to be shown, if this brought anything."""
+        match item:
+            case Told(inbound_id=inbound_id, text=text):
+                return self._told(inbound_id, text)
+            case News(type="outcome", data={"unasked": True, "session": self._session} as data):
+                return self._told(str(data["inbound_id"]), str(data["reply"] or ""))
+            case CaughtUp(after=after, told=told):
+                self._marker.move(after, told)
+            case _:
+                pass
+        return None
+
+    def _told(self, inbound_id: str, text: str) -> Told | None:
+        return Told(inbound_id, text) if text and self._marker.tell(inbound_id) else None

@@ -1,0 +1,156 @@
+"""`finclaw approvals`: what waits for a person, and the person's word, from a terminal; and every yes that stands."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+
+from finclaw.cli.arguments import add_json_option, add_state_options, parse_text
+from finclaw.cli.options import settings_to_look
+from finclaw.cli.shelf import Shelf, opened
+from finclaw.cli.terminal_text import clean, json_line
+from finclaw.errors import ConfigError, SessionError
+from finclaw.kernel.approval import Approval, Standing, short_id
+from finclaw.tools.approval.local_time import day_and_time
+from finclaw.tools.approval.shown import lines, text
+from finclaw.tools.approval.summary import action_line, action_lines, short_ids, summaries
+from finclaw.tools.guard.told import without_secrets
+from finclaw.web.approvals_view import ApprovalsView, DecidedApproval, GrantsView, listed_views
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("list", "show", "approve", "deny", "grants", "revoke"),
+        default="list",
+        help="what to do (default: list); `grants` lists the grants, `revoke` takes one back",
+    )
+    parser.add_argument("id", type=parse_text, nargs="?", metavar="ID", help="the approval's or grant's id, whole")
+    parser.add_argument("--all", action="store_true", help="list those that were decided or have expired, too")
+    parser.add_argument(
+        "--scope",
+        choices=("once", "session", "always"),
+        default="once",
+        help="how long an approval is valid (default: once)",
+    )
+    parser.add_argument(
+        "--reason", type=parse_text, default="", metavar="TEXT", help="why it is denied, for the person who asked"
+    )
+    add_json_option(parser)
+
+
+def run(args: Namespace) -> int:
+    settings = settings_to_look(args)
+    lists = args.what in ("list", "grants")
+    if (args.id is None) != lists:
+        where = "finclaw approvals grants" if args.what == "revoke" else "finclaw approvals"
+        raise ConfigError(
+            f"finclaw approvals {args.what} {'takes no id' if lists else f'needs an id: `{where}` lists them'}"
+        )
+    with opened(settings) as shelf:
+        return _ACTIONS[args.what](shelf, args)
+
+
+def _list(shelf: Shelf, args: Namespace) -> int:
+    found = shelf.approvals(everything=args.all)
+    if args.json:
+        print(json_line(ApprovalsView(listed_views(found, summaries(found)))))
+    else:
+        print(_table(found) or ("there are no approvals" if args.all else "nothing waits for a decision"))
+    return 0
+
+
+def _table(found: Sequence[Approval]) -> str:
+    ids = short_ids(found)
+    return "\n".join(
+        f"{ids[each.id]}  {each.state:<8} {action_line(each)}  for {text(each.asked_by)[1:-1]}, "
+        f"until {day_and_time(each.expires_at)}"
+        for each in found
+    )
+
+
+def _show(shelf: Shelf, args: Namespace) -> int:
+    found = shelf.approval(args.id)
+    if found is None:
+        raise SessionError(
+            f"there is no approval {args.id!r}, or more than one begins so; see `finclaw approvals list --all`"
+        )
+    if not args.json:
+        print(found.card + "\n" + _story(found))
+        return 0
+    return _told(found, args)
+
+
+def _story(found: Approval) -> str:
+    who = "" if found.decided_by is None else f", decided by {text(found.decided_by)[1:-1]}"
+    why = f": {text(found.reason)}" if found.reason else ""
+    return f"[{found.state}{who}{why}]"
+
+
+def _approve(shelf: Shelf, args: Namespace) -> int:
+    decided = shelf.decide(args.id, "granted", args.scope, "")
+    code = _told(decided, args)
+    if not args.json:
+        print(_came_of(decided))
+    return code
+
+
+def _came_of(decided: Approval) -> str:
+    if not isinstance(decided, DecidedApproval):
+        return "No gateway runs here: it is done when one starts, if it is still in time (finclaw serve)."
+    if decided.run is None:
+        return "It has not ended yet; `finclaw approvals show ID` and `finclaw turns` tell how it did."
+    return clean(f"\n{decided.run.reply or decided.run.outcome}")
+
+
+def _deny(shelf: Shelf, args: Namespace) -> int:
+    return _told(shelf.decide(args.id, "denied", "once", args.reason), args)
+
+
+def _told(found: Approval, args: Namespace) -> int:
+    if args.json:
+        print(json_line(found))
+    else:
+        print(f"{short_id(found.id)}: {found.state}\n" + "\n".join(action_lines(found)))
+    return 0
+
+
+# ── a yes that stands ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _grants(shelf: Shelf, args: Namespace) -> int:
+    found = shelf.grants()
+    if args.json:
+        print(json_line(GrantsView(tuple(found))))
+    else:
+        print("\n".join(map(_standing, found)) or "no yes stands: everything that needs a person is asked for")
+    return 0
+
+
+def _standing(grant: Standing) -> str:
+    where = "everywhere" if grant.session is None else f"in {text(grant.session)[1:-1]}"
+    arguments = without_secrets("; ".join(lines(grant.args))) or "without arguments"  # a list is no card
+    return (
+        f"{short_id(grant.id)}  {text(grant.tool)[1:-1]}  {arguments}\n"
+        f"    for {text(grant.requester)[1:-1]}, {where}, until {day_and_time(grant.expires_at)}; "
+        f"given by {text(grant.granted_by)[1:-1]} on {day_and_time(grant.granted_at)}"
+    )
+
+
+def _revoke(shelf: Shelf, args: Namespace) -> int:
+    revoked = shelf.revoke(args.id)
+    if args.json:
+        print(json_line(revoked))
+    else:
+        print(f"{short_id(revoked.id)}: revoked; {text(revoked.tool)[1:-1]} is asked for again")
+    return 0
+
+
+_ACTIONS = {
+    "list": _list,
+    "show": _show,
+    "approve": _approve,
+    "deny": _deny,
+    "grants": _grants,
+    "revoke": _revoke,
+}

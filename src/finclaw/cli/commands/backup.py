@@ -1,0 +1,85 @@
+"""`finclaw backup`: everything that a state holds in one file, also while the gateway runs."""
+
+import shutil
+from argparse import ArgumentParser, Namespace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from finclaw import __version__
+from finclaw.cli.archive import FORMAT, Manifest, entry_of, is_allowed, write_archive
+from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.options import settings_to_look
+from finclaw.cli.shelf import opened
+from finclaw.config.load import FILE_NAME as SETTINGS
+from finclaw.config.schema import Settings
+from finclaw.kernel.extension import EXTENSIONS
+from finclaw.storage.sqlite.copying import copy_database
+from finclaw.storage.sqlite.database import DATABASE
+from finclaw.web.token import FILE_NAME as TOKEN
+
+SKILLS = "skills"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    parser.add_argument("file", metavar="FILE", help="the archive to write; only you can read it")
+    parser.add_argument("--with-token", action="store_true", help="with the API's token, which opens the gateway")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    add_json_option(parser)
+
+
+def run(args: Namespace) -> int:
+    settings = settings_to_look(args)
+    target = Path(args.file)
+    with opened(settings) as shelf:
+        copy = shelf.copy()
+        try:
+            _copy_rest(settings, copy, args.config or settings.state / SETTINGS, with_token=args.with_token)
+            manifest = _manifest(settings, copy)
+            write_archive(copy, manifest, target, force=args.force)
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+    size = sum(entry.size for entry in manifest.files.values())
+    if args.json:
+        print(msgspec.json.encode({"file": str(target), "files": len(manifest.files), "bytes": size}).decode())
+        return 0
+    print(f"{target}: {len(manifest.files)} files, {size:,} bytes, read back and compared")
+    print("it has the token; keep it as you keep that" if args.with_token else "without the token")
+    print(f"put it back with:  finclaw restore {target}")
+    return 0
+
+
+def _copy_rest(settings: Settings, copy: Path, config: Path, *, with_token: bool) -> None:
+    """What is not the store's: extensions' databases, skills, the settings file and, if wanted, the token."""
+    databases = sorted((settings.state / EXTENSIONS).glob("*.db"))
+    if databases:
+        (copy / EXTENSIONS).mkdir(mode=0o700)
+    for path in databases:
+        copy_database(path, copy / EXTENSIONS / path.name)
+    if (settings.state / SKILLS).is_dir():
+        shutil.copytree(settings.state / SKILLS, copy / SKILLS, symlinks=True)
+    if config.is_file():
+        shutil.copyfile(config, copy / SETTINGS)
+    if with_token and (settings.state / TOKEN).is_file():
+        shutil.copyfile(settings.state / TOKEN, copy / TOKEN)
+
+
+def _manifest(settings: Settings, copy: Path) -> Manifest:
+    paths = (path for path in sorted(copy.rglob("*")) if path.is_file() and not path.is_symlink())
+    names = {str(path.relative_to(copy)): path for path in paths}
+    db = apsw.Connection(str(copy / DATABASE), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        schema = int(db.pragma("user_version"))
+    finally:
+        db.close()
+    return Manifest(
+        format=FORMAT,
+        finclaw=__version__,
+        created_at=datetime.now(UTC),
+        kind=settings.storage.kind,
+        schema=schema,
+        files={name: entry_of(path) for name, path in names.items() if is_allowed(name)},
+    )

@@ -1,0 +1,91 @@
+"""`finclaw costs`: what the models have cost, and what the cache has saved, by day, model, person or agent."""
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator, Sequence
+
+from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.formatting import fitted, money, plural, short, table, terminal_columns
+from finclaw.cli.options import settings_to_look
+from finclaw.cli.shelf import opened
+from finclaw.cli.terminal_text import json_line
+from finclaw.config.schema import Settings
+from finclaw.errors import ConfigError
+from finclaw.kernel.record import Cost
+from finclaw.providers.catalog import Catalog
+from finclaw.web.view import CostsView
+
+_FIGURES = range(1, 9)
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    parser.add_argument(
+        "--days", type=_parse_days, default=30, metavar="N", help="how many, today included (default: 30)"
+    )
+    parser.add_argument(
+        "--by", choices=("day", "model", "user", "agent"), default="day", help="what a line is for (default: day)"
+    )
+    add_json_option(parser)
+
+
+def _parse_days(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= 3660):
+        raise ArgumentTypeError(f"{text!r} is not a number of days from 1 to 3660; give one")
+    return int(text)
+
+
+def run(args: Namespace) -> int:
+    settings = settings_to_look(args)
+    with opened(settings) as shelf:
+        view = shelf.costs(args.days, args.by)
+        used = view.items if args.by == "model" else () if args.json else shelf.costs(args.days, "model").items
+    print(json_line(view) if args.json else _in_words(view, [*_gaps(settings, used)]))
+    return 0
+
+
+def _in_words(view: CostsView, gaps: Sequence[str]) -> str:
+    if not view.items:
+        return "\n".join((f"nothing was spent in the last {plural(view.days, 'day')}", *_today(view)))
+    head = (view.by.upper(), "CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "HIT", "COST", "SAVED")
+    lines = table([head, *map(_row, (*view.items, view.total))], right=_FIGURES)
+    zone = "" if view.today is None else f"Days: {view.today.zone}. "
+    lines.append(f"{zone}HIT: the cache's part of all input. SAVED: by that, less writing to it.")
+    lines += (*_interrupted(view.total), *_today(view), *gaps)
+    return "\n".join(fitted(line, terminal_columns()) for line in lines)
+
+
+def _interrupted(total: Cost) -> Iterator[str]:
+    if total.interrupted:
+        calls, estimate = plural(total.interrupted, "call"), money(total.interrupted_cost)
+        yield f"interrupted: {calls} of these, cut off by a crash or a restart; their {estimate} is an estimate."
+
+
+def _today(view: CostsView) -> Iterator[str]:
+    if (today := view.today) is None:
+        return
+    if today.agent_day_usd is None:
+        yield f"today: {money(today.cost)}, without a limit (budget.agent_day_usd is null)"
+    else:
+        yield f"today: {money(today.cost)} of ${today.agent_day_usd:.2f} (budget.agent_day_usd)"
+
+
+def _row(cost: Cost) -> tuple[str, ...]:
+    use = cost.usage
+    numbers = (cost.calls, use.input, use.output, use.cache_read, use.cache_write)
+    saved = f"-{money(-cost.saved)}" if cost.saved < 0 else money(cost.saved)
+    return (short(cost.name, 60), *(f"{each:,}" for each in numbers), f"{use.hit_rate:.0%}", money(cost.cost), saved)
+
+
+def _gaps(settings: Settings, used: Sequence[Cost]) -> Iterator[str]:
+    """What the sum leaves out: those of which nobody says what they cost."""
+    catalog = Catalog(settings.models, settings.aliases, settings.providers)
+    for each in used:
+        if not each.cost and not _priced(catalog, each.name):
+            yield f"No price is known of {short(each.name, 100)}: its calls are counted, their cost not."
+
+
+def _priced(catalog: Catalog, name: str) -> bool:
+    try:
+        return catalog.find(name).priced
+    except ConfigError:  # nobody knows it any more
+        return False

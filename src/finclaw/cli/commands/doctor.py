@@ -1,0 +1,95 @@
+"""`finclaw doctor`: look at everything an operator could have wrong, and say what to do. It changes nothing.
+
+It takes no lock, wakes no message and makes no directory, so it may be run at any time, beside a gateway or before
+there is anything at all.
+"""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import msgspec
+
+from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.commands.config import own_problems, problems, warnings
+from finclaw.cli.doctor import disk, extensions, gateway, machine
+from finclaw.cli.doctor import state as state_directory_checks
+from finclaw.cli.doctor.database import check_database
+from finclaw.cli.doctor.finding import Finding, bad, ok, warn
+from finclaw.cli.options import settings_from
+from finclaw.cli.terminal_text import json_line
+from finclaw.config.load import state_directory
+from finclaw.config.routes import chosen_model
+from finclaw.config.schema import Settings
+from finclaw.config.windows import with_windows
+from finclaw.errors import ConfigError
+from finclaw.tools.guard.told import without_secrets
+
+_COLOURS = {"ok": "32", "warn": "33", "bad": "31"}
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    add_json_option(parser)
+
+
+def run(args: Namespace) -> int:
+    findings: list[Finding] = []
+    for finding in map(_without_secrets, _look(args)):
+        findings.append(finding)
+        if not args.json:
+            print(_line(finding), flush=True)  # some of it takes a moment; nobody should stare at nothing
+    healthy = all(finding.level != "bad" for finding in findings)
+    print(json_line({"healthy": healthy, "findings": findings}) if args.json else _sum(findings))
+    return 0 if healthy else 1
+
+
+def _look(args: Namespace) -> Iterator[Finding]:
+    yield from machine.checks()
+    yield from _settings(args)
+    try:
+        state = state_directory(args.state, os.environ)
+    except ConfigError as error:
+        yield bad("state", str(error))
+        return
+    yield from state_directory_checks.checks(state)
+    yield from disk.checks(state)
+    yield check_database(state)
+    yield from gateway.checks(state, _valid(args))
+    yield from extensions.checks(_valid(args))
+
+
+def _settings(args: Namespace) -> Iterator[Finding]:
+    found = problems(args)
+    yield from (bad("settings", problem) for problem in found)
+    if not found:
+        settings = settings_from(args)
+        yield ok("settings", f"valid; market {settings.market}, model {chosen_model(settings)}")
+        yield from (warn("budget", each) for each in warnings(args))
+
+
+def _valid(args: Namespace) -> Settings | None:
+    return None if own_problems(args) else with_windows(settings_from(args), load=False)
+
+
+def _without_secrets(finding: Finding) -> Finding:
+    """Settings, files and extensions are quoted in it, and somebody will paste it where others read."""
+    said, advice = without_secrets(finding.says), without_secrets(finding.advice)
+    return msgspec.structs.replace(finding, says=said, advice=advice)
+
+
+def _line(finding: Finding) -> str:
+    level = f"{finding.level:<5}"
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        level = f"\x1b[{_COLOURS[finding.level]}m{level}\x1b[0m"
+    return f"{level} {finding.check:<12} {finding.line}"
+
+
+def _sum(findings: list[Finding]) -> str:
+    count = {level: sum(finding.level == level for finding in findings) for level in ("ok", "warn", "bad")}
+    if count["bad"]:
+        return f"{count['bad']} bad, {count['warn']} to think about, {count['ok']} ok: begin with the first bad one"
+    if count["warn"]:
+        return f"nothing is bad; {count['warn']} to think about, {count['ok']} ok"
+    return f"all {count['ok']} ok"

@@ -1,0 +1,147 @@
+"""`finclaw extensions`: who extends the agent, in the order in which they are loaded, and with what."""
+
+import importlib.util
+import keyword
+import re
+import shlex
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any, Final
+
+import finclaw
+from finclaw.builtin_extensions import registered
+from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.options import settings_from
+from finclaw.cli.terminal_text import json_line
+from finclaw.cli.write_file import write_file
+from finclaw.errors import ConfigError
+from finclaw.extensions.registration import Registered
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_TAKEN: Final = sys.stdlib_module_names | {"finclaw", "msgspec", "pytest"}
+"""A file of such a name beside the test would be imported instead of what it is named after."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    parser.add_argument("what", nargs="?", choices=("new",), metavar="new", help="make one instead, with its test")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="what the new one is called")
+    parser.add_argument("--dir", type=Path, metavar="DIR", help="where to make it (default: here)")
+    add_json_option(parser)
+
+
+def run(args: Namespace) -> int:
+    if args.what == "new":
+        return _make_extension(args)
+    found = [_described(each) for each in registered(settings_from(args)).loaded]
+    print(json_line({"extensions": found}) if args.json else "\n".join(_lines(found)))
+    return 0
+
+
+def _described(extension: Registered) -> dict[str, Any]:
+    return {
+        "name": extension.name,
+        "origin": extension.origin,
+        "built_in": Path(extension.origin).is_relative_to(Path(finclaw.__file__).parent),
+        "why": extension.why,
+        "layers": [{"ring": ring, "name": layer.name, "priority": layer.priority} for ring, layer in extension.layers],
+        "tools": [tool.spec.name for tool in extension.tools],
+        "commands": [command.name for command in extension.commands],
+        "sections": [section.title for section in extension.sections],
+        "context": [field.field for field in extension.fields],
+        "checks": len(extension.checks),
+        "tasks": [f"every {task.seconds:g} s" for task in extension.recurring],
+        "cli": [command.name for command in extension.cli],
+        "routes": [f"{route.method} {route.path}" for route in extension.routes],
+        "doctor": [check.name for check in extension.doctor],
+        "database": extension.database is not None,
+    }
+
+
+_WORDS = {
+    "tools": "tools",
+    "commands": "commands",
+    "sections": "prompt",
+    "context": "context",
+    "tasks": "tasks",
+    "cli": "finclaw …",
+    "routes": "routes",
+    "doctor": "doctor",
+}
+
+
+def _lines(found: list[dict[str, Any]]) -> Iterator[str]:
+    for each in found:
+        yield f"{each['name']}  ({'built in' if each['built_in'] else each['origin']})" + _because(each["why"])
+        layers = [f"{layer['ring']} {layer['name']} (priority {layer['priority']})" for layer in each["layers"]]
+        yield from _row("layers", layers)
+        for key, word in _WORDS.items():
+            yield from _row(word, each[key])
+        yield from _row("checks", [f"{each['checks']} of what may be seen"] if each["checks"] else [])
+        yield from _row("database", ["one of its own"] if each["database"] else [])
+
+
+def _because(why: str) -> str:
+    return f": {why}" if why else ""
+
+
+def _row(word: str, things: list[str]) -> Iterator[str]:
+    if things:
+        yield f"  {word:<10}{', '.join(things)}"
+
+
+# ── a new one ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _make_extension(args: Namespace) -> int:
+    directory = args.dir or Path()
+    if args.name is None:
+        raise ConfigError("the new extension needs a name; try: finclaw extensions new price-alarm")
+    made = render(args.name)
+    for name in made:  # all of them or none
+        if (directory / name).exists():
+            raise ConfigError(f"{directory / name} is there already; choose another name, or another place with --dir")
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in made.items():
+        write_file(directory / name, text.encode(), force=False)
+    extension, test = (directory / name for name in made)
+    print(f"made  {extension}  a tool, a layer and some state\nmade  {test}  whole messages through it")
+    python = shlex.quote(_shorten_path(Path(sys.executable)))
+    print(f"try it:      {python} -m pytest {shlex.quote(str(test))}")
+    if not _has_pytest():
+        print(f"             needs pytest: scripts/venv test in a clone, else {python} -m pip install pytest")
+    print(f"switch on:   in finclaw.yaml, under agent:  extensions: [{extension.absolute()}]")
+    return 0
+
+
+def _has_pytest() -> bool:
+    try:
+        return importlib.util.find_spec("pytest") is not None
+    except ValueError:  # somebody has put it out of reach
+        return False
+
+
+def _shorten_path(path: Path) -> str:
+    """As short as it can be typed here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def render(name: str) -> dict[str, str]:
+    """The two files by name. Raises ConfigError for a name that Python or the gateway would not take."""
+    module = name.replace("-", "_")
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{name!r} cannot name an extension; take small letters, digits and '-', such as price-alarm")
+    if keyword.iskeyword(module) or module in _TAKEN:
+        raise ConfigError(f"Python has something called {module!r} already; choose another name, such as my-{name}")
+    template = files("finclaw.cli") / "extension_template"
+    return {
+        file: Template((template / source).read_text(encoding="utf-8")).substitute(name=name, module=module)
+        for source, file in (("extension.txt", f"{module}.py"), ("test.txt", f"test_{module}.py"))
+    }

@@ -1,0 +1,89 @@
+"""`finclaw prune`: remove what nobody has used for long."""
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import Final
+
+from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.options import settings_to_look
+from finclaw.cli.shelf import opened
+from finclaw.cli.terminal_text import json_line
+from finclaw.errors import ConfigError
+from finclaw.kernel.record import Pruned
+from finclaw.kernel.retention import DEDUPE_DAYS
+from finclaw.web.sessions_view import PrunedView
+
+_DAYS: Final = {"d": 1, "w": 7, "y": 365}
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    parser.add_argument(
+        "--older-than", type=_parse_age, metavar="AGE", help="such as 90d, 12w or 1y (default: storage.retention_days)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_json_option(parser)
+
+
+def _parse_age(text: str) -> int:
+    """In days."""
+    number, unit = text[:-1], text[-1:]
+    if not (number.isascii() and number.isdigit() and len(number) <= 5 and int(number) and unit in _DAYS):
+        raise ArgumentTypeError(
+            f"{text!r} is not an age; give a number of days, weeks or years, such as 90d, 12w or 1y"
+        )
+    return min(int(number) * _DAYS[unit], 100_000)
+
+
+def run(args: Namespace) -> int:
+    settings = settings_to_look(args)
+    asked = args.older_than or settings.storage.retention_days
+    days = max(asked, DEDUPE_DAYS)
+    asks = not (args.yes or args.dry_run)
+    if asks and (args.json or not _at_terminal()):
+        raise ConfigError("prune removes for good; say --yes, or look first with --dry-run")
+    if days > asked:
+        print(
+            f"finclaw: the last {DEDUPE_DAYS} days are always kept, so that a message which arrives twice is known",
+            file=sys.stderr,
+        )
+    with opened(settings) as shelf:
+        if asks:
+            expected = shelf.prune(days, dry_run=True)
+            if (expected.messages or expected.sessions) and not _agreed(expected, days):
+                print("nothing was removed")
+                return 1
+        pruned = shelf.prune(days, dry_run=args.dry_run)
+    _tell(pruned, days, args)
+    return 0
+
+
+def _at_terminal() -> bool:
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))  # pyright: ignore
+
+
+def _agreed(expected: Pruned, days: int) -> bool:
+    print(f"{_amount(expected)} not used for {days} days will be removed for good.")
+    try:
+        answer = input("Go on? [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().lower() in ("y", "yes", "예", "네")
+
+
+def _amount(pruned: Pruned) -> str:
+    messages = f"{pruned.messages:,} message{'' if pruned.messages == 1 else 's'} with their answers"
+    return f"{messages} and {pruned.sessions:,} session{'' if pruned.sessions == 1 else 's'}"
+
+
+def _tell(pruned: Pruned, days: int, args: Namespace) -> None:
+    if args.json:
+        view = PrunedView(
+            messages=pruned.messages, sessions=pruned.sessions, older_than_days=days, dry_run=args.dry_run
+        )
+        print(json_line(view))
+    elif not (pruned.messages or pruned.sessions):
+        print(f"nothing is older than {days} days")
+    else:
+        print(f"{_amount(pruned)} {'would be' if args.dry_run else 'were'} removed")

@@ -1,0 +1,149 @@
+"""`finclaw replay`: run a recorded turn again in a house of its own, offline, and show what comes out differently.
+
+The settings, extensions and layers are today's; the model's answers and the tools' results are the recorded ones.
+The message is laid into a throw-away state as if a gateway had stopped right after accepting it, and a gateway in
+virtual time takes it up there.
+"""
+
+import logging
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+from msgspec import structs
+
+from finclaw.agent.settings import AgentSettings
+from finclaw.channels.mailbox import MailboxChannel
+from finclaw.cli.arguments import add_turn_argument
+from finclaw.cli.block_network import block_network
+from finclaw.cli.formatting import plural
+from finclaw.cli.options import settings_from
+from finclaw.cli.terminal_text import clean, json_line
+from finclaw.cli.trace.difference import Difference, differences
+from finclaw.cli.trace.find_turn import condensed_steps, find_turn
+from finclaw.composition import build
+from finclaw.config.schema import Settings, StorageSettings
+from finclaw.errors import ConfigError
+from finclaw.kernel.extension import Extension
+from finclaw.kernel.record import Accepted, TurnStory
+from finclaw.kernel.scope import Outcome
+from finclaw.storage.sqlite.database import DATABASE
+from finclaw.storage.sqlite.store import open_store
+from finclaw.testing.clock import FakeClock
+from finclaw.testing.replay import Recording, ran_out_of_time
+from finclaw.tools.guard.told import without_secrets
+
+SAME, DIFFERENT = 0, 1
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    turn_id: str
+    identical: bool
+    differences: list[Difference]
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_turn_argument(parser)
+
+
+def run(args: Namespace) -> int:
+    settings = settings_from(args)
+    story = find_turn(settings, args.turn)
+    logging.getLogger("finclaw").addHandler(logging.NullHandler())  # what went wrong is in the differences
+    logging.getLogger("finclaw").propagate = False
+    found = replay(settings, story)
+    done = Replayed(turn_id=story.record.turn_id, identical=not found, differences=found)
+    print(json_line(done) if args.json else _in_words(story, found))
+    return DIFFERENT if found else SAME
+
+
+def replay(settings: Settings, story: TurnStory, extensions: Sequence[Extension] = ()) -> list[Difference]:
+    """Where the turn parts from its record now; nothing if it does not. Raises ConfigError when it cannot be run."""
+    _must_be_replayable(story)
+    clock = FakeClock(story.before[0].created_at if story.before else story.accepted_at)
+    recording = Recording(story, clock)
+    with TemporaryDirectory(prefix="finclaw-replay-") as place, block_network():
+        aside = replace(settings, state=Path(place), storage=StorageSettings(), agent=_answered_by_one(settings, story))
+        again = clock.run(_run_again(aside, story, recording, extensions, clock))
+    return differences(story, again, recording.given)
+
+
+def _answered_by_one(settings: Settings, story: TurnStory) -> AgentSettings:
+    """The record answers for whomever was asked then, and there is nobody else to ask when it fails as it did."""
+    wishes = (story.inbound.limits and story.inbound.limits.wishes) or story.inbound.wishes
+    picked = wishes.model if wishes else None
+    return replace(settings.agent, model=picked or settings.agent.model, fallbacks=())
+
+
+def _must_be_replayable(story: TurnStory) -> None:
+    turn = story.record.turn_id
+    if story.record.ended_at is None:
+        raise ConfigError(f"{turn} has not ended yet; wait until it has, or look at it with: finclaw trace {turn}")
+    if condensed := condensed_steps(story):
+        raise ConfigError(
+            f"{turn}: {condensed} of its {plural(story.record.steps, 'step')} were condensed into a summary while it "
+            f"ran, and what the model said in them is not recorded; what is left shows: finclaw trace {turn}"
+        )
+    if not story.whole:
+        raise ConfigError(
+            f"{turn} is not all there any more: its conversation was reset or shortened since; "
+            "`finclaw turns` lists others"
+        )
+    if story.outcome is not None and story.outcome.kind == "stopped" and not ran_out_of_time(story.outcome):
+        raise ConfigError(
+            f"{turn} was stopped from outside ({story.outcome.reason}); only a turn's own end comes again"
+        )
+    if sum(message.source.kind == "user" for message in story.messages) > 1:
+        raise ConfigError(f"{turn} was joined by other messages while it ran; such a turn cannot be replayed yet")
+
+
+async def _run_again(
+    settings: Settings, story: TurnStory, recording: Recording, extensions: Sequence[Extension], clock: FakeClock
+) -> TurnStory:
+    accepted = await _lay_out(settings, story, clock)
+    async with build(
+        settings,
+        channels=[MailboxChannel(story.inbound.channel)],
+        provider=recording,
+        extensions=[*extensions, recording],
+        clock=clock,
+        threaded=False,
+    ) as app:
+        message = await app.wait(accepted.id, float("inf"))
+        return await app.turn(accepted.id) or _without_turn(story, message.outcome if message else None)
+
+
+def _without_turn(story: TurnStory, outcome: Outcome | None) -> TurnStory:
+    """The road ended before the agent this time."""
+    record = structs.replace(story.record, status="not begun", steps=0)
+    return structs.replace(story, record=record, outcome=outcome, messages=())
+
+
+async def _lay_out(settings: Settings, story: TurnStory, clock: FakeClock) -> Accepted:
+    """The session, the message and the beginning of the turn, each at its own time."""
+    store = open_store(settings.state / DATABASE, clock, threaded=False)
+    try:
+        await store.restore(story.record.session, story.before)
+        clock.jump(story.accepted_at - clock.now())
+        accepted = await store.accept(story.inbound, story.record.session, _nobody)
+    finally:
+        await store.close()
+    clock.jump(story.record.started_at - clock.now())
+    return accepted
+
+
+def _nobody(_: Accepted) -> None:
+    """Takes the message up yet."""
+
+
+def _in_words(story: TurnStory, found: Sequence[Difference]) -> str:
+    steps = plural(story.record.steps, "step")
+    if not found:
+        return f"{story.record.turn_id}: identical ({steps})"
+    lines = [f"{story.record.turn_id}: {plural(len(found), 'difference')} ({steps})"]
+    for each in found:
+        lines += ["", each.part, *(f"  {clean(without_secrets(line))}" for line in each.lines())]
+    return "\n".join(lines)

@@ -1,0 +1,154 @@
+"""`finclaw restore`: put a backup in the place of a state. The old state stays beside it.
+
+The new state is complete and synced before the names of the two directories are exchanged, in one step where the
+system can do that: after a crash the directory is the old state or the new one.
+"""
+
+import ctypes
+import errno
+import os
+import shutil
+import sys
+from argparse import ArgumentParser, Namespace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import apsw
+import msgspec
+
+from finclaw.cli.archive import BadArchive, Manifest, open_archive, sync_directory
+from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.config.load import state_directory
+from finclaw.errors import ConfigError, StateBusy
+from finclaw.storage.sqlite.copying import check
+from finclaw.storage.sqlite.database import DATABASE
+from finclaw.storage.sqlite.schema import MIGRATIONS
+from finclaw.storage.state_lock import StateLock
+from finclaw.web.token import FILE_NAME as TOKEN
+
+_EXCHANGE: Final = 2
+_HERE: Final = -100
+_LOCK: Final = "lock"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    parser.add_argument("file", metavar="FILE", help="what `finclaw backup` wrote")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_json_option(parser)
+
+
+def run(args: Namespace) -> int:
+    state = state_directory(args.state, os.environ)
+    _must_be_confirmed(args, state)
+    try:
+        with StateLock(state), open_archive(Path(args.file)) as archive:
+            manifest = archive.manifest
+            fresh = state.with_name(f".{state.name}.restore-{os.getpid()}")
+            try:
+                fresh.mkdir(mode=0o700)
+                archive.extract(fresh)
+                _must_fit(fresh, manifest)
+                _keep_token(state, fresh)
+                old = _exchange(state, fresh)
+            except OSError as error:
+                raise _refused(state, error) from error
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+    except StateBusy as error:
+        raise StateBusy(f"{error}; a restore needs the state for itself") from error
+    _tell(args, state, old, manifest)
+    return 0
+
+
+def _must_be_confirmed(args: Namespace, state: Path) -> None:
+    if args.yes or not (state / DATABASE).exists():
+        return
+    if args.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError(f"{state} holds a state already, which would be put aside; say --yes")
+    print(f"{state} holds a state already. It will be kept beside the restored one.")
+    try:
+        answer = input("Go on? [y/N] ").strip().lower()
+    except EOFError:
+        answer = ""
+    if answer not in ("y", "yes", "예", "네"):
+        raise ConfigError("nothing was changed")
+
+
+def _must_fit(fresh: Path, manifest: Manifest) -> None:
+    """The databases themselves, and not what the manifest says about them."""
+    for path in (fresh / DATABASE, *sorted((fresh / "extensions").glob("*.db"))):
+        try:
+            db = apsw.Connection(f"{path.as_uri()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            try:
+                schema = int(db.pragma("user_version"))
+                check(db, path)
+            finally:
+                db.close()
+        except apsw.Error as error:
+            raise BadArchive(f"{path.name} in it is damaged ({error}); nothing was changed") from error
+        if path.name == DATABASE and schema > len(MIGRATIONS):
+            raise ConfigError(
+                f"the backup is of a newer FinClaw (version {manifest.finclaw}, schema {schema}, this one knows "
+                f"{len(MIGRATIONS)}); install that version. Nothing was changed"
+            )
+
+
+def _keep_token(state: Path, fresh: Path) -> None:
+    """A backup without a token takes the one that is there, so that clients need no new one."""
+    if not (fresh / TOKEN).exists() and (state / TOKEN).is_file():
+        shutil.copyfile(state / TOKEN, fresh / TOKEN)
+        (fresh / TOKEN).chmod(0o600)
+        sync_directory(fresh)
+
+
+def _exchange(state: Path, fresh: Path) -> Path | None:
+    """Gives the place of the old state; None if there was none worth keeping."""
+    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    old = state.with_name(f"{state.name}.before-restore-{stamp}")
+    if old.exists():
+        raise ConfigError(f"{old} is there already; try again in a second")
+    if _swap(state, fresh):
+        fresh.rename(old)
+    else:
+        state.rename(old)
+        fresh.rename(state)
+    sync_directory(state.parent)
+    if {path.name for path in old.iterdir()} <= {_LOCK}:
+        shutil.rmtree(old)
+        return None
+    return old
+
+
+def _swap(one: Path, other: Path) -> bool:
+    """Exchange two names in one step. False where the system has no such call."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(code, os.strerror(code))
+
+
+def _refused(state: Path, error: OSError) -> ConfigError:
+    if error.errno == errno.EBUSY:
+        return ConfigError(
+            f"{state} is a mount point, which cannot change its place; restore into a directory inside it, with "
+            "--state DIR, and use that. Nothing was changed"
+        )
+    return ConfigError(f"cannot restore into {state}: {error.strerror}; the state there is as it was")
+
+
+def _tell(args: Namespace, state: Path, old: Path | None, manifest: Manifest) -> None:
+    if args.json:
+        told = {"state": str(state), "old": None if old is None else str(old), "created_at": manifest.created_at}
+        print(msgspec.json.encode(told).decode())
+        return
+    print(f"{state} is as it was at {manifest.created_at:%Y-%m-%d %H:%M:%S} UTC ({len(manifest.files)} files)")
+    if old is not None:
+        print(f"the state before is kept in {old}; remove it when you do not need it any more")
+    print("start the gateway: it answers what was unanswered then. Of what was done since, it knows nothing")

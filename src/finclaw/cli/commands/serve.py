@@ -1,0 +1,183 @@
+"""`finclaw serve`: the gateway, until it is told to stop."""
+
+import asyncio
+import contextlib
+import errno
+import http.client
+import importlib.util
+import resource
+import signal
+import socket
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from finclaw.channels.mailbox import MailboxChannel
+from finclaw.cli.address import announce_gateway, read_address
+from finclaw.cli.arguments import add_market_options, add_state_options
+from finclaw.cli.client import find_gateway
+from finclaw.cli.formatting import command_name, short
+from finclaw.cli.gc_tuning import freeze_startup_objects
+from finclaw.cli.options import settings_from
+from finclaw.composition import build
+from finclaw.config.model_problems import say_budget, warnings_of_models
+from finclaw.config.routes import chosen_model
+from finclaw.config.schema import Settings
+from finclaw.diagnostics.log import start_logging
+from finclaw.errors import FinclawError, StateBusy
+from finclaw.kernel.secret import Secret
+from finclaw.tools.guard.told import without_secrets
+from finclaw.web.live import LiveStream
+from finclaw.web.principal import CHANNEL as WEB
+from finclaw.web.server import listen, serve_web
+from finclaw.web.token import TokenOnDisk, obtain_token, read_token
+
+OPEN_FILES: Final = 4_096
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    add_market_options(parser)
+    parser.add_argument(
+        "--port", type=_parse_port, metavar="N", help="listen on this port (default: 8787; 0: any free one)"
+    )
+
+
+def _parse_port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65_535):
+        raise ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
+    return int(text)
+
+
+def run(args: Namespace) -> int:
+    settings = settings_from(args, {"market": args.market, "web.port": args.port})
+    _start_logging(settings)
+    _raise_open_files_limit()
+    # What may well be refused comes first, while nothing has been touched.
+    read_token(settings.state)
+    with _take_port(settings) as sock:
+        _run_loop(_serve(settings, sock))
+    return 0
+
+
+async def _serve(settings: Settings, sock: socket.socket) -> None:
+    stop = _stop_signal()
+    live = LiveStream()
+    async with build(settings, channels=(MailboxChannel(WEB),), observers=(live.observe,)) as app:
+        token, is_new = obtain_token(settings.state)
+        async with serve_web(app, settings.web, TokenOnDisk(settings.state), live=live, sock=sock) as server:
+            with announce_gateway(settings.state, server.url):
+                freeze_startup_objects()
+                _greet(settings, server.url, token if is_new else None)
+                await stop.wait()
+        print("stopping: messages on the road get a moment to end; Ctrl-C again leaves at once", flush=True)
+
+
+def _stop_signal() -> asyncio.Event:
+    """Set by the first SIGINT or SIGTERM; the second ends the process as it would without us."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def told() -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
+        stop.set()
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, told)
+    return stop
+
+
+def _take_port(settings: Settings) -> socket.socket:
+    try:
+        return listen(settings.web)
+    except OSError as error:
+        raise _no_port(settings, error) from error
+
+
+def _no_port(settings: Settings, error: OSError) -> FinclawError:
+    address = read_address(settings.state)
+    if address is not None and address.port == settings.web.port and find_gateway(settings.state):
+        return StateBusy(
+            f"another gateway already uses {settings.state} ({address.url}, process {address.pid}); "
+            "stop it, or use --state DIR and --port N for a second one"
+        )
+    port = settings.web.port
+    if error.errno == errno.EADDRINUSE and _is_finclaw(settings.web.address, port):
+        return FinclawError(
+            f"port {port} is in use by another FinClaw, which runs on another state directory or as another user; "
+            "stop it, or use --port N for another port"
+        )
+    if error.errno == errno.EADDRINUSE:
+        return FinclawError(f"port {port} is in use by another program; stop it, or use --port N for another port")
+    if error.errno == errno.EACCES:
+        return FinclawError(f"port {port} needs more rights than you have; use --port N with N above 1023")
+    return FinclawError(f"cannot listen on {settings.web.host} port {port}: {error.strerror}; use --port N")
+
+
+def _is_finclaw(host: str, port: int) -> bool:
+    """By what it says of itself, which is enough for a hint and for nothing else."""
+    connection = http.client.HTTPConnection(host, port, timeout=2)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().getheader("Server") == "finclaw"
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _run_loop(main: Coroutine[Any, Any, None]) -> None:
+    factory = None
+    if importlib.util.find_spec("uvloop"):
+        factory = importlib.import_module("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main)
+
+
+def _raise_open_files_limit() -> None:
+    """The usual limit of 256 or 1,024 is for programs that serve nobody; we may ask for more ourselves."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # then the limit on connections is a lower one
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _start_logging(settings: Settings) -> None:
+    form = settings.log.format
+    if form == "auto":
+        form = "plain" if sys.stderr.isatty() else "json"
+    start_logging(settings.log.level, form, without_secrets)
+
+
+_DEFAULTS: Final = {"memory": "memory (notes people ask it to keep)", "web": "web (reads pages)"}
+
+
+def _list_extensions(settings: Settings) -> str:
+    """The extensions in use, by name: those that are on by default say what they do."""
+    default = [_DEFAULTS[name] for name in settings.agent.default_extensions]
+    listed = [each if isinstance(each, str) else each.use for each in settings.agent.extensions]
+    names = [each for each in default if each.partition(" ")[0] not in listed] + listed
+    return ", ".join(names) if names else "no extensions"
+
+
+def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
+    lines = [f"FinClaw listens on {url}", f"  state   {settings.state}"]
+    if settings.market == "demo":
+        lines.append("  market  DEMO: the prices are made up and follow no real market")
+    else:
+        lines.append(f"  market  {settings.market}")
+    lines.append(f"  model   {short(chosen_model(settings), 100)}")
+    lines.append(f"  budget  {say_budget(settings)}")
+    lines += (f"  warning {without_secrets(each)}" for each in warnings_of_models(settings))
+    lines.append(f"  with    {_list_extensions(settings)}")
+    if new_token is not None:
+        lines.append(f"  token   {new_token.reveal()}")
+        lines.append(f"          shown this once; it is kept in {settings.state / 'token'}")
+    else:
+        lines.append(f"  token   kept in {settings.state / 'token'}")
+    lines.append(f'  ask     {command_name()} ask "What is AAPL trading at?"')
+    lines.append("  stop    Ctrl-C")
+    print("\n".join(lines), flush=True)

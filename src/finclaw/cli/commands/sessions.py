@@ -1,0 +1,273 @@
+"""`finclaw sessions`: look at conversations, carry them from place to place, mend and forget them."""
+
+import shlex
+import shutil
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from finclaw.cli.arguments import Action, add_actions, add_erasure_options, add_json_option, parse_count, parse_text
+from finclaw.cli.erasure import confirm, erase_typed_lines, must_be_confirmed, report_erased
+from finclaw.cli.options import settings_to_look
+from finclaw.cli.session_keys import all_sessions, find_key, name_of, new_key
+from finclaw.cli.session_text import conversation, findings, table
+from finclaw.cli.shelf import Shelf, opened
+from finclaw.cli.terminal_text import escape_json
+from finclaw.cli.write_file import write_file
+from finclaw.config.schema import Settings
+from finclaw.errors import ConfigError, SessionError
+from finclaw.kernel.message import Message
+from finclaw.kernel.text import fix_surrogates
+from finclaw.redaction import hide_known_secrets
+from finclaw.routing.session_key import place_of
+from finclaw.transcript.conversation_file import read_conversation, write_conversation
+from finclaw.web.sessions_view import MessagesView, RepairView, SessionView
+
+Handler = Callable[[Shelf, Settings, Namespace], int]
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_actions(parser, _ARGUMENTS)
+
+
+def _key_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "key", type=parse_text, metavar="KEY", help="the session: its key, or the name you gave to --session"
+    )
+
+
+def _page_options(parser: ArgumentParser, what: str) -> None:
+    parser.add_argument("--limit", type=parse_count, default=50, metavar="N", help="at most this many (default 50)")
+    parser.add_argument("--after", type=parse_text, metavar="PLACE", help=f"continue after this {what}")
+    add_json_option(parser)
+
+
+def _list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--containing", type=parse_text, default="", metavar="TEXT", help="only keys with this in them")
+    _page_options(parser, "place, which the page before printed")
+
+
+def _show_arguments(parser: ArgumentParser) -> None:
+    _key_argument(parser)
+    _page_options(parser, "message's id; without it the latest are shown")
+
+
+def _export_arguments(parser: ArgumentParser) -> None:
+    _key_argument(parser)
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to (default: standard output)")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    add_json_option(parser)
+
+
+def _import_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="what `finclaw sessions export` wrote; - reads standard input")
+    parser.add_argument(
+        "--as", type=parse_text, dest="key", metavar="KEY", help="the new session (default: the one it was)"
+    )
+    add_json_option(parser)
+
+
+def _fork_arguments(parser: ArgumentParser) -> None:
+    _key_argument(parser)
+    parser.add_argument(
+        "into", type=parse_text, metavar="NEWKEY", help="the new session: a name for --session, or a whole key"
+    )
+    add_json_option(parser)
+
+
+def _reset_arguments(parser: ArgumentParser) -> None:
+    _key_argument(parser)
+    add_json_option(parser)
+
+
+def _delete_arguments(parser: ArgumentParser) -> None:
+    _key_argument(parser)
+    add_erasure_options(parser)
+
+
+def _repair_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("key", type=parse_text, metavar="KEY", nargs="?", help="the session (default: all of them)")
+    parser.add_argument("--dry-run", action="store_true", help="only show what is broken")
+    add_json_option(parser)
+
+
+_ARGUMENTS: tuple[Action, ...] = (
+    ("list", "list sessions, the most recently used first", _list_arguments),
+    ("show", "print a conversation, the newest message last", _show_arguments),
+    ("export", "write a conversation to a file", _export_arguments),
+    ("import", "make a session from such a file", _import_arguments),
+    ("fork", "copy a conversation into a new session", _fork_arguments),
+    ("reset", "start a conversation anew, as /reset does; its records stay", _reset_arguments),
+    ("delete", "erase a conversation with its turns, traces and answers, for good", _delete_arguments),
+    ("repair", "repair broken conversations, and say what was wrong", _repair_arguments),
+)
+
+
+def run(args: Namespace) -> int:
+    settings = settings_to_look(args)
+    if args.action == "import":
+        return _import(settings, args)
+    with opened(settings) as shelf:
+        return _ACTIONS[args.action](shelf, settings, args)
+
+
+def _list(shelf: Shelf, _: Settings, args: Namespace) -> int:
+    page = shelf.page(args.limit, args.after, args.containing)
+    if args.json:
+        _print_json(page)
+    elif page.items:
+        print(table(page.items))
+        if page.after is not None:
+            print(f"there are more: --after {page.after}")
+    else:
+        print("there are no more sessions" if args.after else "there are no sessions")
+    return 0
+
+
+def _show(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    key = find_key(shelf, settings, args.key, guess=True)
+    messages = read_conversation(shelf.export(key))[1]
+    first = _first(messages, args.after, args.limit)
+    shown = messages[first : first + args.limit]
+    more = shown[-1].id if shown and first + args.limit < len(messages) else None
+    if args.json:
+        _print_json(MessagesView(key, shown, more))
+        return 0
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    print(f"{key}  ({_counted(len(messages))})")
+    if shown:
+        print(f"\n{conversation(shown, columns)}")
+    if len(shown) < len(messages):
+        print(f"\n{len(shown)} of {len(messages)} messages; --limit N shows more" + _go_on(more))
+    return 0
+
+
+def _first(messages: Sequence[Message], after: str | None, limit: int) -> int:
+    if after is None:
+        return max(0, len(messages) - limit)
+    place = next((place for place, each in enumerate(messages, start=1) if each.id == after), None)
+    if place is None:
+        raise SessionError("--after names no message of this session; `--json` shows their ids")
+    return place
+
+
+def _go_on(more: str | None) -> str:
+    return "" if more is None else f", --after {more} the next"
+
+
+def _export(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    key = find_key(shelf, settings, args.key, guess=True)
+    content = hide_known_secrets(shelf.export(key).decode()).encode()
+    if args.output == "-":
+        sys.stdout.flush()
+        # The same JSON, but for a screen: what somebody wrote must not move the cursor or turn the direction.
+        shown = escape_json(content.decode()).encode() if sys.stdout.isatty() else content
+        sys.stdout.buffer.write(shown)
+        return 0
+    write_file(Path(args.output), content, force=args.force)
+    count = content.count(b"\n") - 1
+    if args.json:
+        _print_json({"session": key, "messages": count, "file": fix_surrogates(args.output)})
+    else:
+        print(f"{args.output}: {_counted(count)} of {key}")
+    return 0
+
+
+def _import(settings: Settings, args: Namespace) -> int:
+    content = _read(args.file)
+    try:
+        session, messages = read_conversation(content)
+    except SessionError as error:
+        raise SessionError(f"{args.file}: {error}") from error
+    if args.key is None and place_of(session) is None:
+        raise SessionError(f"{args.file}: line 1 names no session that can be here; choose one with --as NAME")
+    key = session if args.key is None else new_key(settings, args.key)
+    with opened(settings, make=True) as shelf:
+        shelf.restore(key, content)
+    return _done(args, key, len(messages), "imported")
+
+
+def _read(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {name}: {error.strerror}; give a file that `sessions export` wrote") from error
+
+
+def _fork(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    key, into = find_key(shelf, settings, args.key, guess=True), new_key(settings, args.into)
+    messages = read_conversation(shelf.export(key))[1]
+    shelf.restore(into, write_conversation(into, messages))
+    return _done(args, into, len(messages), f"copied from {key}")
+
+
+def _reset(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    key = find_key(shelf, settings, args.key)
+    shelf.reset(key)
+    if args.json:
+        _print_json(SessionView(key, 0))
+    else:
+        print(f"{key} starts anew; what was asked and answered before stays on record until `finclaw prune` removes it")
+        print(f"erase it now:  finclaw sessions delete {shlex.quote(name_of(key) or key)}")
+    return 0
+
+
+def _delete(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    asks, key = must_be_confirmed(args), find_key(shelf, settings, args.key)
+    if asks and not confirm(shelf.erase(key, dry_run=True)):
+        print("nothing was erased")
+        return 1
+    erased = shelf.erase(key, dry_run=args.dry_run)
+    if not args.dry_run and name_of(key):
+        erase_typed_lines(settings.state)
+    report_erased(erased, args)
+    return 0
+
+
+def _repair(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+    one = args.key is not None
+    keys = [find_key(shelf, settings, args.key)] if one else [each.key for each in all_sessions(shelf)]
+    reports = [RepairView(key, shelf.repair(key, dry_run=args.dry_run), args.dry_run) for key in keys]
+    broken = [report for report in reports if report.findings]
+    if args.json:
+        _print_json({"checked": len(reports), "broken": broken})
+        return 0
+    for report in broken:
+        print("\n".join(findings(report.session, report.findings)))
+    did = "would be repaired" if args.dry_run else "repaired"
+    print(f"{len(reports)} checked, {len(broken)} {did}" if broken else f"{len(reports)} checked, all whole")
+    return 0
+
+
+def _done(args: Namespace, key: str, count: int, how: str) -> int:
+    if args.json:
+        _print_json(SessionView(key, count))
+        return 0
+    print(f"{key}: {_counted(count)} {how}")
+    if name := name_of(key):
+        print(f"go on with:  finclaw chat --session {shlex.quote(name)}")
+    return 0
+
+
+def _counted(number: int) -> str:
+    return f"{number} message{'' if number == 1 else 's'}"
+
+
+def _print_json(value: object) -> None:
+    print(escape_json(hide_known_secrets(msgspec.json.encode(value).decode())))
+
+
+_ACTIONS: dict[str, Handler] = {
+    "list": _list,
+    "show": _show,
+    "export": _export,
+    "fork": _fork,
+    "reset": _reset,
+    "delete": _delete,
+    "repair": _repair,
+}

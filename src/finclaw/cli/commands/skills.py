@@ -1,0 +1,173 @@
+"""`finclaw skills`: what the agent knows how to do, with the hash of each, so that two people can compare."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from finclaw.agent.settings import ExtensionRef
+from finclaw.builtins.skills.adding import add, record_of, remove
+from finclaw.builtins.skills.folder import CODE_FILE, SKILL_FILE, read_folder
+from finclaw.builtins.skills.front_matter import read_skill
+from finclaw.builtins.skills.record import RECORD
+from finclaw.builtins.skills.skill import BadSkill
+from finclaw.cli.arguments import add_actions, add_json_option
+from finclaw.cli.formatting import fitted, plural, short, table, terminal_columns
+from finclaw.cli.options import settings_from
+from finclaw.cli.terminal_text import json_line
+from finclaw.config.schema import Settings
+from finclaw.kernel.clock import SystemClock
+
+_HEAD = ("SKILL", "HASH", "USED", "CODE", "FROM", "ABOUT")
+_NAMES = ("skills", "finclaw.builtins.skills")
+
+
+class SkillView(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str = ""
+    sha256: str = ""
+    enabled: bool = False
+    code: bool = False
+    source: str = ""
+    """Where it was added from; empty for one that was put there by hand."""
+    changed: bool = False
+    """Since it was added."""
+    withheld: bool = False
+    """Its words were changed since it was added, so it is not given, whatever the settings say."""
+    problem: str = ""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_actions(
+        parser,
+        (
+            ("list", "list the skills: what each is about, its hash, and whether it is used", add_json_option),
+            ("add", "copy a skill's folder into the gateway's own, and show what is in it", _add_arguments),
+            ("remove", "remove a skill", _remove_arguments),
+        ),
+    )
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("path", type=Path, metavar="PATH", help="a folder with a SKILL.md; it is copied")
+    parser.add_argument("--force", action="store_true", help="replace the skill of that name")
+    add_json_option(parser)
+
+
+def _remove_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the skill, as `finclaw skills list` has it")
+    parser.add_argument("--force", action="store_true", help="also one that was put there by hand")
+    add_json_option(parser)
+
+
+def run(args: Namespace) -> int:
+    settings = settings_from(args)
+    given = _given(settings)
+    directory = Path(str((given or {}).get("directory") or settings.state / "skills")).expanduser().absolute()
+    match args.action:
+        case "add":
+            return _add(args, directory, given)
+        case "remove":
+            remove(args.name, directory, force=args.force)
+            _print(args, {"removed": args.name}, [f"{args.name} is removed"])
+        case _:
+            views = list(_views(directory, given))
+            _print(args, {"directory": str(directory), "skills": views}, list(_lines(views, directory)))
+    return 0
+
+
+def _given(settings: Settings) -> Mapping[str, Any] | None:
+    """What the settings tell the extension; None where it is not listed, and so nothing is used."""
+    refs = (ExtensionRef(each) if isinstance(each, str) else each for each in settings.agent.extensions)
+    return next((each.settings for each in refs if each.use in _NAMES), None)
+
+
+def _add(args: Namespace, directory: Path, given: Mapping[str, Any] | None) -> int:
+    added = add(args.path.expanduser(), directory, SystemClock().now(), force=args.force)
+    view = _view(directory / added.skill.name, given)
+    files = {name: len(content) for name, content in sorted(added.contents.files.items())}
+    lines = [
+        f"{'replaced' if added.replaced else 'added'} {view.name}: {short(view.description, 200)}",
+        f"sha256 {view.sha256}",
+        *(f"  {name} ({size:,} bytes)" for name, size in files.items()),
+    ]
+    if view.code:
+        lines.append(f"it brings Python code in {CODE_FILE}: read it; it runs only with `code: true` in the settings")
+    if given is None:
+        lines.append(f"to use it, list in agent.extensions: {{use: skills, settings: {{directory: {directory}}}}}")
+    elif not view.enabled:
+        lines.append("the settings leave it out; add it to `enabled` of the extension `skills`")
+    _print(args, {"skill": view, "files": files, "replaced": added.replaced}, lines)
+    return 0
+
+
+def _views(directory: Path, given: Mapping[str, Any] | None) -> Iterator[SkillView]:
+    found = sorted(directory.iterdir()) if directory.is_dir() else []
+    for path in found:
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            yield _view(path, given)
+        elif path.suffix == ".md" and path.is_file() and not path.is_symlink():
+            used = _is_enabled(path.stem, given)
+            yield SkillView(name=path.stem, description="(a text, given when its words are said)", enabled=used)
+
+
+def _view(folder: Path, given: Mapping[str, Any] | None) -> SkillView:
+    try:
+        contents = read_folder(folder)
+        skill = read_skill(folder.name, contents.text(SKILL_FILE))
+    except (BadSkill, OSError) as error:
+        return SkillView(name=folder.name, problem=str(error))
+    record = record_of(folder)
+    return SkillView(
+        name=skill.name,
+        description=skill.description,
+        sha256=contents.digest,
+        enabled=_is_enabled(skill.name, given),
+        code=contents.has_code,
+        source="" if record is None else record.source,
+        changed=record is not None and record.sha256 != contents.digest,
+        withheld=record is not None and not record.is_of(contents.files[SKILL_FILE]),
+    )
+
+
+def _is_enabled(name: str, given: Mapping[str, Any] | None) -> bool:
+    return given is not None and (given.get("enabled") is None or name in given["enabled"])
+
+
+def _lines(views: list[SkillView], directory: Path) -> Iterator[str]:
+    if not views:
+        yield f"there are no skills in {directory}; add one with: finclaw skills add PATH"
+        return
+    columns = terminal_columns()
+    if good := [each for each in views if not each.problem]:
+        yield from (fitted(line, columns) for line in table([_HEAD, *map(_row, good)]))
+    for each in views:
+        if each.withheld:
+            name = short(each.name, 50)
+            yield (
+                f"{name} is not given: its SKILL.md was changed since it was added. Read it; then `finclaw skills add "
+                f"PATH --force` adds it anew, or remove {directory / each.name / RECORD} if the change is your own"
+            )
+    if bad := [each for each in views if each.problem]:
+        yield f"{plural(len(bad), 'folder')} cannot be used:"
+        yield from (f"  {short(each.name, 60)}: {short(each.problem, 400)}" for each in bad)
+
+
+def _row(view: SkillView) -> tuple[str, ...]:
+    source = short(view.source, 40) or "by hand"
+    return (
+        short(view.name, 50),
+        view.sha256[:12] or "-",
+        "yes" if view.enabled and not view.withheld else "no",
+        "yes" if view.code else "no",
+        f"{source} (changed since)" if view.changed else source,
+        short(view.description, 80),
+    )
+
+
+def _print(args: Namespace, view: object, lines: list[str]) -> None:
+    print(json_line(view) if args.json else "\n".join(lines))

@@ -1,0 +1,119 @@
+"""`finclaw status`: does a gateway run on this state, and what does it hold? It changes nothing."""
+
+from argparse import ArgumentParser, Namespace
+
+import apsw
+import msgspec
+
+from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.client import find_gateway
+from finclaw.cli.formatting import short
+from finclaw.cli.options import settings_to_look
+from finclaw.cli.terminal_text import json_line
+from finclaw.config.routes import chosen_model
+from finclaw.config.schema import Settings
+from finclaw.errors import StateBusy
+from finclaw.kernel.record import Counts
+from finclaw.storage.sqlite.database import DATABASE, explain, open_database
+from finclaw.storage.sqlite.inbox import counts
+from finclaw.storage.state_lock import StateLock
+
+_LABELS = {
+    "sessions": "sessions",
+    "waiting": "messages waiting",
+    "running": "messages being answered",
+    "ended": "messages ended",
+    "units_pending": "replies to send",
+    "dead_letters": "dead letters (messages that failed)",
+    "units_dead": "replies that could not be sent",
+}
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    running: bool
+    url: str | None = None
+    pid: int | None = None
+    ready: bool = False
+    busy: str = ""
+    """Why nothing can be said about what the state holds."""
+    state: str
+    market: str
+    model: str
+    counts: Counts | None = None
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    add_json_option(parser)
+
+
+def run(args: Namespace) -> int:
+    settings = settings_to_look(args)
+    status = _running(settings) or _at_rest(settings)
+    print(json_line(status) if args.json else _in_words(status))
+    return 0
+
+
+def _running(settings: Settings) -> Status | None:
+    client = find_gateway(settings.state)
+    if client is None:
+        return None
+    told = client.status()
+    return Status(
+        running=True,
+        url=client.address.url,
+        pid=client.address.pid,
+        ready=told.ready,
+        state=str(settings.state),
+        market=told.market,
+        model=told.model,
+        counts=told.counts,
+    )
+
+
+def _at_rest(settings: Settings) -> Status:
+    at_rest = Status(running=False, state=str(settings.state), market=settings.market, model=chosen_model(settings))
+    try:
+        return msgspec.structs.replace(at_rest, counts=_counts(settings))
+    except StateBusy as error:
+        return msgspec.structs.replace(at_rest, busy=str(error))
+
+
+def _counts(settings: Settings) -> Counts | None:
+    """Read under the lock, without waking the gateway: asking must not answer anybody's message."""
+    database = settings.state / DATABASE
+    if not database.exists():
+        return None
+    with StateLock(settings.state):
+        connection = open_database(database)
+        try:
+            return counts(connection)
+        except apsw.Error as error:
+            raise explain(error, database) from error
+        finally:
+            connection.close()
+
+
+def _in_words(status: Status) -> str:
+    lines = [
+        _headline(status),
+        f"  state   {status.state}",
+        f"  market  {status.market}",
+        f"  model   {short(status.model, 100)}",
+    ]
+    if status.counts is not None:
+        figures = msgspec.structs.asdict(status.counts)
+        lines += [f"  {figures[name]:>6}  {label}" for name, label in _LABELS.items()]
+        if status.counts.dead_letters:
+            lines.append("  what failed: finclaw turns; why: finclaw trace TURN")
+    elif not status.busy:
+        lines.append("  nothing was ever stored there; `finclaw serve` or `finclaw ask` begins")
+    return "\n".join(lines)
+
+
+def _headline(status: Status) -> str:
+    if status.busy:
+        return f"no gateway answers, but the state is in use: {status.busy}"
+    if not status.running:
+        return "no gateway runs on this state; start it with: finclaw serve"
+    return f"a gateway runs at {status.url} (process {status.pid}{'' if status.ready else ', not ready yet'})"

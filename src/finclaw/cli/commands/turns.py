@@ -1,0 +1,53 @@
+"""`finclaw turns`: the latest turns in a list, with the ids that `trace` and `replay` want."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+
+from finclaw.cli.arguments import add_json_option, add_state_options, parse_count
+from finclaw.cli.formatting import fitted, local_time, milliseconds, money, short, table, terminal_columns
+from finclaw.cli.options import settings_to_look
+from finclaw.cli.shelf import opened
+from finclaw.cli.terminal_text import json_line
+from finclaw.kernel.record import TurnRecord
+from finclaw.web.view import TurnsView
+
+_HEAD = ("TURN", "STARTED", "STATUS", "STEPS", "TIME", "COST", "TEXT", "SESSION")
+_FIGURES = (3, 4, 5)
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_state_options(parser)
+    parser.add_argument("--limit", type=parse_count, default=20, metavar="N", help="how many, 1 to 500 (default: 20)")
+    add_json_option(parser)
+
+
+def run(args: Namespace) -> int:
+    with opened(settings_to_look(args)) as shelf:
+        turns = shelf.turns(args.limit)
+    print(json_line(TurnsView(turns)) if args.json else _in_words(turns))
+    return 0
+
+
+def _in_words(turns: Sequence[TurnRecord]) -> str:
+    if not turns:
+        return 'there is no turn yet; try: finclaw ask "What is AAPL trading at?"'
+    lines = table([_HEAD, *map(_row, turns)], right=_FIGURES)
+    return "\n".join(fitted(line, terminal_columns()) for line in lines)
+
+
+def _row(turn: TurnRecord) -> tuple[str, ...]:
+    return (
+        turn.turn_id,
+        local_time(turn.started_at),
+        turn.status,
+        str(turn.steps),
+        milliseconds(turn_ms(turn)),
+        money(turn.cost),
+        short(turn.opening, 40),
+        short(turn.session, 100),
+    )
+
+
+def turn_ms(turn: TurnRecord) -> float | None:
+    """None while it runs."""
+    return None if turn.ended_at is None else (turn.ended_at - turn.started_at).total_seconds() * 1000

@@ -1,0 +1,1 @@
+"""The checks of `finclaw doctor`: each looks at one part of an installation and gives findings."""

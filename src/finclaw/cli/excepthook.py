@@ -1,0 +1,56 @@
+"""What Python itself writes to standard error when nobody is left to hear of an error: the same, without secrets."""
+
+import logging
+import sys
+import threading
+import traceback
+import warnings
+from types import TracebackType
+from typing import TextIO
+
+from finclaw.diagnostics.log import PlainLines
+
+
+def install_excepthooks() -> None:
+    """For a process that is ours alone, from its first line on. What takes secrets out is loaded when it is needed."""
+    sys.excepthook = _tell
+    threading.excepthook = _tell_of_thread
+    sys.unraisablehook = _tell_of_object
+    warnings.showwarning = _tell_of_warning
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(PlainLines(_without_secrets))
+
+
+def _without_secrets(text: str) -> str:
+    from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  most runs have nothing to say here
+
+    return without_secrets(text)
+
+
+def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    text = "".join(traceback.format_exception(kind, error, trace))
+    sys.stderr.write(_without_secrets(text))
+
+
+def _tell_of_warning(  # the interpreter's own signature
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    text = warnings.formatwarning(message, category, filename, lineno, line)
+    (file or sys.stderr).write(_without_secrets(text))
+
+
+def _tell_of_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+        sys.stderr.write(f"in the thread {'?' if args.thread is None else args.thread.name}:\n")
+        _tell(args.exc_type, args.exc_value, args.exc_traceback)
+
+
+def _tell_of_object(args: "sys.UnraisableHookArgs") -> None:
+    if args.exc_value is not None:
+        sys.stderr.write(f"{args.err_msg or 'an error that nobody could be told of'}:\n")
+        _tell(args.exc_type, args.exc_value, args.exc_traceback)

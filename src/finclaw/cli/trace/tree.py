@@ -1,0 +1,225 @@
+"""A trace of one message as a tree: message, turn, steps, calls, with times and costs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from textwrap import wrap
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from finclaw.agent.model_call import stop_of
+from finclaw.agent.paid import usage_of
+from finclaw.cli.commands.turns import turn_ms
+from finclaw.cli.formatting import local_time, milliseconds, money, plural, short, terminal_columns, tokens
+from finclaw.cli.trace.approvals import TracedApproval, approval_lines, approvals_of
+from finclaw.kernel.approval import Approval
+from finclaw.kernel.chunk import StopReason, Usage
+from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus
+from finclaw.kernel.record import TurnStory
+from finclaw.kernel.scope import OutcomeKind, StageEntry
+
+
+class TracedCall(Struct, frozen=True, kw_only=True):
+    """`status` is None while it runs."""
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any] | str
+    status: ToolStatus | None
+    ms: float | None
+    facts: int
+
+
+class TracedStep(Struct, frozen=True, kw_only=True):
+    """`ms` is the time until the model's answer was there; model and cost are None where they were not recorded."""
+
+    model: str | None
+    instead_of: str | None
+    stop: StopReason
+    wordless: bool
+    """The model itself said nothing and called nothing; `text` is what the gateway said for it."""
+    ms: float
+    usage: Usage
+    cost: Decimal | None
+    text: str
+    calls: tuple[TracedCall, ...]
+
+
+class TracedTurn(Struct, frozen=True, kw_only=True):
+    turn_id: str
+    status: str
+    started_at: datetime
+    ms: float | None
+    usage: Usage
+    cost: Decimal
+    approvals: tuple[TracedApproval, ...]
+    """What it ran because somebody had approved it, and what it asked for."""
+    steps: tuple[TracedStep, ...]
+    whole: bool
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """The message is the root; its outcome is None while it has none."""
+
+    message_id: str
+    session: str
+    channel: str
+    sender: str
+    accepted_at: datetime
+    text: str
+    outcome: OutcomeKind | None
+    reason: str
+    ms: float | None
+    stages: tuple[StageEntry, ...]
+    turn: TracedTurn
+
+
+# ── from the record ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def trace_of(story: TurnStory, known: Sequence[Approval] = ()) -> Trace:
+    """`known` are approvals; those that are not this turn's are left out."""
+    inbound, outcome = story.inbound, story.outcome
+    return Trace(
+        message_id=story.record.inbound_id,
+        session=story.record.session,
+        channel=inbound.channel,
+        sender=inbound.sender.id,
+        accepted_at=story.accepted_at,
+        text=inbound.text,
+        outcome=outcome.kind if outcome else None,
+        reason=outcome.reason if outcome else "",
+        ms=outcome.duration_ms if outcome else None,
+        stages=outcome.stages if outcome else (),
+        turn=_turn(story, approvals_of(story, known)),
+    )
+
+
+def _turn(story: TurnStory, approvals: tuple[TracedApproval, ...]) -> TracedTurn:
+    record = story.record
+    steps = tuple(_steps(story))
+    running = record.ended_at is None
+    return TracedTurn(
+        turn_id=record.turn_id,
+        status=record.status,
+        started_at=record.started_at,
+        ms=turn_ms(record),
+        usage=sum((step.usage for step in steps), Usage()) if running else record.usage,
+        cost=record.cost,
+        approvals=approvals,
+        steps=steps,
+        whole=story.whole,
+    )
+
+
+def _steps(story: TurnStory) -> Iterator[TracedStep]:
+    results = {result.call_id: result for message in story.messages for result in message.tool_results}
+    for before, message in pairwise(story.messages):
+        if message.source.kind == "assistant":
+            yield TracedStep(
+                model=message.metadata.get("model"),
+                instead_of=message.metadata.get("instead_of"),
+                stop=stop_of(message),
+                wordless=_is_wordless(message),
+                ms=(message.created_at - before.created_at).total_seconds() * 1000,
+                usage=usage_of(message),
+                cost=_cost(story, message),
+                text=message.text,
+                calls=tuple(_call(call, results.get(call.id)) for call in message.tool_calls),
+            )
+
+
+def _is_wordless(answer: Message) -> bool:
+    own = answer.metadata.get("model_text", answer.text)
+    return not answer.tool_calls and (not own if isinstance(own, int) else not str(own).strip())
+
+
+def _cost(story: TurnStory, answer: Message) -> Decimal | None:
+    """A turn of one step tells its step's cost, and one that was free tells them all."""
+    if "cost" in answer.metadata:
+        return Decimal(str(answer.metadata["cost"]))
+    alone = story.record.ended_at is not None and (story.record.steps == 1 or story.record.cost.is_zero())
+    return story.record.cost if alone else None
+
+
+def _call(call: ToolCall, result: ToolResult | None) -> TracedCall:
+    return TracedCall(
+        call_id=call.id,
+        tool=call.name,
+        arguments=call.args if call.bad_args is None else call.bad_args,
+        status=None if result is None else result.status,
+        ms=None if result is None else result.ms,
+        facts=0 if result is None else len(result.facts),
+    )
+
+
+# ── to the terminal ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def tree_lines(trace: Trace) -> Iterator[str]:
+    ended = "not ended yet" if trace.outcome is None else f"{trace.outcome} in {milliseconds(trace.ms)}"
+    yield f"message {trace.message_id}  {ended}"
+    yield f"│  accepted  {local_time(trace.accepted_at)} from {short(trace.sender, 40)} on {trace.channel}"
+    yield f"│  session   {short(trace.session, 100)}"
+    yield f"│  text      {short(trace.text, 100)}"
+    for place, line in enumerate(_wrapped(trace.reason)):
+        yield f"│  {'reason  ' if place == 0 else '        '}  {line}"
+    if trace.stages:
+        yield f"│  stages    {', '.join(f'{stage.name} {stage.ms:.1f}' for stage in trace.stages)} ms"
+    yield from _turn_lines(trace.turn)
+
+
+def _wrapped(reason: str) -> list[str]:
+    """All of it: what to do stands at its end. In one line for a program that looks for something in it."""
+    columns = terminal_columns()
+    line = short(reason, 2_000)
+    return wrap(line, max(columns - 13, 20)) if columns is not None else [line] if line else []
+
+
+def _turn_lines(turn: TracedTurn) -> Iterator[str]:
+    known = [plural(len(turn.steps), "step"), milliseconds(turn.ms), tokens(turn.usage), money(turn.cost)]
+    yield f"└─ turn {turn.turn_id}  {turn.status}  {'  '.join(known)}"
+    if not turn.whole:
+        yield "   (the conversation was reset or shortened since: this is what is left of the turn)"
+    asked = {each.call_id: each for each in turn.approvals}
+    here = {call.call_id for step in turn.steps for call in step.calls}
+    branches = [list(approval_lines(each)) for each in turn.approvals if each.call_id not in here]
+    branches += [list(_step_lines(number, step, asked)) for number, step in enumerate(turn.steps, 1)]
+    for number, (first, *rest) in enumerate(branches, 1):
+        last = number == len(branches)
+        yield f"   {'└' if last else '├'}─ {first}"
+        yield from (f"   {' ' if last else '│'}  {line}" for line in rest)
+
+
+def _step_lines(number: int, step: TracedStep, asked: Mapping[str, TracedApproval]) -> Iterator[str]:
+    known = [step.model, milliseconds(step.ms), tokens(step.usage), None if step.cost is None else money(step.cost)]
+    yield f"step {number}  {'  '.join(each for each in (*known, *_remarks(step)) if each is not None)}"
+    if step.text.strip():
+        yield f"{'│  ' if step.calls else ''}“{short(step.text.strip().splitlines()[0], 100)}”"
+    for place, call in enumerate(step.calls, 1):
+        last = place == len(step.calls)
+        yield f"{'└' if last else '├'}─ {_call_line(call)}"
+        if (approval := asked.get(call.call_id)) is not None:
+            yield from (f"{' ' if last else '│'}  {line}" for line in approval_lines(approval))
+
+
+def _remarks(step: TracedStep) -> Iterator[str]:
+    if step.instead_of is not None:
+        yield f"instead of {step.instead_of}"
+    if step.stop == "max_tokens":
+        yield "cut off: agent.max_tokens or the model's own limit was reached"
+    if step.stop == "refusal":
+        yield "refused: the provider's rules, not ours"
+    if step.wordless:
+        yield "the model said nothing; what was said for it:"
+
+
+def _call_line(call: TracedCall) -> str:
+    arguments = call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
+    known = [call.status or "running", milliseconds(call.ms)]
+    if call.facts:
+        known.append(plural(call.facts, "fact"))
+    return f"{short(call.tool, 64)}  {'  '.join(known)}  {short(arguments, 80)}"

@@ -1,0 +1,49 @@
+"""A file for one person, there as a whole or not at all, and never in place of another by accident."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from finclaw.errors import ConfigError
+
+
+def write_file(path: Path, content: bytes, *, force: bool) -> None:
+    """Raises ConfigError if the file is there and `force` is not, and when it cannot be written."""
+    if path.exists() and not path.is_file():  # a device would be replaced by a file
+        raise ConfigError(f"{path} is no plain file; choose another place, or - for standard output")
+    if path.exists() and not force:
+        raise _there(path)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        _write(aside, content)
+        if force:
+            os.replace(aside, path)
+        else:
+            _name(aside, path)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}; choose another place with --output FILE") from error
+    finally:
+        with suppress(OSError):
+            aside.unlink()
+
+
+def _write(path: Path, content: bytes) -> None:
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(opened, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _name(aside: Path, path: Path) -> None:
+    """A link fails if the name was taken meanwhile; not every file system has links."""
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        raise _there(path) from None
+    except OSError:
+        os.replace(aside, path)
+
+
+def _there(path: Path) -> ConfigError:
+    return ConfigError(f"{path} is there already; choose another name, or replace it with --force")
