@@ -67,8 +67,9 @@ class Audit:
         return "\n".join((str(self.verdict), *self.complaints))
 
 
-def audit(events: Sequence[HistoryEvent], database: Path, *, max_attempts: int) -> Audit:
-    books = read_books(database)
+def audit(events: Sequence[HistoryEvent], database: Path, *, max_attempts: int, sessions: str = "") -> Audit:
+    """`sessions` is how the keys of the sessions begin that are audited: others may have been there before."""
+    books = select_sessions(read_books(database), sessions)
     seen = [event for event in events if isinstance(event, ReplySeen)]
     outcomes = Counter(row.outcome for row in books.rows.inbound)
     return Audit(
@@ -186,6 +187,23 @@ def read_books(database: Path) -> Books:
         )
     finally:
         db.close()
+
+
+def select_sessions(books: Books, prefix: str) -> Books:
+    """The same without the messages of other sessions, and without what came of those."""
+    entries = tuple(entry for entry in books.entries if entry.row.session.startswith(prefix))
+    ids = {entry.row.id for entry in entries}
+    return Books(
+        rows=Rows(
+            inbound=tuple(entry.row for entry in entries),
+            turns=tuple(turn for turn in books.rows.turns if turn.inbound_id in ids),
+            units=tuple(unit for unit in books.rows.units if unit.inbound_id in ids),
+        ),
+        entries=entries,
+        turn_sessions={inbound: session for inbound, session in books.turn_sessions.items() if inbound in ids},
+        transcripts={key: messages for key, messages in books.transcripts.items() if key.startswith(prefix)},
+        log_left=books.log_left,
+    )
 
 
 def calls_booked(database: Path) -> tuple[int, int]:

@@ -73,6 +73,7 @@ class Run:
         idempotent: bool = False,
         max_attempts: int = 3,
         layer_kills: bool = False,
+        sessions: str = "",
     ) -> None:
         self.seed = int(os.environ.get("CHAOS_SEED") or secrets.randbits(32))
         self.dice = random.Random(self.seed)
@@ -90,6 +91,7 @@ class Run:
         self._idempotent = idempotent
         self._max_attempts = max_attempts
         self._layer_kills = layer_kills
+        self._sessions = sessions
         self.written = 0
         self._began = time.monotonic()
 
@@ -246,7 +248,7 @@ class Run:
             raise AssertionError(f"after {DRAINS_WITHIN:g} s {left}\n{gateway.said}") from None
 
     def audit(self) -> Audit:
-        found = audit(self.audience.events, self.database, max_attempts=self._max_attempts)
+        found = audit(self.audience.events, self.database, max_attempts=self._max_attempts, sessions=self._sessions)
         took = time.monotonic() - self._began
         sins = found.verdict
         doubled, in_doubt = len(sins.duplicated), found.repeats
