@@ -61,6 +61,10 @@ async def test_a_long_talk_stays_sendable_and_small(house: House, agent: AgentSe
         assert not [event for event in gateway.events if isinstance(event, SessionRepaired)]
 
 
+NOT_FOUND_YET = {("model:ended", 1), ("model:ended", 2), ("tools:before_commit", 1)}
+"""Crashes before the search for the tool was on disk: the script goes on as if it had been, so `look` is not there."""
+
+
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize(
     "point", ["model:ended", "tools:before_commit", "tools:started", "tools:ended", "results:after_commit"]
@@ -72,6 +76,7 @@ async def test_a_crash_anywhere_ends_in_one_answer(house: House, agent: AgentSet
     async with house.open(*rest, agent=agent, tools=tools()) as gateway:
         await gateway.app.idle()
         assert len(gateway.said) == 1
-        assert gateway.said[0] == "It is 7." or "rather not answer" in gateway.said[0]
+        assert (gateway.said == ["It is 7."]) is ((point, n) not in NOT_FOUND_YET)
+        assert ("rather not answer" in gateway.said[0]) is ((point, n) in NOT_FOUND_YET)
         assert_sendable(gateway)
         assert not [event for event in gateway.events if isinstance(event, SessionRepaired)]

@@ -177,9 +177,7 @@ async def test_a_change_of_the_past_makes_a_new_file(bench: Bench, event: TurnEv
         assert bench.base.stat().st_ino != old.fileno()
         old.seek(0)
         assert b'"q-1"' in old.read(), "the old file is as it was"
-    assert [path.name for path in bench.base.parent.iterdir()] == ["base.jsonl", "events.jsonl"] or sorted(
-        path.name for path in bench.base.parent.iterdir()
-    ) == ["base.jsonl", "events.jsonl"]
+    assert sorted(path.name for path in bench.base.parent.iterdir()) == ["base.jsonl", "events.jsonl"]
     assert len([line for line in lines(bench.base) if line["type"] == "folded"]) == 1
 
 
@@ -316,7 +314,8 @@ def test_a_damaged_file_is_mended_and_never_fatal(tmp_path_factory: pytest.TempP
         known = [message.id for message in found if message.id in whole]
         assert known == [id for id in whole if id in known], "in the order in which they were said"
         assert mend(found).messages == tuple(found), "every call has its result"
-        assert bench.repairs or [message.id for message in found] == list(whole)
+        if not bench.repairs:
+            assert [message.id for message in found] == list(whole), "what is missing is reported"
         await bench.turn("3")
         assert (await bench.ids())[-2:] == ["q-3", "a-3"]
         again = await bench.ids()
