@@ -13,10 +13,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "finclaw"
 LOCKS = ("run", "test", "check")
-LONGEST_MODULE = 350
-LONGEST_DECLARATIONS = 500
-DECLARATIONS = frozenset({"src/finclaw/kernel/event.py", "src/finclaw/kernel/port.py"})
-"""Modules of pure declarations: one finds a name in them, and reads no further."""
 MOST_PUBLIC_NAMES = 40
 
 
@@ -216,10 +212,3 @@ def test_our_stub_of_apsw_names_only_what_apsw_has() -> None:
         real = getattr(apsw, drawn.name)
         methods = [node.name for node in drawn.body if isinstance(node, ast.FunctionDef)]
         assert [name for name in methods if not hasattr(real, name)] == [], f"not in apsw.{drawn.name}"
-
-
-@pytest.mark.parametrize("path", [str(path.relative_to(ROOT)) for path in sorted(SOURCE.rglob("*.py"))])
-def test_a_module_fits_in_one_sitting(path: str) -> None:
-    length = len((ROOT / path).read_text(encoding="utf-8").splitlines())
-    most = LONGEST_DECLARATIONS if path in DECLARATIONS else LONGEST_MODULE
-    assert length <= most, f"{length} lines, at most {most}: find the two things it does and give each a module"

@@ -1,0 +1,231 @@
+"""Measurements of the source tree for `test_sizes.py`. `python -m tests.house.sizes` prints today's exceptions."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+SOURCE: Final = ROOT / "src" / "finclaw"
+
+LONGEST_MODULE: Final = 350
+LONGEST_DECLARATIONS: Final = 500
+DECLARATIONS: Final = frozenset({"src/finclaw/kernel/event.py", "src/finclaw/kernel/port.py"})
+"""Modules of pure declarations: one finds a name in them, and reads no further."""
+MOST_MODULES: Final = 25
+KERNEL: Final = 3_600
+MOST_FIELDS: Final = 20
+SHORTEST_ALONE: Final = 40
+VOCABULARY: Final = 45
+
+STATE_OBJECT: Final = re.compile(r"(Context|State|Turn|Step|Call|Run|Walk)$|^Running")
+"""What a context or state object is called. A record that is stored, or a table of texts, may have more fields."""
+REASON: Final = re.compile(r"# noqa: PLC0415 +.*(start|cold|\bms\b|optional|extra|import)", re.IGNORECASE)
+"""Beside an import inside a function: that it is optional, or which start-up figure fails without it."""
+
+
+@dataclass(frozen=True)
+class Module:
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @property
+    def shown(self) -> str:
+        return str(self.path.relative_to(ROOT))
+
+    @property
+    def dotted(self) -> str:
+        parts = self.path.relative_to(SOURCE.parent).with_suffix("").parts
+        return ".".join(parts).removesuffix(".__init__")
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n")
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    @property
+    def classes(self) -> list[ast.ClassDef]:
+        return [node for node in self.tree.body if isinstance(node, ast.ClassDef)]
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    return tuple(Module(path) for path in sorted(SOURCE.rglob("*.py")))
+
+
+# ── what breaks a cap, each by a name that an exception can be made for ─────────────────────────────────────
+
+
+def long_modules() -> set[str]:
+    most = {path: LONGEST_DECLARATIONS for path in DECLARATIONS}
+    return {each.shown for each in modules() if each.lines > most.get(each.shown, LONGEST_MODULE)}
+
+
+def full_directories() -> set[str]:
+    held = Counter(each.path.parent for each in modules() if not each.is_package)
+    return {str(place.relative_to(ROOT)) for place, number in held.items() if number > MOST_MODULES}
+
+
+def kernel_lines() -> int:
+    return sum(each.lines for each in modules() if each.path.is_relative_to(SOURCE / "kernel"))
+
+
+def own_fields(node: ast.ClassDef) -> set[str]:
+    """Declared in the body, or set in `__init__`."""
+    declared = {
+        each.target.id
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        if "ClassVar" not in ast.unparse(each.annotation)
+    }
+    made = {
+        target.attr.lstrip("_")
+        for each in node.body
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+        for statement in ast.walk(each)
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for assigned in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+        for target in (assigned.elts if isinstance(assigned, ast.Tuple) else [assigned])
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
+    }
+    return declared | made
+
+
+@cache
+def classes() -> dict[str, ast.ClassDef]:
+    return {node.name: node for each in modules() for node in each.classes}
+
+
+def all_fields(node: ast.ClassDef) -> set[str]:
+    """With those of the classes of ours that it inherits from."""
+    bases = (classes().get(ast.unparse(base).split("[")[0].split(".")[-1]) for base in node.bases)
+    return own_fields(node).union(*(all_fields(base) for base in bases if base is not None and base is not node))
+
+
+def large_states() -> set[str]:
+    return {
+        f"{each.shown}:{node.name}"
+        for each in modules()
+        for node in each.classes
+        if STATE_OBJECT.search(node.name) and len(all_fields(node)) > MOST_FIELDS
+    }
+
+
+def crumbs() -> set[str]:
+    """Modules so short that a reader opens two files for one idea."""
+    importers: defaultdict[str, set[Module]] = defaultdict(set)
+    for each in modules():
+        for target in _imported(each):
+            importers[target].add(each)
+    return {
+        each.shown
+        for each in modules()
+        if not each.is_package
+        and 5 < each.lines < SHORTEST_ALONE
+        and len(importers[each.dotted]) == 1
+        and next(iter(importers[each.dotted])).path.parent == each.path.parent
+    }
+
+
+def _imported(module: Module) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("finclaw"):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def vocabulary_rows() -> int:
+    """Rows of all tables but for their heads and rules."""
+    lines = (ROOT / "docs" / "vocabulary.md").read_text(encoding="utf-8").splitlines()
+    rules = sum(bool(re.fullmatch(r"\|[\s|:-]+\|", line)) for line in lines)
+    return sum(line.startswith("|") for line in lines) - 2 * rules
+
+
+def doubled_classes() -> set[str]:
+    names = Counter(node.name for each in modules() for node in each.classes if not node.name.startswith("_"))
+    return {name for name, number in names.items() if number > 1}
+
+
+def inner_imports() -> set[str]:
+    """Imports inside functions of what is always installed, without the reason beside them."""
+    optional = _optional_packages()
+    return {
+        f"{each.shown}: {target}"
+        for each in modules()
+        for target, line in _inner(each)
+        if target.split(".")[0] not in optional and not REASON.search(line)
+    }
+
+
+def _inner(module: Module) -> Iterator[tuple[str, str]]:
+    lines = module.text.splitlines()
+    for function in ast.walk(module.tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.ImportFrom):
+                yield node.module or "", lines[node.lineno - 1]
+            elif isinstance(node, ast.Import):
+                yield node.names[0].name, lines[node.lineno - 1]
+
+
+def _optional_packages() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = project["optional-dependencies"].values()
+    return {re.split(r"[^\w-]", line)[0].replace("-", "_") for group in groups for line in group}
+
+
+def count_test_imports() -> set[str]:
+    """Tests that take helpers from another test module, in which nobody looks for them."""
+    found: set[str] = set()
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("tests."):
+                continue
+            targets = {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+            found |= {f"{path.relative_to(ROOT)}: {each}" for each in targets if re.search(r"\.test_\w+$", each)}
+    return found
+
+
+CAPS: Final = {
+    "LONG_MODULES": long_modules,
+    "FULL_DIRECTORIES": full_directories,
+    "LARGE_STATES": large_states,
+    "CRUMBS": crumbs,
+    "DOUBLED_CLASSES": doubled_classes,
+    "INNER_IMPORTS": inner_imports,
+    "SHARED_TEST_MODULES": count_test_imports,
+}
+
+
+def main() -> None:
+    sys.stdout.write(
+        '"""Exceptions from the caps of `test_sizes.py`. The lists only shrink: `python -m tests.house.sizes`."""\n\n'
+    )
+    for name, measure in CAPS.items():
+        listed = "".join(f'\n        "{each}",' for each in sorted(measure()))
+        value = f"frozenset(\n    {{{listed}\n    }}\n)" if listed else "frozenset()"
+        sys.stdout.write(f"{name}: frozenset[str] = {value}\n")
+
+
+if __name__ == "__main__":
+    main()
