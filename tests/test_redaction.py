@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.machine import slowness
 
-from finclaw.kernel.secret import Secret
 from finclaw.redaction import (
     HIDDEN,
     KnownSecrets,
+    Secret,
     forget_known_secrets,
     hide_known_secrets,
     remember_secret,

@@ -15,10 +15,10 @@ from finclaw.kernel.event import Event, TextStreamed
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import Provider
-from finclaw.kernel.secret import Secret
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.openai import OpenAIProvider
+from finclaw.redaction import Secret
 from finclaw.routing.session_key import session_key
 
 

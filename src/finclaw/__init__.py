@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         TurnContext,
         TurnResult,
     )
-    from finclaw.kernel.secret import Secret
+    from finclaw.redaction import Secret
     from finclaw.tools.define import tool
 
 __version__ = "0.1.0"
@@ -84,7 +84,7 @@ _HOMES = {
     "Outcome": "finclaw.kernel.scope",
     "Provider": "finclaw.kernel.port",
     "Receipt": "finclaw.kernel.envelope",
-    "Secret": "finclaw.kernel.secret",
+    "Secret": "finclaw.redaction",
     "Sender": "finclaw.kernel.envelope",
     "Settings": "finclaw.config.schema",
     "StepContext": "finclaw.kernel.scope",

@@ -35,11 +35,11 @@ from finclaw.kernel.record import (
     SessionPage,
     Today,
     TurnRecord,
-    TurnStory,
-    Unasked,
+    TurnTrace,
+    Unsolicited,
+    today_of,
 )
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
-from finclaw.kernel.spend import today_of
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import storable
 from finclaw.pipeline.ack import Ack
@@ -165,8 +165,8 @@ class App:
         inbound = storable(inbound)
         session = session_key(self.settings.agent.name, inbound)
         self.pipeline.check(inbound, session)
-        head_start = self.pipeline.head_start(inbound, session) if self.ready else None
-        return await self._store.accept(inbound, session, then, head_start)
+        claim_on_accept = self.pipeline.claim_on_accept(inbound, session) if self.ready else None
+        return await self._store.accept(inbound, session, then, claim_on_accept)
 
     async def say(self, inbound: Inbound, session: str) -> Accepted:
         """Accept an extension's own words for a session: they are said in their turn, whatever happens meanwhile."""
@@ -228,14 +228,14 @@ class App:
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def unasked(self, whose: Inbound, after: str | None) -> Unasked:
+    async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
         """What was told, behind this place, to the session that this message would belong to."""
         return await self._store.unasked(session_key(self._agent, whose), after)
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]:
         return await self._store.turns(limit)
 
-    async def turn(self, turn_id: str) -> TurnStory | None:
+    async def turn(self, turn_id: str) -> TurnTrace | None:
         return await self._store.turn(turn_id)
 
     async def counts(self) -> Counts:

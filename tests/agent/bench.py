@@ -18,7 +18,7 @@ from finclaw.kernel.port import Tool
 from finclaw.kernel.record import Claim, TurnCalls
 from finclaw.kernel.scope import Ids, TurnResult
 from finclaw.kernel.store_port import ConversationStore
-from finclaw.kernel.wishes import Wishes
+from finclaw.kernel.turn_options import TurnOptions
 from finclaw.sessions.conversation import Conversation
 from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.clock import EPOCH
@@ -64,7 +64,7 @@ class Bench:
     provider: ScriptedProvider | None = None
     fallbacks: list[ModelRoute] = field(default_factory=list[ModelRoute])
     pick: Callable[[str], Sequence[ModelRoute]] | None = None
-    wishes: Wishes = Wishes()
+    wishes: TurnOptions = TurnOptions()
     model: Model = Model("scripted", "one")
     base: list[Message] = field(default_factory=list[Message])
     """What was said before."""
@@ -124,7 +124,7 @@ class Bench:
 _IDS = Ids(agent="main", session="s", inbound_id="i-1", turn_id="t-1")
 
 
-def _context(wishes: Wishes) -> Context:
+def _context(wishes: TurnOptions) -> Context:
     return Context(
         inbound=Inbound(text="go"),
         inbound_id="i-1",

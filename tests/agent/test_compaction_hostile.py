@@ -53,7 +53,7 @@ RUBBISH = [
 ]
 
 
-def said_by(rubbish: str | Exception, asked: list[int] | None = None) -> Any:
+def from_extension(rubbish: str | Exception, asked: list[int] | None = None) -> Any:
     async def write(messages: Sequence[Message], limit: int) -> str:
         if asked is not None:
             asked.append(limit)
@@ -68,7 +68,7 @@ def compacted(
     messages: Sequence[Message], target: int, strategy: Strategy, rubbish: str | Exception, window: int = 50_000
 ) -> Compaction:
     count, count_text = ESTIMATOR.tokens_of, ESTIMATOR.tokens_in
-    compactor = Compactor(Summaries(said_by(rubbish), count, count_text, window), count, count_text, lambda: AT)
+    compactor = Compactor(Summaries(from_extension(rubbish), count, count_text, window), count, count_text, lambda: AT)
     options = Options(target_tokens=target, strategy=strategy, input_id="now")
     return asyncio.run(compactor(messages, options, lambda before, after: None))
 
@@ -358,7 +358,7 @@ class Life:
 
     def again(self, input_id: str = "now") -> ContextGuard:
         count, count_text = ESTIMATOR.tokens_of, ESTIMATOR.tokens_in
-        summaries = Summaries(said_by(self._rubbish, self.asked), count, count_text, self.model.window)
+        summaries = Summaries(from_extension(self._rubbish, self.asked), count, count_text, self.model.window)
         return ContextGuard(
             self.conversation,
             self.conversation.push,

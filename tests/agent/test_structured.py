@@ -14,7 +14,7 @@ from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.event import TextStreamed
 from finclaw.kernel.port import ToolOutput, ToolScope
-from finclaw.kernel.wishes import Wishes
+from finclaw.kernel.turn_options import TurnOptions
 from finclaw.testing import ScriptedProvider, call, delay, fails, reply
 from finclaw.tools.define import tool
 
@@ -155,7 +155,7 @@ def test_it_falls_back_like_any_question() -> None:
 def test_of_a_picked_model_nobody_else_is_asked() -> None:
     asks = Asks()
     picked = ScriptedProvider(reply(call("trend")), *[fails(Overloaded("busy"))] * 3, "done")
-    bench = Bench(tools=[asks.tool], wishes=Wishes(model="p"), fallbacks=[fallback()])
+    bench = Bench(tools=[asks.tool], wishes=TurnOptions(model="p"), fallbacks=[fallback()])
     bench.pick = lambda _: [ModelRoute(picked, Model("scripted", "picked"))]
     assert bench.run().text == "done"
     assert isinstance(asks.error, Overloaded)

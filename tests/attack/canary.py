@@ -20,8 +20,8 @@ from tests.walks.house import Gateway
 
 from finclaw.cli.trace.tree import trace_of
 from finclaw.kernel.approval import ApprovalState
-from finclaw.kernel.approval_id import without_approval_ids
 from finclaw.kernel.message import Message, ToolCall
+from finclaw.transcript.approval_ids import without_approval_ids
 
 CANARIES: Final = {
     "api key": "sk-canary7Q2w9Zx4Lm8Tn3Vb6",

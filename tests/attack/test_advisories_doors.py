@@ -14,7 +14,7 @@ from tests.cli.test_sessions import typed
 from tests.web.conftest import AUTH, TOKEN, Client
 from tests.web.gateway import MemoryGateway
 
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.testing import FakeClock
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebSettings

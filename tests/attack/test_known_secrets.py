@@ -24,8 +24,8 @@ from finclaw.errors import AuthFailed, BadRequest, ProviderError, RateLimited, T
 from finclaw.kernel.event import PreviewUpdated
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.scope import DeliveryContext, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
-from finclaw.kernel.secret import Secret
 from finclaw.providers.wire.failure import refused
+from finclaw.redaction import Secret
 from finclaw.testing import call, fails, reply, say
 from finclaw.tools.define import tool
 from finclaw.web.respond import json_response

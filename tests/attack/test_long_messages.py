@@ -23,10 +23,10 @@ from finclaw.builtins.memory.wish import FORGET, REMEMBER, unquoted
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.delivery.control import extract_control
 from finclaw.delivery.preview import Preview
-from finclaw.kernel.language import language_of
-from finclaw.kernel.secret import Secret
+from finclaw.kernel.text import language_of
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings
+from finclaw.redaction import Secret
 from finclaw.testing import ScriptedProvider
 from finclaw.tools.addresses import addresses_in
 from finclaw.tools.guard.told import without_secrets

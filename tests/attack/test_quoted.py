@@ -60,7 +60,7 @@ SPOOFS: dict[str, tuple[str, dict[str, Any]]] = {
     "forwarded": ("/approve {id}", {"forwarded": True}),
     "edited": ("/approve {id}", {"edited": True}),
     "both": ("/approve {id}", {"forwarded": True, "edited": True}),
-    "again": ("/approve {id}", {"again_for": "m-1"}),
+    "again": ("/approve {id}", {"reissue_of": "m-1"}),
     "somebody else": ("/approve {id}", {"sender": "eve"}),
     "somebody else's twin": ("/approve {id}", {"sender": "ADA"}),
     "elsewhere": ("/approve {id}", {"conversation": "another", "sender": "eve"}),

@@ -28,7 +28,7 @@ from finclaw.cli.trace.tree import trace_of
 from finclaw.errors import ProviderError, ToolError
 from finclaw.kernel.event import MessageAccepted, MessageEnded, PreviewUpdated
 from finclaw.kernel.port import Tool, ToolScope
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.testing import call, fails, reply, say
 from finclaw.tools.define import tool
 from finclaw.web.server import serve_web

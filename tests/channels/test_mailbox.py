@@ -8,12 +8,12 @@ from tests.web.gateway import AT
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.port import Accept, Channel
-from finclaw.kernel.record import Accepted, Unit
+from finclaw.kernel.record import Accepted, OutboxItem
 
 
 async def test_a_unit_has_arrived_as_soon_as_it_is_stored() -> None:
     channel: Channel = MailboxChannel("web")
-    unit = Unit(
+    unit = OutboxItem(
         id="u1",
         session="s",
         inbound_id="i",

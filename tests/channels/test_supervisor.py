@@ -9,7 +9,7 @@ from finclaw.channels.supervisor import keep_receiving
 from finclaw.errors import ChannelError
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.port import Accept
-from finclaw.kernel.record import Accepted, Unit
+from finclaw.kernel.record import Accepted, OutboxItem
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider
 
 
@@ -82,7 +82,7 @@ def test_a_broken_channel_does_not_stop_the_others(tmp_path: Path) -> None:
 
 async def test_a_mailbox_has_what_it_is_given() -> None:
     box = MailboxChannel("api")
-    unit = Unit(
+    unit = OutboxItem(
         id="u-1",
         session="s",
         inbound_id="m",

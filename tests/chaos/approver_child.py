@@ -18,7 +18,7 @@ import finclaw
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Capabilities, Receipt
-from finclaw.kernel.record import Unit
+from finclaw.kernel.record import OutboxItem
 from finclaw.testing import MemoryChannel, Reply, ScriptedProvider, arm_from_environment, call, reply
 from finclaw.tools.approval.people import Person
 
@@ -33,7 +33,7 @@ class Platform(MemoryChannel):
         super().__init__(SystemClock(), capabilities=Capabilities(idempotent=True))
         self._seen = seen
 
-    async def send(self, unit: Unit) -> Receipt:
+    async def send(self, unit: OutboxItem) -> Receipt:
         shown = self._seen.read_text().splitlines() if self._seen.exists() else []
         if all(json.loads(line)["id"] != unit.id for line in shown):
             line = {"id": unit.id, "to": unit.conversation, "text": unit.outbound.text}

@@ -253,7 +253,7 @@ def _entries(db: apsw.Connection, ids: Ids) -> Iterator[Entry]:
             session=str(key),
             ticket=int(ticket),
             outcome=None if outcome is None else read_outcome(str(outcome)).kind,
-            again_for=inbound.again_for,
+            reissue_of=inbound.reissue_of,
         )
         yield Entry(row, inbound.text, str(state), int(attempts), delivery(db, int(number)))
 

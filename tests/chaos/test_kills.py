@@ -11,7 +11,7 @@ import pytest
 from tests.chaos.audit import Audit, calls_booked
 from tests.chaos.harness import PATIENT, Run
 
-from finclaw.kernel.crash import CRASH_POINTS, FILE_CRASH_POINTS
+from finclaw.diagnostics.crash_points import CRASH_POINTS, FILE_CRASH_POINTS
 
 pytestmark = pytest.mark.chaos
 

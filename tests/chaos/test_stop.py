@@ -9,7 +9,7 @@ from finclaw import Settings
 from finclaw.delivery.visible import RESENT_MARK
 from finclaw.errors import SendFailed
 from finclaw.kernel.envelope import Receipt
-from finclaw.kernel.record import Unit
+from finclaw.kernel.record import OutboxItem
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider
 
 
@@ -67,7 +67,7 @@ def test_a_stop_does_not_wait_for_a_channel_that_is_away(tmp_path: Path) -> None
 class SlowChannel(MemoryChannel):
     """Takes its time for each unit, as a platform with a limit of messages a second."""
 
-    async def send(self, unit: Unit) -> Receipt:
+    async def send(self, unit: OutboxItem) -> Receipt:
         await asyncio.sleep(0.7)
         return await super().send(unit)
 

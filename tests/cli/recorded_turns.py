@@ -12,8 +12,8 @@ from finclaw.composition import build
 from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Provider
-from finclaw.kernel.record import TurnStory
-from finclaw.kernel.wishes import Wishes
+from finclaw.kernel.record import TurnTrace
+from finclaw.kernel.turn_options import TurnOptions
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.testing import FakeClock, ScriptedProvider
@@ -51,8 +51,8 @@ class Recorder:
         *script: Line | Script,
         extensions: Sequence[Extension] = (),
         consent: Consent = nobody,
-        wishes: Wishes | None = None,
-    ) -> TurnStory:
+        wishes: TurnOptions | None = None,
+    ) -> TurnTrace:
         """The story of the turn in which this was asked."""
         limits = None if wishes is None else Limits(wishes=wishes)
         inbound = Inbound(text=text, channel="web", sender=Sender("ada", "Ada"), limits=limits)
@@ -60,7 +60,7 @@ class Recorder:
 
     async def _record(
         self, inbound: Inbound, script: Sequence[Line | Script], extensions: Sequence[Extension], consent: Consent
-    ) -> TurnStory:
+    ) -> TurnTrace:
         provider: Provider | None = ScriptedProvider(*script, clock=self.clock) if script else None
         async with build(
             self.settings,
@@ -77,6 +77,6 @@ class Recorder:
             assert story is not None
             return story
 
-    def told(self, turn_id: str) -> TurnStory:
+    def told(self, turn_id: str) -> TurnTrace:
         """The same turn, as far as it is still there."""
         return find_turn(self.settings, turn_id)

@@ -95,7 +95,7 @@ async def kim_wants_to_buy(app: App, text: str = "buy") -> Approval:
 
 async def remark(app: App, text: str, key: str) -> None:
     """An extension's own words for the owner's conversation."""
-    said = replace(inbound(OWNER, MessageBody(message_id=key, text=text)), said_by="calendar")
+    said = replace(inbound(OWNER, MessageBody(message_id=key, text=text)), from_extension="calendar")
     await app.say(said, session_key(app.settings.agent.name, said))
     await app.idle()
 
@@ -223,7 +223,7 @@ async def test_a_script_gets_them_beside_its_answers(tmp_path: Path) -> None:
         async with asyncio.timeout(60):
             while not provider.streaming:  # noqa: ASYNC110  the fake tells its state and nothing else
                 await asyncio.sleep(0.01)
-        said = replace(inbound(OWNER, MessageBody(message_id="1", text="A remark.")), said_by="approval cards")
+        said = replace(inbound(OWNER, MessageBody(message_id="1", text="A remark.")), from_extension="approval cards")
         accepted = await app.say(said, session_key(app.settings.agent.name, said))
         await app.wait(accepted.id, 60)  # a script ends with its last answer, and hears nothing that comes later
         released.set()

@@ -14,7 +14,7 @@ from tests.web.gateway import MemoryGateway
 from finclaw.cli.address import announce_gateway, read_address
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.errors import ChannelError, ConfigError, InboundConflict, StoreFailed
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebSettings

@@ -10,7 +10,7 @@ from tests.cli.terminal import finclaw
 from finclaw.config.describe import describe, effective
 from finclaw.config.given import Given, put
 from finclaw.config.schema import Settings
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 
 
 def test_what_is_valid_is_said(tmp_path: Path) -> None:

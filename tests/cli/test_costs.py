@@ -16,7 +16,7 @@ from finclaw.cli.main import main
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.clock import SystemClock, local_day
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.record import HeadStart, Spend
+from finclaw.kernel.record import ClaimOnAccept, Spend
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock, reply
@@ -126,7 +126,7 @@ async def _die_in_a_call(state: Path) -> None:
         )
 
     store = open_store(state / DATABASE, SystemClock())
-    await store.accept(Inbound(text="hi", message_id="1"), "s", lambda _: None, HeadStart(None, reserve))
+    await store.accept(Inbound(text="hi", message_id="1"), "s", lambda _: None, ClaimOnAccept(None, reserve))
     await store.close()
 
 

@@ -28,7 +28,7 @@ from finclaw.kernel.chunk import Chunk, Done, TextDelta
 from finclaw.kernel.envelope import Outbound, new_id
 from finclaw.kernel.message import Append, Message, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.port import Tool, ToolScope
-from finclaw.kernel.record import TurnStory
+from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import DeliveryContext, MessageContext, Outcome, StepContext, StepResult, ToolCallContext
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, delay, fails, hold, reply, say, think
@@ -367,19 +367,19 @@ def test_nothing_is_left_behind_and_the_state_is_untouched(recorder: Recorder, m
 # ── what cannot be replayed ─────────────────────────────────────────────────────────────────────────────────
 
 
-def shortened(story: TurnStory) -> TurnStory:
+def shortened(story: TurnTrace) -> TurnTrace:
     return structs.replace(story, whole=False)
 
 
-def running(story: TurnStory) -> TurnStory:
+def running(story: TurnTrace) -> TurnTrace:
     return structs.replace(story, record=structs.replace(story.record, ended_at=None))
 
 
-def joined(story: TurnStory) -> TurnStory:
+def joined(story: TurnTrace) -> TurnTrace:
     return structs.replace(story, messages=(*story.messages, structs.replace(story.messages[0], id="another")))
 
 
-def stopped(story: TurnStory) -> TurnStory:
+def stopped(story: TurnTrace) -> TurnTrace:
     return structs.replace(story, outcome=Outcome(kind="stopped", reason="the session was reset"))
 
 

@@ -15,7 +15,7 @@ from finclaw.errors import BadRequest, ConfigError, ContextTooLong, ProviderErro
 from finclaw.kernel.chunk import ModelRequest, Usage
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import ToolScope
-from finclaw.kernel.record import TurnStory
+from finclaw.kernel.record import TurnTrace
 from finclaw.providers.settings import ModelSettings
 from finclaw.testing import Reply, call, delay, fails, reply, say
 
@@ -59,7 +59,7 @@ def _asked(message: Message) -> int:
     return sum(len(str(each.args)) for each in message.tool_calls)
 
 
-def own_summaries(story: TurnStory) -> list[Message]:
+def own_summaries(story: TurnTrace) -> list[Message]:
     return [message for message in story.messages if is_summary(message)]
 
 

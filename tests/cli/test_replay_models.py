@@ -11,9 +11,9 @@ from finclaw.cli.commands.replay import replay
 from finclaw.errors import Overloaded
 from finclaw.kernel.envelope import Limits
 from finclaw.kernel.message import Text
-from finclaw.kernel.secret import Secret
-from finclaw.kernel.wishes import Wishes
+from finclaw.kernel.turn_options import TurnOptions
 from finclaw.providers.settings import ProviderSettings
+from finclaw.redaction import Secret
 from finclaw.testing import fails
 
 DEAR = "anthropic/claude-sonnet-4-6"
@@ -26,7 +26,7 @@ def recorder(tmp_path: Path) -> Recorder:
 
 def test_a_turn_of_a_picked_model_is_answered_by_the_record(recorder: Recorder) -> None:
     """Not by that model, though it would answer here: what it said then is what counts."""
-    story = recorder.record("hello", "never asked", wishes=Wishes(model="offline/demo"))
+    story = recorder.record("hello", "never asked", wishes=TurnOptions(model="offline/demo"))
     asked, answer = story.messages
     other = structs.replace(answer, blocks=(Text("something else"),), metadata={**answer.metadata, "chunks": []})
     (found,) = replay(recorder.settings, structs.replace(story, messages=(asked, other)))
@@ -36,8 +36,8 @@ def test_a_turn_of_a_picked_model_is_answered_by_the_record(recorder: Recorder) 
 
 def test_a_picked_model_needs_no_key_to_be_replayed(recorder: Recorder) -> None:
     recorder.agent = AgentSettings()
-    story = recorder.record("hello", "picked", wishes=Wishes(model="offline/demo"))
-    inbound = structs.replace(story.inbound, limits=Limits(wishes=Wishes(model=DEAR)))
+    story = recorder.record("hello", "picked", wishes=TurnOptions(model="offline/demo"))
+    inbound = structs.replace(story.inbound, limits=Limits(wishes=TurnOptions(model=DEAR)))
     assert replay(recorder.settings, structs.replace(story, inbound=inbound)) == []
 
 

@@ -23,7 +23,7 @@ from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, ExtensionError
 from finclaw.extensions.loading import find
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 
 VALUE = "hunter2-not-of-any-form"
 

@@ -10,8 +10,8 @@ from tests.cli.terminal import finclaw
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
-from finclaw.kernel.secret import Secret
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+from finclaw.redaction import Secret
 
 TEXT = """\
 providers:

@@ -11,8 +11,8 @@ from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.secret import Secret
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+from finclaw.redaction import Secret
 
 PROVIDERS = {
     "openai": ProviderSettings(keys={"work": Secret("w-1"), "spare": Secret("s-2")}),

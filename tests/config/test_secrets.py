@@ -10,7 +10,7 @@ from finclaw.config.fill import fill
 from finclaw.config.load import load_settings
 from finclaw.config.secrets import SecretKeeper
 from finclaw.errors import ConfigError
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 
 VALUE = "sk-very-secret-value"
 

@@ -60,11 +60,11 @@ from finclaw.kernel.event import (
 from finclaw.kernel.message import Message, Source, Text, ToolCall
 from finclaw.kernel.port import Provider, ToolOutput, ToolScope
 from finclaw.kernel.scope import Ids
-from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.catalog import Catalog
 from finclaw.providers.openai import OpenAIProvider
 from finclaw.providers.settings import ModelSettings
+from finclaw.redaction import Secret
 from finclaw.testing import call, delay, fails, reply, say
 from finclaw.testing.clock import EPOCH
 from finclaw.tools.define import tool

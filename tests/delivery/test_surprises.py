@@ -9,7 +9,7 @@ import pytest
 import finclaw
 from finclaw.delivery.visible import RESENT_MARK
 from finclaw.kernel.envelope import Inbound, Receipt, Sender
-from finclaw.kernel.record import Unit
+from finclaw.kernel.record import OutboxItem
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider
 
 
@@ -18,7 +18,7 @@ class SurprisingChannel(MemoryChannel):
 
     surprise: BaseException | None = None
 
-    async def send(self, unit: Unit) -> Receipt:
+    async def send(self, unit: OutboxItem) -> Receipt:
         if self.surprise is not None:
             surprise, self.surprise = self.surprise, None
             raise surprise
@@ -48,7 +48,7 @@ class EmptyHandedChannel(MemoryChannel):
 
     gives_none = True
 
-    async def send(self, unit: Unit) -> Receipt:
+    async def send(self, unit: OutboxItem) -> Receipt:
         receipt = await super().send(unit)
         if self.gives_none:
             self.gives_none = False

@@ -4,7 +4,6 @@ LONG_MODULES: frozenset[str] = frozenset()
 FULL_DIRECTORIES: frozenset[str] = frozenset(
     {
         "src/finclaw/agent",
-        "src/finclaw/kernel",
         "src/finclaw/tools",
         "src/finclaw/tools/guard",
     }

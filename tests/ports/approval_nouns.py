@@ -67,5 +67,5 @@ def said(about: Approval) -> Inbound:
         conversation="ada",
         message_id=f"{about.id}:said",
         sender=about.requester,
-        said_by="approvals",
+        from_extension="approvals",
     )

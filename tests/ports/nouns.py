@@ -8,7 +8,7 @@ from decimal import Decimal
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, Outbound, Sender
 from finclaw.kernel.message import Append, Message, Role, Source, Text, ToolCall, ToolResult, ToolStarted, TurnEvent
-from finclaw.kernel.record import Accepted, Claim, Finish, Unit
+from finclaw.kernel.record import Accepted, Claim, Finish, OutboxItem
 from finclaw.kernel.scope import Outcome, OutcomeKind
 from finclaw.kernel.store_port import Store
 
@@ -93,7 +93,7 @@ async def begin(store: Store, accepted: Accepted, *, known: int | None = None) -
     return await store.claim(accepted, adds(f"q-{accepted.inbound.message_id}"), known)
 
 
-async def answer(store: Store, accepted: Accepted, *texts: str) -> tuple[Unit, ...]:
+async def answer(store: Store, accepted: Accepted, *texts: str) -> tuple[OutboxItem, ...]:
     """A whole plain turn; its units, none of them sent yet."""
     claim = await begin(store, accepted)
     reply = adds(f"a-{accepted.inbound.message_id}", role="assistant")

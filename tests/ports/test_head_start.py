@@ -7,7 +7,7 @@ import pytest
 from tests.ports.nouns import adds, answer, begin, ended, ending, nobody, nothing, take, tool_step, written
 
 from finclaw.errors import Superseded
-from finclaw.kernel.record import Accepted, Claim, HeadStart
+from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept
 from finclaw.kernel.store_port import Store
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite.store import open_store
@@ -34,7 +34,7 @@ async def bench(tmp_path: Path) -> AsyncGenerator[Bench]:
 
 
 async def take_at_once(store: Store, name: str, *, known: int | None = None, session: str = "s") -> Accepted:
-    return await store.accept(written(id=name), session, nobody, HeadStart(known))
+    return await store.accept(written(id=name), session, nobody, ClaimOnAccept(known))
 
 
 def claim_of(accepted: Accepted) -> Claim:

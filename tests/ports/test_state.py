@@ -14,7 +14,7 @@ from tests.ports.nouns import answer, begin, ended, nothing, take, written
 from tests.ports.test_store import OPENERS, BenchClock
 
 from finclaw.errors import SessionError, Superseded
-from finclaw.kernel.current_turn import current_turn
+from finclaw.kernel.context import current_turn
 from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite.state import LARGEST
 

@@ -30,7 +30,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError, Superseded
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
-from finclaw.kernel.record import Accepted, Unit, UnitState
+from finclaw.kernel.record import Accepted, OutboxItem, OutboxState
 from finclaw.kernel.store_port import Store
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite.store import open_store
@@ -569,7 +569,7 @@ async def test_reset_forgets_one_conversation_and_keeps_its_tickets(store: Store
 # ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def delivery(store: Store, unit: Unit) -> str:
+async def delivery(store: Store, unit: OutboxItem) -> str:
     record = await store.find(unit.inbound_id)
     assert record is not None
     return record.delivery
@@ -601,7 +601,7 @@ async def test_delivery_is_done_when_every_part_is(bench: Bench):
 
 
 @pytest.mark.parametrize("state", ["dead", "expired"])
-async def test_what_follows_a_lost_part_is_lost_with_it(store: Store, state: UnitState):
+async def test_what_follows_a_lost_part_is_lost_with_it(store: Store, state: OutboxState):
     first, second, _ = await answer(store, await take(store, written(id="1")), "one", "two", "three")
     (other,) = await answer(store, await take(store, written(id="2")), "other")
     await store.settle(replace(first, state="sent", platform_id="p"), replace(second, state=state))
@@ -626,7 +626,7 @@ async def test_a_set_clock_does_not_change_the_order_of_units(bench: Bench, hour
     assert list(await (await bench.reopen()).pending()) == [*first, *second]
 
 
-async def stale_unit(store: Store, *, id: str = "1") -> Unit:
+async def stale_unit(store: Store, *, id: str = "1") -> OutboxItem:
     accepted = await take(store, written("AAPL?", id=id))
     claim = await begin(store, accepted)
     finish = ending(store, accepted, claim)
@@ -643,7 +643,7 @@ async def test_a_stale_answer_expires_and_its_question_is_asked_again_once(bench
     again = await store.ask_again(stale, told.accepted)
     assert again is not None
     assert told.what == [again]
-    assert (again.ticket, again.session, again.inbound.again_for) == (2, "s", stale.inbound_id)
+    assert (again.ticket, again.session, again.inbound.reissue_of) == (2, "s", stale.inbound_id)
     assert (again.inbound.text, again.accepted_at) == ("AAPL?", bench.clock.now())
     assert await delivery(store, stale) == "expired"
     assert await store.pending() == []
@@ -938,7 +938,7 @@ async def test_what_is_not_finished_stays_with_its_session(bench: Bench):
 
 
 @pytest.mark.parametrize("state", ["planned", "sending", "unknown"])
-async def test_what_is_not_sent_stays_with_its_session(bench: Bench, state: UnitState):
+async def test_what_is_not_sent_stays_with_its_session(bench: Bench, state: OutboxState):
     units = await answer(bench.store, await take(bench.store, written(id="1"), "old"), "one", "two")
     await bench.store.settle(replace(units[0], state="sent"), replace(units[1], state=state))
     bench.clock.advance(400 * 86_400)
@@ -959,7 +959,7 @@ async def test_what_ended_late_stays_although_it_came_long_ago(bench: Bench):
 
 
 @pytest.mark.parametrize("state", ["dead", "expired"])
-async def test_what_could_not_be_sent_goes_when_it_is_old(bench: Bench, state: UnitState):
+async def test_what_could_not_be_sent_goes_when_it_is_old(bench: Bench, state: OutboxState):
     first, _ = await answer(bench.store, await take(bench.store, written(id="1"), "old"), "one", "two")
     await bench.store.settle(replace(first, state=state))
     bench.clock.advance(400 * 86_400)

@@ -13,7 +13,7 @@ from tests.ports.nouns import ended, nothing, parts, take, written
 from tests.ports.test_store import OPENERS, BenchClock
 
 from finclaw.kernel.envelope import Inbound, Limits
-from finclaw.kernel.record import Accepted, Unasked
+from finclaw.kernel.record import Accepted, Unsolicited
 from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite import unasked
 from finclaw.storage.sqlite.store import open_store
@@ -27,14 +27,14 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
 
 
 def card(id: str) -> Inbound:
-    return replace(written("?", id=id), said_by="approval cards")
+    return replace(written("?", id=id), from_extension="approval cards")
 
 
 async def end(store: Store, accepted: Accepted, text: str) -> None:
     assert await store.end(accepted.id, ended("command", text), store.plan(accepted, parts(text), None), nothing)
 
 
-def replies(told: Unasked) -> list[str]:
+def replies(told: Unsolicited) -> list[str]:
     return [str(each.outcome and each.outcome.reply) for each in told.items]
 
 
@@ -46,7 +46,7 @@ async def test_only_what_nobody_wrote_for_this_session_alone_and_from_now_on(sto
     kinds = {
         "card": card("card"),
         "yes": replace(written(id="yes"), limits=Limits(approval="ap-1")),
-        "again": replace(written(id="again"), again_for="m-1"),
+        "again": replace(written(id="again"), reissue_of="m-1"),
         "asked": written(id="asked"),
     }
     for name, inbound in kinds.items():

@@ -10,9 +10,9 @@ from aiohttp import web
 
 from finclaw.kernel.chunk import Chunk, Model, ModelRequest
 from finclaw.kernel.message import Message, Source, Text
-from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.wire.together import together
+from finclaw.redaction import Secret
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

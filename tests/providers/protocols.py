@@ -9,9 +9,9 @@ from tests.providers import anthropic_streams as anthropic
 from tests.providers import openai_streams as openai
 
 from finclaw.kernel.port import Clock, Provider
-from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.openai import OpenAIProvider
+from finclaw.redaction import Secret
 
 Reason = Literal["end", "tool_use", "max_tokens", "refusal"]
 Json = dict[str, Any]

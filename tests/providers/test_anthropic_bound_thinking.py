@@ -20,12 +20,12 @@ from finclaw.errors import ProviderError
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Block, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.anthropic.bonds import Bonds
 from finclaw.providers.anthropic.request import MARK, RequestWriter
 from finclaw.providers.catalog import Catalog, listed
 from finclaw.providers.wire.trunk import SHORT
+from finclaw.redaction import Secret
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 QUOTE = ToolSpec("market__quote", "A price.", {"type": "object"})

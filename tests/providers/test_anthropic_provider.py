@@ -40,8 +40,8 @@ from finclaw.kernel.chunk import (
     UsageReport,
 )
 from finclaw.kernel.message import Message, Source, Text, Thinking, ToolCall
-from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.redaction import Secret
 
 HELLO_CHUNKS = [
     UsageReport(Usage(input=9, output=1)),
@@ -406,7 +406,7 @@ async def test_a_stream_that_is_left_closes_its_connection() -> None:
 
 async def test_aiohttp_is_imported_with_the_first_question_only() -> None:
     code = (
-        "import sys; from finclaw.kernel.secret import Secret; "
+        "import sys; from finclaw.redaction import Secret; "
         "from finclaw.providers.anthropic import AnthropicProvider; "
         "AnthropicProvider('http://127.0.0.1', Secret('')); sys.exit('aiohttp' in sys.modules)"
     )

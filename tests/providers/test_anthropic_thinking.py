@@ -14,7 +14,7 @@ from tests.machine import examples
 
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.wishes import THOUGHTS
+from finclaw.kernel.turn_options import THOUGHTS
 from finclaw.providers.anthropic.request import RequestWriter
 from finclaw.providers.anthropic.schema import narrowed
 from finclaw.providers.catalog import Catalog

@@ -15,11 +15,11 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Features, Model, Price, Usage
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Provider
-from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.catalog import FILE, Catalog, listed
 from finclaw.providers.openai import OpenAIProvider
 from finclaw.providers.settings import WELL_KNOWN, ModelSettings, ProviderSettings, with_usual_keys
+from finclaw.redaction import Secret
 
 KEY = Secret("hush")
 

@@ -35,9 +35,9 @@ from finclaw.errors import (
 from finclaw.kernel.chunk import Chunk, Done, Model, ModelRequest, TextDelta, ToolUseEnd, Usage, UsageReport
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import Provider
-from finclaw.kernel.secret import Secret
 from finclaw.providers.openai import OpenAIProvider
 from finclaw.providers.openai import provider as provider_module
+from finclaw.redaction import Secret
 
 ASKED = ModelRequest(
     model=Model("openai", "gpt"),

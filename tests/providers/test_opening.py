@@ -10,12 +10,12 @@ from finclaw.config.routes import open_provider
 from finclaw.errors import ConfigError, ProviderTimeout
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.secret import Secret
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.opening import Door, doors
 from finclaw.providers.patience import FIRST_BYTE_AT_HOME_S, first_byte_of, is_at_home
 from finclaw.providers.settings import Kind, ModelSettings, ProviderSettings, with_usual_keys
 from finclaw.providers.wire.line import CONNECT_SECONDS
+from finclaw.redaction import Secret
 
 WORK, SPARE = Secret("w-1"), Secret("s-2")
 KEYED = {"openai": ProviderSettings(keys={"work": WORK, "spare": SPARE})}

@@ -13,9 +13,9 @@ from tests.providers.model_server import ASKED
 from tests.providers.raw_server import End, Script, line_to, raw, request_of, says
 
 from finclaw.errors import StreamCut, Unreachable
-from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.wire.line import trusted
+from finclaw.redaction import Secret
 
 HELLO = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
 NO_LENGTH = b"HTTP/1.1 200 OK\r\n\r\nhello"

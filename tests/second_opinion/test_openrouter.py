@@ -8,8 +8,8 @@ from finclaw.agent.stream import collect
 from finclaw.errors import ProviderError, RateLimited
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.message import Text, ToolCall
-from finclaw.kernel.secret import Secret
 from finclaw.providers.openai import OpenAIProvider
+from finclaw.redaction import Secret
 
 pytestmark = pytest.mark.aimock
 

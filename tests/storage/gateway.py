@@ -17,7 +17,7 @@ from finclaw.config.schema import Settings
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Sender
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.record import Accepted, Unit, UnitState
+from finclaw.kernel.record import Accepted, OutboxItem, OutboxState
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.routing.session_key import session_key
 from finclaw.storage.sqlite.codec import read_inbound
@@ -36,7 +36,7 @@ class Place(MemoryChannel):
         self._time = clock
         self.tried_at: list[float] = []
 
-    async def send(self, unit: Unit) -> Receipt:
+    async def send(self, unit: OutboxItem) -> Receipt:
         self.tried_at.append(self._time.monotonic())
         return await super().send(unit)
 
@@ -104,7 +104,7 @@ class House:
         return await store.accept(inbound, session_key("main", inbound), nobody)
 
     async def left_unsent(
-        self, store: SqliteStore, *outbounds: Outbound, state: UnitState = "planned", sender: str = "ada"
+        self, store: SqliteStore, *outbounds: Outbound, state: OutboxState = "planned", sender: str = "ada"
     ) -> Accepted:
         """A message that was answered, with an answer that nobody has read yet."""
         accepted = await self.left_unfinished(store, f"asked for {outbounds[0].text}", sender=sender)
@@ -132,4 +132,4 @@ class House:
 
     def links(self) -> list[str | None]:
         """For each message, the one that it asks for again."""
-        return [read_inbound(str(body)).again_for for (body,) in self.rows("SELECT body FROM inbound ORDER BY id")]
+        return [read_inbound(str(body)).reissue_of for (body,) in self.rows("SELECT body FROM inbound ORDER BY id")]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.ports.nouns import ended, ending, nobody, nothing, said, written
 
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolStarted, Truncate, TurnEvent
-from finclaw.kernel.record import HeadStart
+from finclaw.kernel.record import ClaimOnAccept
 from finclaw.kernel.store_port import Store
 from finclaw.sessions.conversation import Conversation
 
@@ -115,8 +115,8 @@ def _push(conversation: Conversation, kind: str, which: int, name: str) -> None:
 
 async def live(store: Store, turn: Turn, session: str = "s") -> None:
     """Do all of it, or what an earlier try has left to do."""
-    head_start = HeadStart() if turn.id.endswith(("1", "3", "5", "7", "9")) else None
-    accepted = await store.accept(written(id=turn.id), session, nobody, head_start)
+    claim_on_accept = ClaimOnAccept() if turn.id.endswith(("1", "3", "5", "7", "9")) else None
+    accepted = await store.accept(written(id=turn.id), session, nobody, claim_on_accept)
     record = await store.find(accepted.id)
     if record is not None and record.outcome is None:
         first = turn.batches[0] if len(turn.batches) > 1 else []

@@ -16,8 +16,8 @@ from finclaw.config.schema import Settings, StorageSettings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import StoreFailed
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.secret import Secret
 from finclaw.kernel.store_port import Store
+from finclaw.redaction import Secret
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.database import open_database

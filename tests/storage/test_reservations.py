@@ -13,7 +13,7 @@ from finclaw.agent.paid import from_metadata
 from finclaw.errors import Superseded
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.message import Append, Message, Source, Text
-from finclaw.kernel.record import HeadStart, Spend, TurnCalls
+from finclaw.kernel.record import ClaimOnAccept, Spend, TurnCalls
 from finclaw.storage.sqlite.codec import write
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.schema import MIGRATIONS
@@ -94,7 +94,7 @@ async def test_a_state_of_before_keeps_its_books_and_its_turns_go_on(tmp_path: P
 
 async def test_whoever_opens_the_state_settles_what_the_last_process_left_once(tmp_path: Path) -> None:
     store = open_store(tmp_path / DATABASE, FakeClock())
-    accepted = await store.accept(written(id="1"), "s", lambda _: None, HeadStart(None, reserve))
+    accepted = await store.accept(written(id="1"), "s", lambda _: None, ClaimOnAccept(None, reserve))
     assert accepted.claim is not None
     assert [line.cost for line in accepted.claim.reserved] == [Decimal("0.5")]
     assert list(await store.costs(DAY, "day")) == [], "nothing is spent yet"
@@ -114,7 +114,7 @@ async def test_whoever_opens_the_state_settles_what_the_last_process_left_once(t
 
 async def test_a_process_that_was_taken_over_books_nothing_more(tmp_path: Path) -> None:
     old = open_store(tmp_path / DATABASE, FakeClock())
-    accepted = await old.accept(written(id="1"), "s", lambda _: None, HeadStart(None, reserve))
+    accepted = await old.accept(written(id="1"), "s", lambda _: None, ClaimOnAccept(None, reserve))
     assert accepted.claim is not None
     new = open_store(tmp_path / DATABASE, FakeClock())
     with pytest.raises(Superseded):
@@ -150,7 +150,7 @@ async def test_the_next_reservation_knows_how_long_the_conversation_is(tmp_path:
     claim = await store.claim(accepted, adds("u"), None, reserve=reserve)
     assert [line.usage.input for line in claim.reserved] == [910]
     await store.reset("s")
-    accepted = await store.accept(written(id="3"), "other", lambda _: None, HeadStart(None, reserve))
+    accepted = await store.accept(written(id="3"), "other", lambda _: None, ClaimOnAccept(None, reserve))
     assert accepted.claim is not None
     assert [line.usage.input for line in accepted.claim.reserved] == [10]
     await store.close()

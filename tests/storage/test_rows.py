@@ -16,7 +16,7 @@ from tests.ports.nouns import adds, begin, ending, nothing, said, take, written
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Attachment, Embed, Inbound, Limits, Outbound, Sender
 from finclaw.kernel.message import Append
-from finclaw.kernel.record import Unit
+from finclaw.kernel.record import OutboxItem
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
 from finclaw.storage.sqlite import transcript
 from finclaw.storage.sqlite.codec import (
@@ -57,8 +57,8 @@ INBOUNDS = st.builds(
     forwarded=FLAGS,
     edited=FLAGS,
     sent_at=st.none() | MOMENTS,
-    again_for=MAYBE,
-    said_by=MAYBE,
+    reissue_of=MAYBE,
+    from_extension=MAYBE,
     limits=st.none() | st.builds(Limits, max_steps=st.none() | st.integers(0, 9)),
 )
 STAGES = st.builds(
@@ -105,8 +105,8 @@ def test_rows_that_were_written_in_full_are_read_as_well(inbound: Inbound, outco
     assert read_unit(write(body)).outbound == outbound
 
 
-def unit_of(outbound: Outbound) -> Unit:
-    return Unit(
+def unit_of(outbound: Outbound) -> OutboxItem:
+    return OutboxItem(
         id="u-x-1-0",
         session="s",
         inbound_id="m-x-1",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.ports.nouns import adds, answer, begin, ending, nothing, said, take, tool_answer, tool_step, written
 
 from finclaw.kernel.message import Append, Patch, Remove, Replace, Truncate, TurnEvent
-from finclaw.kernel.record import TurnStory
+from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
@@ -24,7 +24,7 @@ async def store(tmp_path: Path) -> AsyncGenerator[Store]:
     await store.close()
 
 
-async def told(store: Store, turn_id: str) -> TurnStory:
+async def told(store: Store, turn_id: str) -> TurnTrace:
     story = await store.turn(turn_id)
     assert story is not None
     return story

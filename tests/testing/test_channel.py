@@ -10,12 +10,12 @@ import pytest
 from finclaw.errors import ChannelError, SendFailed, SendRefused
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.port import Accept, Capabilities, Channel
-from finclaw.kernel.record import Accepted, Unit
+from finclaw.kernel.record import Accepted, OutboxItem
 from finclaw.testing import FakeClock, MemoryChannel
 
 
-def unit(id: str = "u1", text: str = "hi") -> Unit:
-    return Unit(
+def unit(id: str = "u1", text: str = "hi") -> OutboxItem:
+    return OutboxItem(
         id=id,
         session="s",
         inbound_id="i",

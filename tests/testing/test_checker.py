@@ -153,7 +153,7 @@ def test_what_is_no_sin():
 
 
 def test_a_question_asked_again_belongs_to_the_first():
-    again = InboundRow(id="i3", message_id="again", session="s", ticket=3, outcome="answered", again_for="i1")
+    again = InboundRow(id="i3", message_id="again", session="s", ticket=3, outcome="answered", reissue_of="i1")
     rows = with_rows(inbound=(*GOOD.inbound, again), units=(unit(1, state="expired"), unit(2), unit(3)))
     assert judge([*ASKED, seen(2), ReplySeen("c", "m1", "u3", "fresh")], rows).ok
 

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
+from finclaw.diagnostics import crash_points
+from finclaw.diagnostics.crash_points import CRASH_POINTS, crash_point
 from finclaw.errors import ConfigError
-from finclaw.kernel import crash
-from finclaw.kernel.crash import CRASH_POINTS, crash_point
 from finclaw.testing import SimulatedCrash, arm_from_environment, crash_at, passings
 
 CHILD = """
-from finclaw.kernel.crash import crash_point
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.testing import arm_from_environment
 arm_from_environment()
 for n in range(1, 4):
@@ -65,7 +65,7 @@ def test_in_process_the_nth_passing_raises_once():
         with pytest.raises(SimulatedCrash, match="finish:after_commit"):
             crash_point("finish:after_commit")
         crash_point("finish:after_commit")
-    assert crash.armed is None
+    assert crash_points.armed is None
 
 
 def test_except_exception_does_not_stop_a_crash():
@@ -90,4 +90,4 @@ def test_passings_are_noted_in_order():
 def test_one_crash_at_a_time():
     with crash_at("send:before"), pytest.raises(RuntimeError, match="already armed"), crash_at("send:after"):
         pass
-    assert crash.armed is None
+    assert crash_points.armed is None

@@ -11,14 +11,14 @@ import pytest
 from finclaw.errors import SendFailed, SendRefused, SendUnknown, StoreFailed
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.port import Accept, Channel
-from finclaw.kernel.record import Accepted, Unit
+from finclaw.kernel.record import Accepted, OutboxItem
 from finclaw.testing import Acked, FakeClock, FakePlatform, LoopbackChannel, ReplySeen, SendFault, SentIn
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-def unit(id: str = "u1", text: str = "hi") -> Unit:
-    return Unit(
+def unit(id: str = "u1", text: str = "hi") -> OutboxItem:
+    return OutboxItem(
         id=id,
         session="s",
         inbound_id="i",

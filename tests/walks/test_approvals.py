@@ -12,7 +12,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InvalidArguments, StoreFailed, ToolDenied
 from finclaw.kernel.approval import Approval, Decision, Refusal, short_id
 from finclaw.kernel.envelope import Capabilities, Inbound, Limits, Sender
-from finclaw.kernel.language import language_of
+from finclaw.kernel.text import language_of
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import hold, reply
 from finclaw.tools.approval.people import Person

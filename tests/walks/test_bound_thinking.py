@@ -19,8 +19,8 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.event import ContextCompacted, Event, ModelRetried
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.secret import Secret
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+from finclaw.redaction import Secret
 from finclaw.testing import MemoryChannel, SimulatedCrash, crash_at
 from finclaw.tools.settings import ToolsSettings
 

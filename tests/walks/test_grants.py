@@ -106,7 +106,7 @@ async def test_where_others_read_along_only_what_was_given_there_is_shown(house:
 
 @pytest.mark.parametrize(
     "more",
-    [{"forwarded": True}, {"edited": True}, {"sender": Sender("ada", is_bot=True)}, {"said_by": "memory"}],
+    [{"forwarded": True}, {"edited": True}, {"sender": Sender("ada", is_bot=True)}, {"from_extension": "memory"}],
 )
 @in_virtual_time
 async def test_what_is_no_persons_own_word_takes_nothing_back(house: House, more: dict[str, Any]) -> None:

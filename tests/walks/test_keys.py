@@ -16,8 +16,8 @@ from tests.walks.house import Gateway
 import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.event import ModelFellBack, ModelRetried
-from finclaw.kernel.secret import Secret
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+from finclaw.redaction import Secret
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider
 
 OPENAI = next(wire for wire in WIRES if wire.name == "openai")

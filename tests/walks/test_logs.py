@@ -12,8 +12,8 @@ from tests.walks.house import House, crash, in_virtual_time, until
 from finclaw.diagnostics.log import start_logging
 from finclaw.errors import SendFailed
 from finclaw.kernel.scope import TurnContext, TurnResult
-from finclaw.kernel.secret import Secret
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.redaction import Secret
 from finclaw.testing import delay, reply
 
 HIDDEN = "sk-hidden-in-a-walk"

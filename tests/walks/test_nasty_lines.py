@@ -21,8 +21,8 @@ from tests.walks.tools import Desk
 import finclaw
 from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
-from finclaw.kernel.secret import Secret
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+from finclaw.redaction import Secret
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider
 from finclaw.tools.settings import ToolsSettings
 

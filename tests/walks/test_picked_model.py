@@ -13,7 +13,7 @@ from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.errors import AuthFailed
 from finclaw.kernel.envelope import Limits
 from finclaw.kernel.event import ModelFellBack
-from finclaw.kernel.wishes import Wishes
+from finclaw.kernel.turn_options import TurnOptions
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, fails
 from finclaw.testing.provider import Line
@@ -38,7 +38,7 @@ async def opened(state: Path, clock: FakeClock, *script: Line, budget: BudgetSet
 
 
 def picking(model: str) -> Limits:
-    return Limits(wishes=Wishes(model=model))
+    return Limits(wishes=TurnOptions(model=model))
 
 
 def fallbacks(gateway: Gateway) -> list[str]:

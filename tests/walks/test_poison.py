@@ -103,7 +103,7 @@ async def test_what_an_extension_says_is_given_up_too_and_nobody_is_told(
     house: House, tries: int, told: list[str]
 ) -> None:
     store = open_store(house.state / DATABASE, house.clock, threaded=False)
-    inbound = Inbound(channel="memory", text="By the way", message_id="s-1", conversation="c", said_by="parts")
+    inbound = Inbound(channel="memory", text="By the way", message_id="s-1", conversation="c", from_extension="parts")
     accepted = await store.accept(inbound, "main:memory:local:direct:c", lambda _: None)
     for _ in range(tries):
         await store.nothing_runs()

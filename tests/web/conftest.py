@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from tests.web.gateway import MemoryGateway
 
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebSettings
 

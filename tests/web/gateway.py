@@ -25,7 +25,7 @@ from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message, Source, Text
-from finclaw.kernel.port import Summary
+from finclaw.kernel.port import ExtensionRoute, Summary
 from finclaw.kernel.record import (
     Accepted,
     Cost,
@@ -38,10 +38,9 @@ from finclaw.kernel.record import (
     SessionRecord,
     Today,
     TurnRecord,
-    TurnStory,
-    Unasked,
+    TurnTrace,
+    Unsolicited,
 )
-from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
 from finclaw.tools.approval.summary import summaries
 from finclaw.transcript.integrity import mend
@@ -228,13 +227,13 @@ class MemoryGateway:
     async def today(self) -> Today:
         return Today(day=AT.date(), zone="UTC", cost=Decimal("0.1"), agent_day_usd=Decimal(3))
 
-    async def turn(self, turn_id: str) -> TurnStory | None:
+    async def turn(self, turn_id: str) -> TurnTrace | None:
         self._maybe_fail()
         (record,) = await self.turns(1)
         if turn_id not in (record.turn_id, record.inbound_id):
             return None
         asked = Message("q", "user", (Text("AAPL?"),), Source("user", "owner"), AT)
-        return TurnStory(
+        return TurnTrace(
             record=record,
             inbound=Inbound(text="AAPL?", channel="web", message_id="1"),
             accepted_at=AT,
@@ -265,9 +264,9 @@ class MemoryGateway:
         self.stopping.set()
         return True
 
-    async def unasked(self, whose: Inbound, after: str | None) -> Unasked:
+    async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
         self._maybe_fail()
-        return Unasked(items=() if after is None else tuple(self.told), after=f"{whose.sender.id}-{len(self.told)}")
+        return Unsolicited(items=() if after is None else tuple(self.told), after=f"{whose.sender.id}-{len(self.told)}")
 
     async def has_session(self, key: str) -> bool:
         return key in self.conversations

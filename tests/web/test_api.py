@@ -13,7 +13,7 @@ from tests.web.gateway import answer
 from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.event import ExecutionStarted, MessageAccepted
-from finclaw.kernel.record import TurnStory
+from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import Ids
 from finclaw.web.view import CostsView
 
@@ -221,7 +221,7 @@ async def test_one_turn_is_told_whole_by_its_own_or_its_messages_id(client: Clie
     for name in ("turn-1", "in-1"):
         status, body = await client.call("GET", f"/api/v1/turns/{name}")
         assert status == 200
-        assert msgspec.convert(body, TurnStory) == await client.gateway.turn(name)
+        assert msgspec.convert(body, TurnTrace) == await client.gateway.turn(name)
     for name in ("turn-2", "t-%00", "x" * 3_000, "%F0%9F%A6%9E"):
         assert "GET /api/v1/turns" in await client.refused("GET", f"/api/v1/turns/{name}", 404)
 

@@ -15,7 +15,7 @@ from finclaw.errors import StoreFailed
 from finclaw.kernel.approval import Approval, RefusalReason
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.people import Person
 from finclaw.tools.approval.settings import ApprovalSettings

@@ -6,7 +6,7 @@ import pytest
 from tests.web.conftest import AUTH, TOKEN, Client
 from tests.web.gateway import MemoryGateway
 
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.testing import FakeClock
 from finclaw.web.auth import Doorkeeper, Throttle, check_place
 from finclaw.web.errors import ApiError

@@ -10,8 +10,8 @@ from tests.web.gateway import MemoryGateway
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
-from finclaw.kernel.route import ExtensionRoute, Method, RouteReply, RouteRequest
-from finclaw.kernel.secret import Secret
+from finclaw.kernel.port import ExtensionRoute, Method, RouteReply, RouteRequest
+from finclaw.redaction import Secret
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebSettings
 

@@ -13,8 +13,8 @@ import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.errors import AuthFailed
-from finclaw.kernel.secret import Secret
 from finclaw.providers.settings import ModelSettings
+from finclaw.redaction import Secret
 from finclaw.testing import ScriptedProvider, fails
 from finclaw.testing.provider import Line
 from finclaw.tools.approval.people import TOKEN_HOLDER, Person

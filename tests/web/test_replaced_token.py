@@ -12,7 +12,7 @@ import pytest
 from tests.web.gateway import MemoryGateway, answer
 
 from finclaw.kernel.event import MessageAccepted, MessageEnded
-from finclaw.kernel.route import ExtensionRoute, RouteReply, RouteRequest
+from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.kernel.scope import Ids
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebSettings

@@ -7,7 +7,7 @@ import pytest
 from tests.web.conftest import TOKEN, Client
 from tests.web.gateway import MemoryGateway
 
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.web.server import listen, serve_web
 from finclaw.web.settings import WebSettings
 from finclaw.web.token import prove

@@ -11,8 +11,8 @@ from tests.web.conftest import AUTH, TOKEN
 
 import finclaw
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.kernel.secret import Secret
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.redaction import Secret
 from finclaw.testing import ScriptedProvider, hold, reply, say
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import serve_web

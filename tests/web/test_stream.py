@@ -16,7 +16,7 @@ import finclaw
 from finclaw import Settings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.errors import Overloaded
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.testing import ScriptedProvider, call, fails, hold, reply, say
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebSettings

@@ -22,9 +22,9 @@ from finclaw.agent.remedy import remedy_for, wish_of
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.stream import Answer, Heard, collect
 from finclaw.agent.under_way import CallUnderWay
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest
-from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from finclaw.agent.paid import Paid
-from finclaw.kernel.record import Claim, Spend, TurnCalls
-from finclaw.kernel.spend import interrupted, merge_lines
+from finclaw.kernel.record import Claim, Spend, TurnCalls, interrupted, merge_lines
 
 
 class Payer(NamedTuple):

@@ -11,8 +11,8 @@ from msgspec import Meta
 from finclaw.agent.prompt.profile import ComplianceLevel
 from finclaw.agent.prompt.section import PromptMode
 from finclaw.errors import ConfigError
-from finclaw.kernel.secret import Follow
-from finclaw.kernel.wishes import ThinkingLevel, Verbosity
+from finclaw.kernel.turn_options import ThinkingLevel, Verbosity
+from finclaw.redaction import Follow
 
 
 @dataclass(frozen=True, slots=True)

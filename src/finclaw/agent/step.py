@@ -8,7 +8,7 @@ from finclaw.agent.model_call import ModelCall, stop_of, with_own_ids
 from finclaw.agent.paid import usage_of
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.tool_call import unknown_outcome
-from finclaw.kernel.crash import crash_point
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ToolUseStarted
 from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolResult, ToolStarted

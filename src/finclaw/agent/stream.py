@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import StreamCut
 from finclaw.kernel.chunk import (
     Chunk,
@@ -19,7 +20,6 @@ from finclaw.kernel.chunk import (
     Usage,
     UsageReport,
 )
-from finclaw.kernel.crash import crash_point
 from finclaw.kernel.message import Block, Text, Thinking, ToolCall
 from finclaw.kernel.text import fix_surrogates
 from finclaw.redaction import hide_known_secrets

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from finclaw.agent.asides import Aside, Asides
 from finclaw.agent.running import RunningCall, RunningTurn
 from finclaw.agent.tool_call import refused, stopped, unknown_outcome, unreadable
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import ToolLoop
-from finclaw.kernel.crash import crash_point
 from finclaw.kernel.event import (
     ToolEndedEvent,
     ToolFailedEvent,

@@ -6,9 +6,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from finclaw.kernel.approval_id import without_approval_ids, without_ids_in_message
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.message import Message
+from finclaw.transcript.approval_ids import without_approval_ids, without_ids_in_message
 from finclaw.transcript.history import behind_pages, pages_of, with_pages
 
 _KEPT: Final = 1_024

@@ -8,8 +8,8 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.grant_words import not_revoked, standing, taken_back
 from finclaw.kernel.approval import ApprovalScope, ApprovalVerdict, Refusal
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.language import Language, language_of
 from finclaw.kernel.port import CommandReply, CommandScope
+from finclaw.kernel.text import Language, language_of
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.guard.told import without_secrets
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.port import RouteReply, RouteRequest
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.route import RouteReply, RouteRequest
 from finclaw.tools.approval.people import TOKEN_HOLDER
 
 NAME: Final = "errands"
@@ -83,7 +83,7 @@ class Errands:
 
     async def _said(self, errand: Say) -> Accepted:
         # Whatever it claims to be: an extension's own words are all that can be said here.
-        return await self._accept(replace(errand.inbound, said_by=errand.extension), errand.session)
+        return await self._accept(replace(errand.inbound, from_extension=errand.extension), errand.session)
 
 
 def _refused(status: int, why: str) -> RouteReply:

@@ -13,10 +13,9 @@ from msgspec.structs import replace
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.language import Language, language_of
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import DeliveryContext, TurnContext, TurnResult
-from finclaw.kernel.text import with_last_line
+from finclaw.kernel.text import Language, language_of, with_last_line
 
 KEY: Final = "fallback_note"
 """Under which a turn's result carries the line."""

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from finclaw.builtins.approval_words import refused
 from finclaw.kernel.approval import RefusalReason, Standing, short_id
-from finclaw.kernel.language import Language
+from finclaw.kernel.text import Language
 from finclaw.tools.approval.local_time import day_of
 from finclaw.tools.approval.shown import lines, text
 from finclaw.tools.guard.told import without_secrets

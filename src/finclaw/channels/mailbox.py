@@ -4,7 +4,7 @@ import asyncio
 
 from finclaw.kernel.envelope import Capabilities, Inbound, Receipt
 from finclaw.kernel.port import Accept
-from finclaw.kernel.record import Unit
+from finclaw.kernel.record import OutboxItem
 
 
 class MailboxChannel:
@@ -19,7 +19,7 @@ class MailboxChannel:
     async def receive(self, accept: Accept) -> None:
         await asyncio.Event().wait()
 
-    async def send(self, unit: Unit) -> Receipt:
+    async def send(self, unit: OutboxItem) -> Receipt:
         return Receipt(unit.id)
 
     async def react(self, inbound: Inbound, emoji: str | None) -> None:

@@ -12,8 +12,8 @@ import msgspec
 
 from finclaw.cli.address import Address, read_address
 from finclaw.errors import ChannelError, ConfigError, FinclawError, InboundConflict, StoreFailed
-from finclaw.kernel.record import TurnRecord, TurnStory
-from finclaw.kernel.secret import Secret
+from finclaw.kernel.record import TurnRecord, TurnTrace
+from finclaw.redaction import Secret
 from finclaw.web.token import prove, read_token
 from finclaw.web.view import StatusView, TurnsView
 
@@ -52,8 +52,8 @@ class GatewayClient:
     def turns(self, limit: int) -> Sequence[TurnRecord]:
         return self.call("GET", f"/api/v1/turns?limit={limit}", TurnsView).items
 
-    def turn(self, turn_id: str) -> TurnStory | None:
-        return self.find(f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnStory)
+    def turn(self, turn_id: str) -> TurnTrace | None:
+        return self.find(f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnTrace)
 
     def find(self, path: str, answer: type[T]) -> T | None:
         """None: the gateway knows of no such thing."""

@@ -78,7 +78,7 @@ class _Errands:
         async def here(store: Store) -> Accepted:
             return await store.accept(words, session, lambda _: None)
 
-        errand = Say(extension=words.said_by or "", session=session, inbound=words)
+        errand = Say(extension=words.from_extension or "", session=session, inbound=words)
         return await self._run("say", errand, Accepted, here)
 
     async def _run(self, path: str, errand: Errand, answer: type[T], here: Callable[[Store], Awaitable[T]]) -> T:

@@ -19,8 +19,7 @@ from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, St
 from finclaw.kernel.clock import SystemClock, local_day
 from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import CostsBy, Finding, Pruned, SessionPage, TurnRecord, TurnStory
-from finclaw.kernel.spend import today_of
+from finclaw.kernel.record import CostsBy, Finding, Pruned, SessionPage, TurnRecord, TurnTrace, today_of
 from finclaw.kernel.store_port import Store
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
@@ -50,7 +49,7 @@ class Shelf(Protocol):
     def copy(self) -> Path: ...
     def prune(self, days: int, *, dry_run: bool) -> Pruned: ...
     def turns(self, limit: int) -> Sequence[TurnRecord]: ...
-    def turn(self, name: str) -> TurnStory | None: ...
+    def turn(self, name: str) -> TurnTrace | None: ...
     def costs(self, days: int, by: CostsBy) -> CostsView: ...
     def approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]: ...
     def approval(self, typed: str) -> Approval | None: ...
@@ -144,7 +143,7 @@ class ShelfHere:
     def turns(self, limit: int) -> Sequence[TurnRecord]:
         return self._run(self._store.turns(limit))
 
-    def turn(self, name: str) -> TurnStory | None:
+    def turn(self, name: str) -> TurnTrace | None:
         return self._run(self._store.turn(name))
 
     def costs(self, days: int, by: CostsBy) -> CostsView:
@@ -202,7 +201,7 @@ class EmptyShelf:
     def turns(self, limit: int) -> Sequence[TurnRecord]:
         return ()
 
-    def turn(self, name: str) -> TurnStory | None:
+    def turn(self, name: str) -> TurnTrace | None:
         return None
 
     def costs(self, days: int, by: CostsBy) -> CostsView:

@@ -9,7 +9,7 @@ import msgspec
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
 from finclaw.kernel.erasure import Erased, PersonId
-from finclaw.kernel.record import CostsBy, Finding, Pruned, SessionPage, TurnRecord, TurnStory
+from finclaw.kernel.record import CostsBy, Finding, Pruned, SessionPage, TurnRecord, TurnTrace
 from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
 from finclaw.web.sessions_view import BackupView, ForgetBody, PruneBody, PrunedView, RepairBody, RepairView, SessionView
 from finclaw.web.view import CostsView
@@ -67,7 +67,7 @@ class ShelfRemote:
     def turns(self, limit: int) -> Sequence[TurnRecord]:
         return self._client.turns(limit)
 
-    def turn(self, name: str) -> TurnStory | None:
+    def turn(self, name: str) -> TurnTrace | None:
         return self._client.turn(name)
 
     def costs(self, days: int, by: CostsBy) -> CostsView:

@@ -16,8 +16,7 @@ from finclaw.agent.settings import ExtensionRef
 from finclaw.config.given import Tree
 from finclaw.config.hidden import hide_arguments, hide_in_address, is_reference
 from finclaw.config.words import expected
-from finclaw.kernel.secret import Secret
-from finclaw.redaction import is_secret_name
+from finclaw.redaction import Secret, is_secret_name
 
 DEFAULT = "default"
 _ENVIRONMENTS: Final = ("env", "environment", "headers")

@@ -11,7 +11,7 @@ import msgspec
 from finclaw.config.given import Given, Tree, plain
 from finclaw.config.words import did_you_mean, expected, got, printable
 from finclaw.errors import ConfigError
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.tools.guard.told import without_secrets
 
 T = TypeVar("T")

@@ -15,9 +15,8 @@ from finclaw.config.schema import Settings
 from finclaw.config.secrets import SecretKeeper
 from finclaw.config.words import did_you_mean, printable
 from finclaw.errors import ConfigError
-from finclaw.kernel.secret import Follow
 from finclaw.providers.settings import with_ollama_address, with_usual_keys
-from finclaw.redaction import remember_secrets_in_address
+from finclaw.redaction import Follow, remember_secrets_in_address
 
 FILE_NAME = "finclaw.yaml"
 PREFIX = "FINCLAW_"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from finclaw.errors import ConfigError
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from finclaw.delivery.visible import Visible, make_visible
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound
-from finclaw.kernel.language import Language, language_of
+from finclaw.kernel.text import Language, language_of
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.visible import RESENT_MARK
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.cancel import asked_to_stop
-from finclaw.kernel.crash import crash_point
-from finclaw.kernel.event import Emit, UnitMoved
+from finclaw.kernel.event import Emit, OutboxItemMoved
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Accepted, Unit
+from finclaw.kernel.record import Accepted, OutboxItem
 from finclaw.kernel.store_port import Outbox
 
 log = logging.getLogger(__name__)
@@ -53,13 +53,13 @@ class OrderedSender:
         self._clock = clock
         self._emit = emit
         self._submit = submit
-        self._queues: dict[Place, deque[Unit]] = {}
+        self._queues: dict[Place, deque[OutboxItem]] = {}
         self._tasks: dict[Place, asyncio.Task[None]] = {}
         self._resting: set[Place] = set()
         self._since: dict[str, float] = {}
         self._stopping = self._closing = False
 
-    def enqueue(self, units: Sequence[Unit]) -> None:
+    def enqueue(self, units: Sequence[OutboxItem]) -> None:
         """Take over units that are on disk. Never waits; the order of calls is the order of sending."""
         for unit in units:
             place = unit.lane
@@ -69,7 +69,7 @@ class OrderedSender:
                 work = self._work(place)
                 self._tasks[place] = asyncio.create_task(work, name=f"send {place}", context=Context())
 
-    def sends_at_once(self, unit: Unit) -> bool:
+    def sends_at_once(self, unit: OutboxItem) -> bool:
         """Nothing is before it and the channel is there: its first try follows its commit."""
         channel = self._channels.get(unit.channel)
         return unit.lane not in self._tasks and channel is not None and channel.connected
@@ -137,19 +137,19 @@ class OrderedSender:
         finally:
             del self._queues[place], self._tasks[place]
 
-    def _drop_rest(self, queue: deque[Unit], inbound_id: str) -> None:
+    def _drop_rest(self, queue: deque[OutboxItem], inbound_id: str) -> None:
         """What follows a lost part would not make sense without it; the store ends those units with it."""
         while queue and queue[0].inbound_id == inbound_id:
             del self._since[queue.popleft().id]
 
-    async def _hand_over(self, unit: Unit, following: Unit) -> Unit:
+    async def _hand_over(self, unit: OutboxItem, following: OutboxItem) -> OutboxItem:
         """The receipt of one and the start of the next are one commit, so that no crash can lose the place between."""
         following = replace(following, state="sending")
         await self._settle(unit, following)
         crash_point("next_unit:after_commit")
         return following
 
-    async def _see_through(self, unit: Unit) -> Unit:
+    async def _see_through(self, unit: OutboxItem) -> OutboxItem:
         """Try until it is sent, or certain that it never will be."""
         while True:
             unit, channel = await self._connected(unit)
@@ -163,7 +163,7 @@ class OrderedSender:
             if unit.state in ("sent", "dead"):
                 return unit
 
-    def _hopeless(self, unit: Unit, channel: Channel) -> Unit | None:
+    def _hopeless(self, unit: OutboxItem, channel: Channel) -> OutboxItem | None:
         """The unit as it ends when it must not be tried (again)."""
         if unit.state == "unknown" and not channel.capabilities.idempotent and unit.outbound.kind == "confirmation":
             return replace(unit, state="dead")  # it may have arrived, and an order must not be confirmed twice
@@ -171,7 +171,7 @@ class OrderedSender:
             return replace(unit, state="dead")
         return None
 
-    def _perished(self, unit: Unit) -> bool:
+    def _perished(self, unit: OutboxItem) -> bool:
         """An answer about a market that is too old to be sent, and certainly has not been.
 
         Old by either clock: the wall clock knows of times before a start, but it may have been set back since.
@@ -181,14 +181,14 @@ class OrderedSender:
         waited = timedelta(seconds=self._clock.monotonic() - self._since[unit.id])
         return max(waited, self._clock.now() - unit.planned_at) > PERISHES_AFTER
 
-    async def _asked_again(self, unit: Unit) -> Unit:
+    async def _asked_again(self, unit: OutboxItem) -> OutboxItem:
         expired = replace(unit, state="expired")
         await retry_until_committed(
             lambda: self._store.ask_again(unit, self._submit), self._clock, "a question asked again"
         )
         return expired
 
-    async def _try(self, unit: Unit, channel: Channel) -> Unit:
+    async def _try(self, unit: OutboxItem, channel: Channel) -> OutboxItem:
         crash_point("send:before")
         try:
             receipt = await channel.send(_as_shown(unit, channel))
@@ -211,7 +211,7 @@ class OrderedSender:
         crash_point("send:after")
         return replace(unit, state="sent", platform_id=receipt.platform_id)
 
-    async def _wait_for_next(self, unit: Unit, error: SendFailed) -> Unit:
+    async def _wait_for_next(self, unit: OutboxItem, error: SendFailed) -> OutboxItem:
         unit = replace(unit, state="planned", attempts=unit.attempts + 1)
         wait = RETRY_SECONDS[unit.attempts - 1] if unit.attempts <= len(RETRY_SECONDS) else RETRY_LAST
         log.warning("unit %s not sent (%s); next try in %g s", unit.id, error, max(wait, error.retry_after or 0))
@@ -219,14 +219,14 @@ class OrderedSender:
         await self._rest(unit.lane, max(wait, error.retry_after or 0))
         return unit
 
-    async def _wait_in_doubt(self, unit: Unit) -> Unit:
+    async def _wait_in_doubt(self, unit: OutboxItem) -> OutboxItem:
         """Sending again at once would meet the same trouble, and each time may show the person one more copy."""
         unit = _doubt(unit)
         await self._settle(unit)
         await self._rest(unit.lane, IN_DOUBT)
         return unit
 
-    async def _connected(self, unit: Unit) -> tuple[Unit, Channel]:
+    async def _connected(self, unit: OutboxItem) -> tuple[OutboxItem, Channel]:
         """The unit, and its channel once it is there. What waits is not on its way, and must not be taken for it."""
         channel = self._channels.get(unit.channel)
         if channel is None:
@@ -250,21 +250,23 @@ class OrderedSender:
         finally:
             self._resting.discard(place)
 
-    async def _settle(self, *units: Unit, lazy: bool = False) -> None:
+    async def _settle(self, *units: OutboxItem, lazy: bool = False) -> None:
         await retry_until_committed(lambda: self._store.settle(*units, lazy=lazy), self._clock, "what was sent")
         for unit in units:
-            self._emit(UnitMoved(unit_id=unit.id, state=unit.state, session=unit.session, inbound_id=unit.inbound_id))
+            self._emit(
+                OutboxItemMoved(unit_id=unit.id, state=unit.state, session=unit.session, inbound_id=unit.inbound_id)
+            )
 
 
-def _id(unit: Unit) -> str:
+def _id(unit: OutboxItem) -> str:
     return unit.id
 
 
-def _doubt(unit: Unit) -> Unit:
+def _doubt(unit: OutboxItem) -> OutboxItem:
     return replace(unit, state="unknown", doubts=unit.doubts + 1)
 
 
-def _as_shown(unit: Unit, channel: Channel) -> Unit:
+def _as_shown(unit: OutboxItem, channel: Channel) -> OutboxItem:
     """A repeat that the platform would show twice says that it is one."""
     if not unit.doubts or channel.capabilities.idempotent:
         return unit

@@ -32,8 +32,7 @@ from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
 from finclaw.kernel.extension import HOUSE_COMMANDS, RING_NAMES, ContextField, Database, Finding
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import Clock, Command, Tool
-from finclaw.kernel.route import ExtensionRoute, Method, RouteReply, RouteRequest
+from finclaw.kernel.port import Clock, Command, ExtensionRoute, Method, RouteReply, RouteRequest, Tool
 from finclaw.routing.session_key import place_of
 
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -102,7 +101,7 @@ class Api:
             size = f"{len(text)} characters" if text.strip() else "nothing"
             raise ExtensionError(f"api.send was given {size} to say; give it some words, at most {LONGEST_SAYING}")
         name = f"said:{self._mine.name}:{session}:{new_id() if key is None else key}"
-        words = replace(place.inbound(text, name), said_by=self._mine.name)
+        words = replace(place.inbound(text, name), from_extension=self._mine.name)
         accepted = await self._services.accept(words, session)
         return accepted.id
 

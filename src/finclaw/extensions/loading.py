@@ -20,7 +20,7 @@ from finclaw.errors import ConfigError
 from finclaw.extensions.attribution import attribute_error, origin_of
 from finclaw.extensions.settings import nobody_follows
 from finclaw.kernel.extension import Extension, ExtensionApi
-from finclaw.kernel.secret import Follow
+from finclaw.redaction import Follow
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -25,8 +25,7 @@ from finclaw.extensions.registration import (
 from finclaw.kernel.event import ToolUnregistered
 from finclaw.kernel.extension import ContextField, Extension
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import Command
-from finclaw.kernel.route import ExtensionRoute
+from finclaw.kernel.port import Command, ExtensionRoute
 from finclaw.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)

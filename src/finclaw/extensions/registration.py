@@ -18,10 +18,9 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ContextField, Database, Finding, RingName
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import Clock, Command, Tool
+from finclaw.kernel.port import Clock, Command, ExtensionRoute, Tool
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.route import ExtensionRoute
-from finclaw.kernel.secret import Follow
+from finclaw.redaction import Follow
 from finclaw.tools.registry import ToolRegistry
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import fields
 
 from finclaw.errors import ConfigError, ExtensionError
-from finclaw.kernel.secret import Follow, Secret
+from finclaw.redaction import Follow, Secret
 
 S = TypeVar("S", bound=Struct)
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from finclaw.errors import InvalidArguments
 from finclaw.kernel.envelope import ChatType, Sender
-from finclaw.kernel.language import Language
+from finclaw.kernel.text import Language
 
 ApprovalState = Literal["pending", "granted", "denied", "expired", "used", "failed"]
 ApprovalVerdict = Literal["granted", "denied"]

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from finclaw.kernel.message import Message
-from finclaw.kernel.wishes import THOUGHTS, ThinkingLevel
+from finclaw.kernel.turn_options import THOUGHTS, ThinkingLevel
 
 StopReason = Literal["end", "tool_use", "max_tokens", "stop_sequence", "refusal"]
 Vocabulary = Literal["o200k", "claude"]

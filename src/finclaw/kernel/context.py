@@ -1,14 +1,15 @@
 """What a turn is told about its message: who wrote it, where, in which conversation. Frozen, all of it."""
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
 from finclaw.kernel.message import Message
-from finclaw.kernel.wishes import Wishes
+from finclaw.kernel.turn_options import TurnOptions
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class Context(Struct, frozen=True, kw_only=True):
     session_started_at: datetime | None = None
     provided: Mapping[str, Any] = {}
     """What extensions know about this moment, by field; what failed or came too late is absent."""
-    wishes: Wishes = Wishes()
+    wishes: TurnOptions = TurnOptions()
     """For this turn; what they leave open is for the settings to say."""
 
     @property
@@ -69,3 +70,6 @@ class Context(Struct, frozen=True, kw_only=True):
     def last_assistant_message(self) -> str | None:
         spoken = (message.text for message in reversed(self.transcript) if message.role == "assistant")
         return next((text for text in spoken if text), None)
+
+
+current_turn: Final[ContextVar[str | None]] = ContextVar("finclaw_current_turn", default=None)

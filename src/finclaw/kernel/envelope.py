@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from finclaw.kernel.wishes import Wishes
+from finclaw.kernel.turn_options import TurnOptions
 
 ChatType = Literal["direct", "group", "channel"]
 
@@ -67,7 +67,7 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: tuple[str, ...] | None = None
     """The only tools it may use; None: all of them."""
     max_steps: int | None = None
-    wishes: Wishes | None = None
+    wishes: TurnOptions | None = None
     approval: str | None = None
     """The approval whose action this turn runs before anything else."""
     sources: tuple[str, ...] = ()
@@ -93,18 +93,18 @@ class Inbound(Struct, frozen=True, kw_only=True):
     edited: bool = False
     """It is another text than the one that was first sent under its id."""
     sent_at: datetime | None = None
-    again_for: str | None = None
+    reissue_of: str | None = field(default=None, name="again_for")  # as older rows have it
     """The inbound whose answer went stale before it could be sent; this one asks for a fresh answer."""
-    said_by: str | None = None
-    """The extension whose own words these are: they walk no road, they go to the person."""
+    from_extension: str | None = field(default=None, name="said_by")  # as older rows have it
+    """The extension whose own words these are: they pass no stage, they go to the person."""
     limits: Limits | None = None
-    wishes: Wishes | None = None
+    wishes: TurnOptions | None = None
     """What the sender wants of this one answer. A door sets it only for somebody who may choose."""
 
     @property
     def unasked(self) -> bool:
         """Nobody wrote it: it is the gateway's own, and what comes of it reaches a person who did not ask."""
-        return self.said_by is not None or self.limits is not None or self.again_for is not None
+        return self.from_extension is not None or self.limits is not None or self.reissue_of is not None
 
     @property
     def is_internal(self) -> bool:

@@ -396,7 +396,7 @@ class CompactionFellBack(Event, frozen=True, kw_only=True):
     to_strategy: str
 
 
-class UnitMoved(Event, frozen=True, kw_only=True):
+class OutboxItemMoved(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "delivery:unit"
     unit_id: str
     state: Literal["planned", "sending", "sent", "unknown", "dead", "expired"]

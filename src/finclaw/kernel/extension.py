@@ -17,8 +17,7 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.port import Clock, Command, Tool
-from finclaw.kernel.route import Method, RouteReply, RouteRequest
+from finclaw.kernel.port import Clock, Command, Method, RouteReply, RouteRequest, Tool
 from finclaw.kernel.scope import (
     DeliveryContext,
     MessageContext,

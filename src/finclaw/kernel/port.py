@@ -28,16 +28,39 @@ from finclaw.kernel.record import (
     Counts,
     Finding,
     InboundRecord,
+    OutboxItem,
     Pruned,
     SessionPage,
     Today,
     TurnRecord,
-    TurnStory,
-    Unasked,
-    Unit,
+    TurnTrace,
+    Unsolicited,
 )
-from finclaw.kernel.route import ExtensionRoute
 from finclaw.kernel.scope import Outcome
+
+Method = Literal["GET", "POST"]
+
+
+class RouteRequest(Struct, frozen=True, kw_only=True):
+    """A request that has passed the door: `principal` is who the token belongs to."""
+
+    principal: str
+    query: Mapping[str, str]
+    body: bytes
+
+
+class RouteReply(Struct, frozen=True, kw_only=True):
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+
+
+class ExtensionRoute(Struct, frozen=True, kw_only=True):
+    extension: str
+    method: Method
+    path: str
+    """Without a slash at either end."""
+    handle: Callable[[RouteRequest], Awaitable[RouteReply]]
 
 
 class Clock(Protocol):
@@ -71,7 +94,7 @@ class Channel(Protocol):
         """Feed inbound messages until cancelled. May raise ChannelError; it is then started again, later each time."""
         ...
 
-    async def send(self, unit: Unit) -> Receipt:
+    async def send(self, unit: OutboxItem) -> Receipt:
         """Hand one unit to the platform.
 
         Raises SendFailed (it did not arrive, try later), SendRefused (it never will) or SendUnknown (the line
@@ -332,12 +355,12 @@ class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
         """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
         ...
 
-    async def unasked(self, whose: Inbound, after: str | None) -> Unasked:
+    async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
         """What was told, behind this place, to the session that this message would belong to; see `Inbox.unasked`."""
         ...
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
-    async def turn(self, turn_id: str) -> TurnStory | None: ...
+    async def turn(self, turn_id: str) -> TurnTrace | None: ...
     async def counts(self) -> Counts: ...
     async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
         """Of so many days, today among them; see `Spend`."""

@@ -1,19 +1,21 @@
 """What the store keeps, as the rest of the house sees it: rows become these and nothing else."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.kernel.chunk import Usage
+from finclaw.kernel.clock import local_day, zone_name
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.scope import Outcome, TurnStatus
 
 InboundState = Literal["received", "running", "joined", "ended"]
-UnitState = Literal["planned", "sending", "sent", "unknown", "dead", "expired"]
+OutboxState = Literal["planned", "sending", "sent", "unknown", "dead", "expired"]
 DeliveryState = Literal["none", "pending", "delivered", "dead", "expired"]
 CostsBy = Literal["day", "model", "user", "agent"]
 
@@ -46,7 +48,7 @@ class Claim(Struct, frozen=True, kw_only=True):
         return self.attempt > 1
 
 
-class HeadStart(Struct, frozen=True):
+class ClaimOnAccept(Struct, frozen=True):
     """Asked for with an acceptance: if nothing of the session is unfinished, the same commit claims the turn.
 
     `known_version` is that of the caller's copy of the conversation, if it has one.
@@ -74,7 +76,7 @@ class Accepted(Struct, frozen=True, kw_only=True):
     """Its turn's, if it got a head start. The log is empty then, and begins with what is next committed."""
 
 
-class Unit(Struct, frozen=True, kw_only=True):
+class OutboxItem(Struct, frozen=True, kw_only=True):
     """One frozen outbound part. `token` names it to a platform that can recognise a repeat.
 
     `attempts` counts sends that failed, `doubts` counts crashes after which nobody knows whether it arrived.
@@ -90,7 +92,7 @@ class Unit(Struct, frozen=True, kw_only=True):
     conversation: str
     outbound: Outbound
     planned_at: datetime
-    state: UnitState = "planned"
+    state: OutboxState = "planned"
     attempts: int = 0
     doubts: int = 0
     platform_id: str | None = None
@@ -171,7 +173,7 @@ class Finish(Struct, frozen=True, kw_only=True):
     steps: int
     events: tuple[TurnEvent, ...]
     outcome: Outcome
-    units: tuple[Unit, ...]
+    units: tuple[OutboxItem, ...]
     spend: tuple[Spend, ...] = ()
     context: int = 0
     """Tokens of the conversation from here on."""
@@ -191,7 +193,7 @@ class InboundRecord(Struct, frozen=True, kw_only=True):
     attempts: int
 
 
-class Unasked(Struct, frozen=True, kw_only=True):
+class Unsolicited(Struct, frozen=True, kw_only=True):
     """What a session was told without having asked, in order; only what has ended."""
 
     items: tuple[InboundRecord, ...]
@@ -213,7 +215,7 @@ class TurnRecord(Struct, frozen=True, kw_only=True):
     """The first words of the message, to know it by in a list."""
 
 
-class TurnStory(Struct, frozen=True, kw_only=True):
+class TurnTrace(Struct, frozen=True, kw_only=True):
     """A recorded turn with everything that `finclaw trace` and `finclaw replay` tell about it.
 
     `messages` are those the turn added, `before` those it began with. Both are what is left of them: a later turn may
@@ -276,3 +278,36 @@ class Finding(Struct, frozen=True):
     kind: FindingKind
     message_id: str
     text: str
+
+
+def merge_lines(lines: Iterable[Spend]) -> tuple[Spend, ...]:
+    """One line for each day, agent, user and model, in the order in which they first came."""
+    merged: dict[tuple[date, str, str, str], Spend] = {}
+    for line in lines:
+        key = (line.day, line.agent, line.user, line.model)
+        former = merged.get(key)
+        merged[key] = line if former is None else _add(former, line)
+    return tuple(merged.values())
+
+
+def today_of(now: datetime, agents: Sequence[Cost], agent: str, limit: Decimal | None) -> Today:
+    """`agents` is what each of them has cost today."""
+    spent = sum((each.cost for each in agents if each.name == agent), Decimal(0))
+    return Today(day=local_day(now), zone=zone_name(now), cost=spent, agent_day_usd=limit)
+
+
+def interrupted(line: Spend) -> Spend:
+    """The same calls, marked as cut off."""
+    return replace(line, interrupted=line.calls, interrupted_cost=line.cost)
+
+
+def _add(line: Spend, more: Spend) -> Spend:
+    return replace(
+        line,
+        calls=line.calls + more.calls,
+        usage=line.usage + more.usage,
+        cost=line.cost + more.cost,
+        saved=line.saved + more.saved,
+        interrupted=line.interrupted + more.interrupted,
+        interrupted_cost=line.interrupted_cost + more.interrupted_cost,
+    )

@@ -19,7 +19,7 @@ from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import LlmMessage, Message, MessageEvent, ToolCall, ToolResult, ToolStatus, TurnEvent
-from finclaw.kernel.wishes import ThinkingLevel, Verbosity
+from finclaw.kernel.turn_options import ThinkingLevel, Verbosity
 
 R = TypeVar("R")
 

@@ -1,9 +1,13 @@
 """The ports of storage: what a store of messages, conversations, units, extension state and approvals must promise."""
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import date, datetime
+
+# Every method that writes returns after the commit is on disk. StoreFailed: nothing of it happened as far as this
+# process goes on; only if the machine dies before the next commit may it turn out whole. Never in part.
+# A commit goes through even when its caller is cancelled; whoever waits again finds it done.
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
 from finclaw.kernel.envelope import Inbound, Outbound
@@ -12,33 +16,33 @@ from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.record import (
     Accepted,
     Claim,
+    ClaimOnAccept,
     Cost,
     CostsBy,
     Counts,
     Finding,
     Finish,
-    HeadStart,
     InboundRecord,
+    OutboxItem,
     Pruned,
     Reserve,
     SessionPage,
     Spend,
     TurnCalls,
     TurnRecord,
-    TurnStory,
-    Unasked,
-    Unit,
+    TurnTrace,
+    Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
-
-# Every method that writes returns after the commit is on disk. StoreFailed: nothing of it happened as far as this
-# process goes on; only if the machine dies before the next commit may it turn out whole. Never in part.
-# A commit goes through even when its caller is cancelled; whoever waits again finds it done.
 
 
 class Inbox(Protocol):
     async def accept(
-        self, inbound: Inbound, session: str, then: Callable[[Accepted], None], head_start: HeadStart | None = None
+        self,
+        inbound: Inbound,
+        session: str,
+        then: Callable[[Accepted], None],
+        claim_on_accept: ClaimOnAccept | None = None,
     ) -> Accepted:
         """Idempotent by platform id. `then` runs once per new message after the commit, also if the caller is gone.
 
@@ -51,7 +55,7 @@ class Inbox(Protocol):
         self,
         inbound_id: str,
         outcome: Outcome,
-        units: Sequence[Unit],
+        units: Sequence[OutboxItem],
         then: Callable[[], None],
         spend: Sequence[Spend] = (),
         *,
@@ -74,7 +78,7 @@ class Inbox(Protocol):
 
     async def find(self, inbound_id: str) -> InboundRecord | None: ...
 
-    async def unasked(self, session: str, after: str | None) -> Unasked:
+    async def unasked(self, session: str, after: str | None) -> Unsolicited:
         """What the session was told behind this place. None, or a place nobody knows: nothing, just where to begin."""
         ...
 
@@ -123,7 +127,7 @@ class ConversationStore(Protocol):
     async def messages(self, session: str) -> Sequence[Message]: ...
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
 
-    async def turn(self, turn_id: str) -> TurnStory | None:
+    async def turn(self, turn_id: str) -> TurnTrace | None:
         """By its own id or that of a message it answered. None: there is no such turn."""
         ...
 
@@ -149,19 +153,19 @@ class ConversationStore(Protocol):
 
 
 class Outbox(Protocol):
-    async def pending(self) -> Sequence[Unit]:
+    async def pending(self) -> Sequence[OutboxItem]:
         """Units that still want sending, in the order in which their messages were accepted."""
         ...
 
-    async def settle(self, *units: Unit, lazy: bool = False) -> None:
+    async def settle(self, *units: OutboxItem, lazy: bool = False) -> None:
         """Record new states, all at once. A lazy one (a receipt) rides with the next group."""
         ...
 
-    def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[Unit, ...]:
+    def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[OutboxItem, ...]:
         """Freeze what a person will get into units. Writes nothing."""
         ...
 
-    async def ask_again(self, stale: Unit, then: Callable[[Accepted], None]) -> Accepted | None:
+    async def ask_again(self, stale: OutboxItem, then: Callable[[Accepted], None]) -> Accepted | None:
         """An answer too old to send: expire it and, in the same commit, accept its question anew.
 
         Only once: None when the question had been asked again already. `then` as in `Inbox.accept`.
@@ -283,3 +287,12 @@ class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, UpkeepS
         ...
 
     async def close(self) -> None: ...
+
+
+DEDUPE_DAYS: Final = 30
+"""A platform may deliver a message again within this time; it is recognised by the record of the first."""
+
+
+def limit_prune_time(before: datetime, now: datetime) -> datetime:
+    """The latest time before which anything may be removed, if removing up to `before` was asked for."""
+    return min(before, now - timedelta(days=DEDUPE_DAYS))

@@ -1,7 +1,7 @@
 """Text as it may be stored and sent: whole characters only, and a last line where nothing behind it goes unheard."""
 
 import re
-from typing import Final
+from typing import Final, Literal
 
 _WHISPER: Final = re.compile("<<[A-Z_]+>>")
 
@@ -31,3 +31,21 @@ def with_last_line(text: str, line: str) -> str:
         end -= 1
     said = "\n".join(lines[:end])
     return "\n".join([said, "", line, *lines[end:]]) if said else text
+
+
+Language = Literal["ko", "en"]
+
+_HANGUL: Final = re.compile("[ㄱ-ㆎ가-힣]")
+_LATIN_WORD: Final = re.compile("[A-Za-z]+")
+
+LOOKED_AT: Final = 2_000
+"""Characters. Whoever writes more has shown their language by then."""
+
+
+def language_of(text: str) -> Language:
+    """By weight and not by presence: an English text may name 삼성전자, a Korean one many tickers."""
+    text = text[:LOOKED_AT]
+    hangul = len(_HANGUL.findall(text))
+    # Words in capitals are tickers and currencies, at home in every language.
+    latin = sum(len(word) for word in _LATIN_WORD.findall(text) if not word.isupper())
+    return "ko" if hangul and 3 * hangul >= latin else "en"

@@ -9,7 +9,7 @@ from finclaw.kernel.envelope import Capabilities, Sender
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Channel
 from finclaw.kernel.record import Accepted, Claim
-from finclaw.kernel.wishes import Wishes
+from finclaw.kernel.turn_options import TurnOptions
 from finclaw.pipeline.normalize import NormalMessage
 
 
@@ -35,7 +35,7 @@ class Contexts:
             mentions=message.mentions,
             urls=message.urls,
             accepted_at=accepted.accepted_at,
-            wishes=(limits and limits.wishes) or message.inbound.wishes or Wishes(),
+            wishes=(limits and limits.wishes) or message.inbound.wishes or TurnOptions(),
         )
 
 

@@ -24,7 +24,7 @@ from finclaw.kernel.envelope import Capabilities, Outbound, new_id
 from finclaw.kernel.event import Emit
 from finclaw.kernel.message import Append, Message, Remove, Replace, Source, Text
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Finish, Spend, Unit
+from finclaw.kernel.record import Finish, OutboxItem, Spend
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.message_run import MessageRun
@@ -132,7 +132,7 @@ class Deliver:
 
     async def _prepare_notice(self, walk: MessageRun) -> Visible:
         reply = walk.reply or Outbound(text="")
-        if walk.inbound.said_by == CARDS:  # as in `answer`: past every layer
+        if walk.inbound.from_extension == CARDS:  # as in `answer`: past every layer
             return self._past_layers(walk, reply)
         try:
             async with asyncio.timeout(NOTICE_PATIENCE):  # the road's own deadline may be over by now
@@ -201,13 +201,13 @@ class Deliver:
         commit = partial(self._store.end, walk.accepted.id, outcome, units, committed, _spend(walk), begun=begun)
         await retry_until_committed(commit, self._clock, "an outcome")
 
-    def _plan(self, walk: MessageRun, visible: Visible, turn_id: str | None) -> tuple[Unit, ...]:
+    def _plan(self, walk: MessageRun, visible: Visible, turn_id: str | None) -> tuple[OutboxItem, ...]:
         units = self._store.plan(walk.accepted, visible.parts, turn_id)
         if units and self._sender.sends_at_once(units[0]):  # then its start needs no commit of its own
             return (replace(units[0], state="sending"), *units[1:])
         return units
 
-    def _recorded(self, walk: MessageRun, outcome: Outcome, units: tuple[Unit, ...]) -> None:
+    def _recorded(self, walk: MessageRun, outcome: Outcome, units: tuple[OutboxItem, ...]) -> None:
         """One step: the answer is on its way before the next message of the session may begin."""
         walk.recorded = outcome
         self._sender.enqueue(units)

@@ -11,16 +11,15 @@ from finclaw.agent.books import user_of
 from finclaw.agent.call_ledger import Payer
 from finclaw.agent.log import TurnLog
 from finclaw.delivery.commit_retry import retry_until_committed
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SessionError
-from finclaw.kernel.context import Context
-from finclaw.kernel.crash import crash_point
-from finclaw.kernel.current_turn import current_turn
+from finclaw.kernel.context import Context, current_turn
 from finclaw.kernel.envelope import Attachment, Inbound, Limits, new_id
 from finclaw.kernel.extension import ContextField
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Claim, HeadStart, Reserve
+from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.context import complete
 from finclaw.pipeline.context_fields import ContextFieldProviders
@@ -59,12 +58,12 @@ class Dispatch:
         self._reserve = reserve
         self._providers = ContextFieldProviders(fields, clock)
 
-    def head_start(self, inbound: Inbound, session: str) -> HeadStart | None:
+    def claim_on_accept(self, inbound: Inbound, session: str) -> ClaimOnAccept | None:
         """For a message that would not have to wait for a seat."""
         if not self._pools.has_room("main"):
             return None
         kept = self._recent.get(session)
-        return HeadStart(None if kept is None else kept[0], self._reserve(inbound))
+        return ClaimOnAccept(None if kept is None else kept[0], self._reserve(inbound))
 
     async def admit(self, walk: MessageRun, context: Context) -> AdmittedTurn:
         accepted = walk.accepted

@@ -12,6 +12,7 @@ from finclaw.agent.advice import reason_with_advice
 from finclaw.agent.books import calls_of
 from finclaw.agent.turn import Agent
 from finclaw.delivery.notice import Notice, at_the_limit, notice, without_answer
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import log_ids
 from finclaw.errors import (
     BudgetExceeded,
@@ -24,12 +25,11 @@ from finclaw.errors import (
     TurnStopped,
 )
 from finclaw.kernel.cancel import asked_to_stop
-from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit, MessageEnded
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Accepted, HeadStart, TurnCalls
+from finclaw.kernel.record import Accepted, ClaimOnAccept, TurnCalls
 from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.ack import Ack
@@ -105,15 +105,15 @@ class Pipeline:
             raise NotOwner("only the owner may choose the model of a message, because models differ in price")
         self._stages.agent.check_model(inbound.wishes.model)
 
-    def head_start(self, inbound: Inbound, session: str) -> HeadStart | None:
+    def claim_on_accept(self, inbound: Inbound, session: str) -> ClaimOnAccept | None:
         """For a message that will come to its turn at once if its session is idle: its claim needs no commit then.
 
         None for one that may wait on the way, or end before its turn: what a crash finds running is a suspect.
         """
         may_wait = inbound.limits is not None or not self._isolation.is_open or self._is_too_long(inbound)
-        if may_wait or inbound.said_by is not None or self._stages.commands.may_know(inbound.text):
+        if may_wait or inbound.from_extension is not None or self._stages.commands.may_know(inbound.text):
             return None
-        return self._stages.dispatch.head_start(inbound, session)
+        return self._stages.dispatch.claim_on_accept(inbound, session)
 
     def room_for(self, accepted: Accepted) -> AbstractAsyncContextManager[None]:
         """Entered before `handle`. Whatever ran when the process died is a suspect, and may be innocent.
@@ -139,10 +139,10 @@ class Pipeline:
         walk = self._walk(accepted)
         self._walks[accepted.id], self._accepted[id(walk)] = walk, accepted
         try:
-            if accepted.left and not walk.inbound.said_by:
+            if accepted.left and not walk.inbound.from_extension:
                 await self._recovery_throttle.mark_attempt(accepted.id)
             crash_point("road:started")
-            outcome = await (self._said(walk) if walk.inbound.said_by else self._through_ring(walk))
+            outcome = await (self._said(walk) if walk.inbound.from_extension else self._through_ring(walk))
             if walk.recorded is None:
                 outcome = await self._stages.deliver.close(walk, walk.completed(outcome))
         except asyncio.CancelledError:
@@ -158,12 +158,12 @@ class Pipeline:
 
     async def _said(self, walk: MessageRun) -> Outcome:
         """An extension's own words: they wait for their turn, and walk no road; delivery and its gate see them."""
-        if walk.inbound.said_by != CARDS:  # what somebody has to decide does not wait for their own talk
+        if walk.inbound.from_extension != CARDS:  # what somebody has to decide does not wait for their own talk
             await self._lanes.turn_of(walk.accepted.session, walk.accepted.ticket)
         if walk.accepted.left:
             await self._recovery_throttle.mark_attempt(walk.accepted.id)
         walk.reply = Outbound(text=walk.inbound.text, kind="notice", thread=walk.inbound.thread)
-        return walk.ended("command", f"said by {walk.inbound.said_by}")
+        return walk.ended("command", f"said by {walk.inbound.from_extension}")
 
     def stop(self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"]) -> bool:
         """Stop a message that waits for its turn or is in it; its sender is told. False: nothing there to stop."""
@@ -181,7 +181,7 @@ class Pipeline:
         No delivery layer sees the notice: one that dies of it would kill every start from now on.
         """
         walk = self._walk(accepted)
-        if accepted.inbound.said_by is None:
+        if accepted.inbound.from_extension is None:
             walk.reply = notice(which, accepted.inbound)
         with log_ids(message=accepted.id, session=accepted.session):
             spent = self._stages.agent.so_far(await self._stages.dispatch.claim(walk)) if fold else None

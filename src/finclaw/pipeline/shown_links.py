@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from finclaw.agent.log import TurnLog
 from finclaw.delivery.links import IsNamed, may_hold_links, show_safely
 from finclaw.kernel.envelope import Embed, Inbound, Outbound
-from finclaw.kernel.language import Language, language_of
 from finclaw.kernel.message import Message
+from finclaw.kernel.text import Language, language_of
 from finclaw.tools.addresses import addresses_in
 from finclaw.tools.sources import sources_met
 

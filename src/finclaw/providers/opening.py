@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
-from finclaw.kernel.secret import Secret
 from finclaw.providers.patience import FIRST_BYTE_S, IDLE_S, first_byte_of, is_at_home, is_loopback
 from finclaw.providers.settings import THE_KEY, WELL_KNOWN, Kind, ModelSettings, ProviderSettings, kind_of
+from finclaw.redaction import Secret
 
 if TYPE_CHECKING:
     from finclaw.providers.openai.request import OutputLimit

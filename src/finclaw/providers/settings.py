@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import ThinkingOff, Vocabulary
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 
 Kind = Literal["anthropic", "openai", "offline"]
 Tokens = Annotated[int, Meta(ge=1)]

@@ -13,14 +13,14 @@ from typing import Any
 from finclaw.errors import ChannelError, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Inbound, Receipt, Sender
 from finclaw.kernel.port import Accept, Capabilities, Clock
-from finclaw.kernel.record import Accepted, Unit
+from finclaw.kernel.record import Accepted, OutboxItem
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
     """A unit that a person could read, and when."""
 
-    unit: Unit
+    unit: OutboxItem
     at: datetime
     platform_id: str
 
@@ -51,7 +51,7 @@ class MemoryChannel:
         self._changed = asyncio.Event()
         self.connected = True
         self.closed = False
-        self.attempts: list[Unit] = []
+        self.attempts: list[OutboxItem] = []
         self.sent: list[Sent] = []
         self.reactions: list[tuple[str, str | None]] = []
         self.reaction_error: Exception | None = None
@@ -77,7 +77,7 @@ class MemoryChannel:
         finally:
             self._accept = None
 
-    async def send(self, unit: Unit) -> Receipt:
+    async def send(self, unit: OutboxItem) -> Receipt:
         self.attempts.append(unit)
         self._pulse()
         await self._open.wait()
@@ -135,7 +135,7 @@ class MemoryChannel:
             await self._change()
         return self.sent[:count]
 
-    async def until_tried(self, count: int) -> list[Unit]:
+    async def until_tried(self, count: int) -> list[OutboxItem]:
         """Wait until so many sends were begun."""
         while len(self.attempts) < count:
             await self._change()
@@ -143,7 +143,7 @@ class MemoryChannel:
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _show(self, unit: Unit) -> Receipt:
+    def _show(self, unit: OutboxItem) -> Receipt:
         if self._capabilities.idempotent and unit.token in self._receipts:
             return self._receipts[unit.token]
         receipt = Receipt(f"{self._name}-{len(self.sent) + 1}")

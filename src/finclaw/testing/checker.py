@@ -142,7 +142,7 @@ def _out_of_order(case: _Case) -> Iterator[str]:
 
 def _orphaned(case: _Case) -> Iterator[str]:
     for row in case.rows.inbound:
-        if row.message_id not in case.sent and row.again_for not in case.inbound:
+        if row.message_id not in case.sent and row.reissue_of not in case.inbound:
             yield f"inbound {row.id} is of message {row.message_id}, which nobody wrote"
     yield from _without_inbound("unit", ((unit.id, unit.inbound_id) for unit in case.rows.units), case)
     yield from _without_inbound("turn", ((turn.id, turn.inbound_id) for turn in case.rows.turns), case)

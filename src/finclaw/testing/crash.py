@@ -1,4 +1,4 @@
-"""Dying on purpose: arms the named points of `finclaw.kernel.crash`.
+"""Dying on purpose: arms the named points of `finclaw.diagnostics.crash_points`.
 
 A child process dies for real (`FINCLAW_CRASH="finish:after_commit:2"` is SIGKILL at the second passing); a test
 in one process gets a `SimulatedCrash`, which no `except Exception` can swallow.
@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import NoReturn
 
+from finclaw.diagnostics import crash_points
 from finclaw.errors import ConfigError
-from finclaw.kernel import crash
 
 VARIABLE = "FINCLAW_CRASH"
 
@@ -33,7 +33,7 @@ def arm_from_environment(environ: Mapping[str, str] = os.environ) -> bool:
     wish = environ.get(VARIABLE, "")
     if not wish:
         return False
-    crash.armed = _trigger(*_parse(wish), die)
+    crash_points.armed = _trigger(*_parse(wish), die)
     return True
 
 
@@ -54,13 +54,13 @@ def passings() -> Generator[list[str]]:
 
 @contextmanager
 def _armed(callback: Callable[[str], None]) -> Generator[None]:
-    if crash.armed is not None:
+    if crash_points.armed is not None:
         raise RuntimeError("crash points are already armed; one crash at a time")
-    crash.armed = callback
+    crash_points.armed = callback
     try:
         yield
     finally:
-        crash.armed = None
+        crash_points.armed = None
 
 
 def _trigger(name: str, n: int, action: Callable[[str], object]) -> Callable[[str], None]:
@@ -87,7 +87,7 @@ def _parse(wish: str) -> tuple[str, int]:
 
 
 def _known(name: str) -> str:
-    points = (*crash.CRASH_POINTS, *crash.FILE_CRASH_POINTS)
+    points = (*crash_points.CRASH_POINTS, *crash_points.FILE_CRASH_POINTS)
     if name not in points:
         near = difflib.get_close_matches(name, points, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(points)}"

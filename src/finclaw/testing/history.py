@@ -41,7 +41,7 @@ HistoryEvent = SentIn | Acked | ReplySeen
 class InboundRow(Struct, frozen=True, kw_only=True):
     """`message_id` is the platform's; `outcome` is None while the message has not ended.
 
-    `again_for` is the inbound whose stale answer this one replaces: nobody wrote it, and it comes when it comes.
+    `reissue_of` is the inbound whose stale answer this one replaces: nobody wrote it, and it comes when it comes.
     """
 
     id: str
@@ -49,7 +49,7 @@ class InboundRow(Struct, frozen=True, kw_only=True):
     session: str
     ticket: int
     outcome: str | None
-    again_for: str | None = None
+    reissue_of: str | None = None
 
 
 class TurnRow(Struct, frozen=True, kw_only=True):

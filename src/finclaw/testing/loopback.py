@@ -10,7 +10,7 @@ import msgspec
 from finclaw.errors import FinclawError, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Inbound, Receipt, Sender
 from finclaw.kernel.port import Accept, Capabilities, Clock
-from finclaw.kernel.record import Unit
+from finclaw.kernel.record import OutboxItem
 from finclaw.testing.wire import Refusal, SendAnswer, SendBody, Update, Updates
 
 _NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError)
@@ -69,7 +69,7 @@ class LoopbackChannel:
             if safe < len(updates) or not self._connected:
                 await self._clock.sleep(self._pause)
 
-    async def send(self, unit: Unit) -> Receipt:
+    async def send(self, unit: OutboxItem) -> Receipt:
         body = SendBody(unit.conversation, unit.token, unit.outbound.text, unit.outbound.reply_to)
         try:
             async with self._session().post(f"{self._url}/send", data=msgspec.json.encode(body)) as answer:

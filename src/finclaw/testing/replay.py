@@ -34,7 +34,7 @@ from finclaw.kernel.chunk import (
 )
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Block, Image, Message, Patch, Text, Thinking, ToolCall, ToolFailure, ToolResult
-from finclaw.kernel.record import TurnStory
+from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import Outcome, ToolCallContext, TurnContext, TurnResult
 from finclaw.testing.clock import FakeClock
 from finclaw.tools.arguments import ArgumentCheck
@@ -50,7 +50,7 @@ class Recording:
 
     name = "finclaw-replay"
 
-    def __init__(self, story: TurnStory, clock: FakeClock) -> None:
+    def __init__(self, story: TurnTrace, clock: FakeClock) -> None:
         self._clock = clock
         self._outcome = story.outcome
         self._answers = iter([message for message in story.messages if message.source.kind == "assistant"])

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.errors import SessionError
-from finclaw.kernel.approval_id import without_ids_in_bytes, without_ids_in_message
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.text import fix_surrogates
+from finclaw.transcript.approval_ids import without_ids_in_bytes, without_ids_in_message
 
 _encode: Final = msgspec.json.Encoder().encode
 _message: Final = msgspec.json.Decoder(Message)

@@ -17,7 +17,7 @@ from finclaw.web.principal import MessageBody, Principal, Scope, inbound, owns
 from finclaw.web.respond import json_response
 from finclaw.web.settings import WebSettings
 from finclaw.web.stop import Stops, may_stop
-from finclaw.web.view import AcceptedView, MessageView, StatusView, TurnsView, UnaskedView, costs_view, message_view
+from finclaw.web.view import AcceptedView, MessageView, StatusView, TurnsView, UnsolicitedView, costs_view, message_view
 
 Handler = Callable[[web.Request, Principal], Awaitable[web.StreamResponse]]
 
@@ -72,7 +72,7 @@ class Api:
         except msgspec.ValidationError as error:  # its message names the field
             raise ApiError(400, "bad_request", f"the query does not fit: {error}") from error
         told = await self._gateway.unasked(inbound(principal, body), request.query.get("after"))
-        return json_response(UnaskedView(tuple(map(message_view, told.items)), told.after))
+        return json_response(UnsolicitedView(tuple(map(message_view, told.items)), told.after))
 
     async def get_turns(self, request: web.Request, _: Principal) -> web.Response:
         text = request.query.get("limit", "50")

@@ -7,7 +7,7 @@ compared first, in constant time, so that nobody can lock out the right one by s
 import hmac
 from collections.abc import Callable
 
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.web.errors import ApiError
 from finclaw.web.principal import Principal, Scope
 

@@ -6,8 +6,7 @@ from typing import cast
 from aiohttp import web
 
 from finclaw.errors import ExtensionError
-from finclaw.kernel.port import Gateway
-from finclaw.kernel.route import ExtensionRoute, RouteReply, RouteRequest
+from finclaw.kernel.port import ExtensionRoute, Gateway, RouteReply, RouteRequest
 from finclaw.web.api import Handler, Route
 from finclaw.web.principal import Principal
 

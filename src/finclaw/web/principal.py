@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.record import InboundRecord
-from finclaw.kernel.wishes import Wishes
+from finclaw.kernel.turn_options import TurnOptions
 
 CHANNEL = "web"
 
@@ -48,7 +48,7 @@ def inbound(principal: Principal, body: MessageBody) -> Inbound:
         message_id=body.message_id,
         sender=_sender(principal, body.sender),
         text=body.text,
-        wishes=None if body.model is None else Wishes(model=body.model),
+        wishes=None if body.model is None else TurnOptions(model=body.model),
     )
 
 

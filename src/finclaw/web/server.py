@@ -13,7 +13,7 @@ from aiohttp.typedefs import Middleware
 
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Gateway
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.web.admission import Admission, Next
 from finclaw.web.api import Api, Route
 from finclaw.web.approvals_api import ApprovalsApi

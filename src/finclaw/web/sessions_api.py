@@ -12,7 +12,7 @@ from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.erasure import PersonId
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Gateway
-from finclaw.kernel.retention import DEDUPE_DAYS
+from finclaw.kernel.store_port import DEDUPE_DAYS
 from finclaw.transcript.conversation_file import read_conversation, write_conversation
 from finclaw.web.admission import check_again
 from finclaw.web.api import Route

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from finclaw.errors import ConfigError
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 
 log = logging.getLogger(__name__)
 

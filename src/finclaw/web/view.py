@@ -34,7 +34,7 @@ class MessageView(OutcomeView, frozen=True, kw_only=True):
     delivery: DeliveryState
 
 
-class UnaskedView(Struct, frozen=True):
+class UnsolicitedView(Struct, frozen=True):
     items: tuple[MessageView, ...]
     after: str
 

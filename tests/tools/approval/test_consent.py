@@ -109,11 +109,11 @@ def test_those_who_may() -> None:
         (wrote(chat_type="group"), "elsewhere"),
         (wrote(forwarded=True), "forwarded"),
         (wrote(edited=True), "forwarded"),
-        (wrote(again_for="m-1"), "forwarded"),
+        (wrote(reissue_of="m-1"), "forwarded"),
         (replace(wrote(), sender=Sender("ada", is_bot=True)), "our_own_words"),
         (replace(wrote(), sender=Sender("ada", is_self=True)), "our_own_words"),
         (wrote(limits=Limits()), "our_own_words"),
-        (wrote(said_by="parts"), "our_own_words"),
+        (wrote(from_extension="parts"), "our_own_words"),
     ],
 )
 def test_those_who_may_not(evidence: Inbound, why: str) -> None:

@@ -69,7 +69,7 @@ class Life:
 
     def hear(self, accepted: Accepted) -> None:
         assert accepted.session == SESSION
-        self.told.append(accepted.inbound.said_by or "runs")
+        self.told.append(accepted.inbound.from_extension or "runs")
 
     def approvals(self) -> Approvals:
         settings, people = ApprovalSettings(), People()

@@ -20,10 +20,10 @@ from finclaw.errors import ExtensionError, FinclawError
 from finclaw.kernel.context import Context
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ExtensionApi, Finding
-from finclaw.kernel.language import language_of
 from finclaw.kernel.message import Patch
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.scope import TurnContext, TurnResult
+from finclaw.kernel.text import language_of
 from finclaw.tools.origin import shown
 from finclaw.tools.sources import SOURCES, kept_sources, sources_met
 

@@ -8,8 +8,7 @@ from msgspec import Meta, Struct, field
 
 from finclaw.builtins.web.location import read_location
 from finclaw.errors import ExtensionError, ToolDenied
-from finclaw.kernel.secret import Secret
-from finclaw.redaction import is_secret_name, remember_secret, remember_secrets_in_address
+from finclaw.redaction import Secret, is_secret_name, remember_secret, remember_secrets_in_address
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,31}$")]
 """No underscore: `name__tool` can be read in one way only."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from finclaw.builtins.mcp.offers import Offers
-from finclaw.kernel.language import Language
+from finclaw.kernel.text import Language
 from finclaw.tools.origin import shown
 
 if TYPE_CHECKING:

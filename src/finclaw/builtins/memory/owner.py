@@ -15,7 +15,7 @@ def owner_name(person: PersonId) -> str:
 
 def is_a_persons(inbound: Inbound) -> bool:
     """Not a helper's task or an extension's own words: nobody said those, so nobody can wish anything in them."""
-    return not inbound.is_internal and inbound.said_by is None
+    return not inbound.is_internal and inbound.from_extension is None
 
 
 def is_private(inbound: Inbound) -> bool:

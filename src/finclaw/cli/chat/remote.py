@@ -37,7 +37,7 @@ from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, ConfigError, FinclawError
 from finclaw.web.principal import MessageBody
 from finclaw.web.token import read_token
-from finclaw.web.view import AcceptedView, MessageView, StatusView, UnaskedView
+from finclaw.web.view import AcceptedView, MessageView, StatusView, UnsolicitedView
 
 SILENCE = 45.0
 """Seconds without a word, not even a keep-alive, after which the stream is given up."""
@@ -65,9 +65,11 @@ class ChatClient(GatewayClient):
     def stop(self, inbound_id: str) -> None:
         self.fetch("POST", f"/api/v1/messages/{inbound_id}/stop")
 
-    def unasked(self, conversation: str, after: str | None) -> UnaskedView:
+    def unasked(self, conversation: str, after: str | None) -> UnsolicitedView:
         place = {} if after is None else {"after": after}
-        return self.call("GET", "/api/v1/messages?" + urlencode({"conversation": conversation, **place}), UnaskedView)
+        return self.call(
+            "GET", "/api/v1/messages?" + urlencode({"conversation": conversation, **place}), UnsolicitedView
+        )
 
     @contextmanager
     def stream(self, conversation: str, after: str) -> Generator[tuple[Iterable[bytes], Callable[[], None]]]:

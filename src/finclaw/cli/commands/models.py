@@ -12,7 +12,7 @@ from finclaw.cli.formatting import UNKNOWN, fitted, short, table, terminal_colum
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.terminal_text import json_line
 from finclaw.kernel.chunk import Features, Model, Price, ThinkingOff
-from finclaw.kernel.wishes import THOUGHTS
+from finclaw.kernel.turn_options import THOUGHTS
 from finclaw.providers.catalog import Catalog, Known
 
 _HEAD = ("", "MODEL", "ALIASES", "WINDOW", "OUTPUT", "IN $/M", "OUT", "CACHED", "CAN", "FROM")

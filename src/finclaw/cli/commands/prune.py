@@ -10,7 +10,7 @@ from finclaw.cli.shelf import opened
 from finclaw.cli.terminal_text import json_line
 from finclaw.errors import ConfigError
 from finclaw.kernel.record import Pruned
-from finclaw.kernel.retention import DEDUPE_DAYS
+from finclaw.kernel.store_port import DEDUPE_DAYS
 from finclaw.web.sessions_view import PrunedView
 
 _DAYS: Final = {"d": 1, "w": 7, "y": 365}

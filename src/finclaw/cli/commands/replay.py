@@ -28,7 +28,7 @@ from finclaw.composition import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.errors import ConfigError
 from finclaw.kernel.extension import Extension
-from finclaw.kernel.record import Accepted, TurnStory
+from finclaw.kernel.record import Accepted, TurnTrace
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
@@ -60,7 +60,7 @@ def run(args: Namespace) -> int:
     return DIFFERENT if found else SAME
 
 
-def replay(settings: Settings, story: TurnStory, extensions: Sequence[Extension] = ()) -> list[Difference]:
+def replay(settings: Settings, story: TurnTrace, extensions: Sequence[Extension] = ()) -> list[Difference]:
     """Where the turn parts from its record now; nothing if it does not. Raises ConfigError when it cannot be run."""
     _must_be_replayable(story)
     clock = FakeClock(story.before[0].created_at if story.before else story.accepted_at)
@@ -71,14 +71,14 @@ def replay(settings: Settings, story: TurnStory, extensions: Sequence[Extension]
     return differences(story, again, recording.given)
 
 
-def _answered_by_one(settings: Settings, story: TurnStory) -> AgentSettings:
+def _answered_by_one(settings: Settings, story: TurnTrace) -> AgentSettings:
     """The record answers for whomever was asked then, and there is nobody else to ask when it fails as it did."""
     wishes = (story.inbound.limits and story.inbound.limits.wishes) or story.inbound.wishes
     picked = wishes.model if wishes else None
     return replace(settings.agent, model=picked or settings.agent.model, fallbacks=())
 
 
-def _must_be_replayable(story: TurnStory) -> None:
+def _must_be_replayable(story: TurnTrace) -> None:
     turn = story.record.turn_id
     if story.record.ended_at is None:
         raise ConfigError(f"{turn} has not ended yet; wait until it has, or look at it with: finclaw trace {turn}")
@@ -101,8 +101,8 @@ def _must_be_replayable(story: TurnStory) -> None:
 
 
 async def _run_again(
-    settings: Settings, story: TurnStory, recording: Recording, extensions: Sequence[Extension], clock: FakeClock
-) -> TurnStory:
+    settings: Settings, story: TurnTrace, recording: Recording, extensions: Sequence[Extension], clock: FakeClock
+) -> TurnTrace:
     accepted = await _lay_out(settings, story, clock)
     async with build(
         settings,
@@ -116,13 +116,13 @@ async def _run_again(
         return await app.turn(accepted.id) or _without_turn(story, message.outcome if message else None)
 
 
-def _without_turn(story: TurnStory, outcome: Outcome | None) -> TurnStory:
+def _without_turn(story: TurnTrace, outcome: Outcome | None) -> TurnTrace:
     """The road ended before the agent this time."""
     record = structs.replace(story.record, status="not begun", steps=0)
     return structs.replace(story, record=record, outcome=outcome, messages=())
 
 
-async def _lay_out(settings: Settings, story: TurnStory, clock: FakeClock) -> Accepted:
+async def _lay_out(settings: Settings, story: TurnTrace, clock: FakeClock) -> Accepted:
     """The session, the message and the beginning of the turn, each at its own time."""
     store = open_store(settings.state / DATABASE, clock, threaded=False)
     try:
@@ -139,7 +139,7 @@ def _nobody(_: Accepted) -> None:
     """Takes the message up yet."""
 
 
-def _in_words(story: TurnStory, found: Sequence[Difference]) -> str:
+def _in_words(story: TurnTrace, found: Sequence[Difference]) -> str:
     steps = plural(story.record.steps, "step")
     if not found:
         return f"{story.record.turn_id}: identical ({steps})"

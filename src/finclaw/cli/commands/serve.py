@@ -26,7 +26,7 @@ from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.log import start_logging
 from finclaw.errors import FinclawError, StateBusy
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 from finclaw.tools.guard.told import without_secrets
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import CHANNEL as WEB

@@ -8,7 +8,7 @@ from msgspec import Struct
 from finclaw.cli.formatting import local_time, short
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.event import ApprovalChange
-from finclaw.kernel.record import TurnStory
+from finclaw.kernel.record import TurnTrace
 from finclaw.tools.approval.shown import text
 
 
@@ -27,7 +27,7 @@ class TracedApproval(Struct, frozen=True, kw_only=True):
     changes: tuple[TracedChange, ...]
 
 
-def approvals_of(story: TurnStory, known: Iterable[Approval]) -> tuple[TracedApproval, ...]:
+def approvals_of(story: TurnTrace, known: Iterable[Approval]) -> tuple[TracedApproval, ...]:
     """Those of this turn, in the order in which they were asked for: the one it ran first, then those it asked for."""
     turn_id = story.record.turn_id
     own = [each for each in known if turn_id in (each.turn_id, each.used_by) or each.id == _ran(story)]
@@ -39,7 +39,7 @@ def approval_lines(approval: TracedApproval) -> Iterator[str]:
     yield from (f"   {_change_line(change)}" for change in approval.changes)
 
 
-def _ran(story: TurnStory) -> str | None:
+def _ran(story: TurnTrace) -> str | None:
     return None if story.inbound.limits is None else story.inbound.limits.approval
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.kernel.message import Image, Message, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.record import TurnStory
+from finclaw.kernel.record import TurnTrace
 from finclaw.testing.replay import own_blocks
 
 Arguments = Mapping[str, Mapping[str, Any]]
@@ -30,7 +30,7 @@ def _lines(text: str | None) -> list[str]:
     return [] if text is None else text.splitlines() or [""]
 
 
-def differences(recorded: TurnStory, now: TurnStory, given: Arguments) -> list[Difference]:
+def differences(recorded: TurnTrace, now: TurnTrace, given: Arguments) -> list[Difference]:
     """In the order of the turn. `given` is what the tools were given now."""
     ends = _parting(_end(recorded), _end(now))
     if not now.messages:  # no turn came of it: what the agent would have done is beside the point
@@ -43,7 +43,7 @@ def _parting(then: Mapping[str, str], now: Mapping[str, str]) -> list[Difference
     return [Difference(name, then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)]
 
 
-def recorded_arguments(story: TurnStory) -> Arguments:
+def recorded_arguments(story: TurnTrace) -> Arguments:
     """What layers had made of the model's arguments, where the record says so."""
     given: dict[str, Mapping[str, Any]] = {}
     for message in story.messages:
@@ -51,7 +51,7 @@ def recorded_arguments(story: TurnStory) -> Arguments:
     return given
 
 
-def _way(story: TurnStory, given: Arguments) -> dict[str, str]:
+def _way(story: TurnTrace, given: Arguments) -> dict[str, str]:
     parts: dict[str, str] = {}
     step = 0
     for place, message in enumerate(story.messages, 1):
@@ -69,7 +69,7 @@ def _way(story: TurnStory, given: Arguments) -> dict[str, str]:
     return parts
 
 
-def _end(story: TurnStory) -> dict[str, str]:
+def _end(story: TurnTrace) -> dict[str, str]:
     end = {"status": story.record.status, "steps": str(story.record.steps)}
     if story.outcome is not None:
         end["outcome"] = f"{story.outcome.kind} {story.outcome.reason}".strip()

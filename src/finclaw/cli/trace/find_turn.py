@@ -7,23 +7,23 @@ from finclaw.cli.shelf import Shelf, opened
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.approval import Approval
-from finclaw.kernel.record import TurnStory
+from finclaw.kernel.record import TurnTrace
 
 
-def find_turn(settings: Settings, name: str) -> TurnStory:
+def find_turn(settings: Settings, name: str) -> TurnTrace:
     """By a turn's id, a message's id, or `last`. Raises ConfigError when there is none, with what to type instead."""
     with opened(settings) as shelf:
         return _on(shelf, settings, name)
 
 
-def find_turn_and_approvals(settings: Settings, name: str) -> tuple[TurnStory, Sequence[Approval]]:
+def find_turn_and_approvals(settings: Settings, name: str) -> tuple[TurnTrace, Sequence[Approval]]:
     """The turn, with the approvals of its session, which may be its own or not."""
     with opened(settings) as shelf:
         story = _on(shelf, settings, name)
         return story, shelf.approvals(everything=True, session=story.record.session)
 
 
-def _on(shelf: Shelf, settings: Settings, name: str) -> TurnStory:
+def _on(shelf: Shelf, settings: Settings, name: str) -> TurnTrace:
     if name != "last":
         found = shelf.turn(name)
     elif turns := shelf.turns(1):
@@ -35,7 +35,7 @@ def _on(shelf: Shelf, settings: Settings, name: str) -> TurnStory:
     return found
 
 
-def condensed_steps(story: TurnStory) -> int:
+def condensed_steps(story: TurnTrace) -> int:
     """How many of its own steps the turn made a summary of while it ran; a later turn's doing is not its own."""
     ended = story.record.ended_at
     if not any(is_summary(each) and (ended is None or each.created_at <= ended) for each in story.messages):

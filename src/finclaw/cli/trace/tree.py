@@ -18,7 +18,7 @@ from finclaw.cli.trace.approvals import TracedApproval, approval_lines, approval
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import StopReason, Usage
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus
-from finclaw.kernel.record import TurnStory
+from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import OutcomeKind, StageEntry
 
 
@@ -80,7 +80,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 # ── from the record ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def trace_of(story: TurnStory, known: Sequence[Approval] = ()) -> Trace:
+def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
     """`known` are approvals; those that are not this turn's are left out."""
     inbound, outcome = story.inbound, story.outcome
     return Trace(
@@ -98,7 +98,7 @@ def trace_of(story: TurnStory, known: Sequence[Approval] = ()) -> Trace:
     )
 
 
-def _turn(story: TurnStory, approvals: tuple[TracedApproval, ...]) -> TracedTurn:
+def _turn(story: TurnTrace, approvals: tuple[TracedApproval, ...]) -> TracedTurn:
     record = story.record
     steps = tuple(_steps(story))
     running = record.ended_at is None
@@ -115,7 +115,7 @@ def _turn(story: TurnStory, approvals: tuple[TracedApproval, ...]) -> TracedTurn
     )
 
 
-def _steps(story: TurnStory) -> Iterator[TracedStep]:
+def _steps(story: TurnTrace) -> Iterator[TracedStep]:
     results = {result.call_id: result for message in story.messages for result in message.tool_results}
     for before, message in pairwise(story.messages):
         if message.source.kind == "assistant":
@@ -137,7 +137,7 @@ def _is_wordless(answer: Message) -> bool:
     return not answer.tool_calls and (not own if isinstance(own, int) else not str(own).strip())
 
 
-def _cost(story: TurnStory, answer: Message) -> Decimal | None:
+def _cost(story: TurnTrace, answer: Message) -> Decimal | None:
     """A turn of one step tells its step's cost, and one that was free tells them all."""
     if "cost" in answer.metadata:
         return Decimal(str(answer.metadata["cost"]))

@@ -13,8 +13,8 @@ from finclaw.demo.assistant.tell_basics import tell_left, tell_product, tell_res
 from finclaw.demo.assistant.tell_market import tell_calendar, tell_conversion, tell_hours
 from finclaw.demo.assistant.tell_own import tell_alerts, tell_portfolio
 from finclaw.demo.assistant.tell_price import tell_comparison, tell_history, tell_quote
-from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolCall, ToolResult
+from finclaw.kernel.text import Language
 
 _TELLERS: Mapping[str, Callable[[Language, ToolResult, Clause], str]] = {
     "market__quote": tell_quote,

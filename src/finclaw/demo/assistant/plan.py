@@ -17,8 +17,8 @@ from finclaw.demo.assistant.names import MOST_NAMES
 from finclaw.demo.assistant.periods import UNKNOWN
 from finclaw.demo.assistant.question import Question, read_question
 from finclaw.demo.assistant.sayings import Saying
-from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolCall
+from finclaw.kernel.text import Language
 
 TOOLS = frozenset(
     (

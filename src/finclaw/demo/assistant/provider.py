@@ -21,8 +21,8 @@ from finclaw.kernel.chunk import (
     Usage,
     UsageReport,
 )
-from finclaw.kernel.language import Language, language_of
 from finclaw.kernel.message import Message, Text, ToolCall, ToolResult
+from finclaw.kernel.text import Language, language_of
 
 _HAS_WORDS = re.compile("[a-zㄱ-ㆎ가-힣]")
 _LOOK_BACK = 100

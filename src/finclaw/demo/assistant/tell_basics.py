@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from finclaw.demo.assistant.clause import Clause
 from finclaw.demo.assistant.sayings import SAYINGS
 from finclaw.demo.assistant.wording import amount, clock, large_amount, moment_of, plain, records, zone
-from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolResult
+from finclaw.kernel.text import Language
 
 _MOST_WORDS, _LONGEST_WORD = 4, 40
 

@@ -19,8 +19,8 @@ from finclaw.demo.assistant.wording import (
     zone,
 )
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolResult
+from finclaw.kernel.text import Language
 
 _REASONS_EN = {"weekend": "for the weekend", "before_open": "until its session opens", "after_close": "for the day"}
 _REASONS_KO = {"weekend": "주말", "before_open": "개장 전", "after_close": "장 마감"}

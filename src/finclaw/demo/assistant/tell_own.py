@@ -19,8 +19,8 @@ from finclaw.demo.assistant.wording import (
     title,
 )
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolResult
+from finclaw.kernel.text import Language
 
 _LASTING: Mapping[Language, str] = {
     "en": (

@@ -18,8 +18,8 @@ from finclaw.demo.assistant.wording import (
     zone,
 )
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolResult
+from finclaw.kernel.text import Language
 
 Facts = Mapping[str, Fact]
 

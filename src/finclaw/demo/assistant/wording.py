@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.language import Language
+from finclaw.kernel.text import Language
 
 _SIGNS = {"KRW": "₩", "USD": "$", "EUR": "€", "JPY": "¥", "GBP": "£"}
 _UNITS_KO = {"KRW": "원", "USD": "달러", "EUR": "유로", "JPY": "엔", "GBP": "파운드"}

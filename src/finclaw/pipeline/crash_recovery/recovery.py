@@ -57,7 +57,7 @@ class Recovery:
         """None: it is taken up again."""
         if accepted.attempts >= self._settings.max_attempts and self._is_guilty(accepted, suspects):
             return "poison"
-        if accepted.inbound.said_by is not None:  # what an extension said is said, however late
+        if accepted.inbound.from_extension is not None:  # what an extension said is said, however late
             return None
         age = self._clock.now() - accepted.accepted_at
         return "expired" if age > timedelta(seconds=self._settings.expire_after_s) else None
@@ -78,7 +78,7 @@ class Recovery:
             await pipeline.give_up(accepted, fate, reason, fold=self._may_be_folded(accepted))
 
     def _may_be_folded(self, accepted: Accepted) -> bool:
-        begun = accepted.attempts > 0 and accepted.inbound.said_by is None
+        begun = accepted.attempts > 0 and accepted.inbound.from_extension is None
         return begun and accepted.attempts < NO_FOLD * self._settings.max_attempts
 
 

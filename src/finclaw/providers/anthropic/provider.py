@@ -7,7 +7,6 @@ from typing import Final
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Clock
-from finclaw.kernel.secret import Secret
 from finclaw.providers.anthropic.answer import AnswerReader
 from finclaw.providers.anthropic.failure import KINDS
 from finclaw.providers.anthropic.request import RequestWriter
@@ -18,6 +17,7 @@ from finclaw.providers.wire.lazy_line import LazyLine
 from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
 from finclaw.providers.wire.sse import EventReader
 from finclaw.providers.wire.trunk import Part
+from finclaw.redaction import Secret
 
 API: Final = "https://api.anthropic.com"
 

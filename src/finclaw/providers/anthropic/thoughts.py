@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from finclaw.kernel.chunk import ModelRequest, ThinkingOff
 from finclaw.kernel.message import Message
-from finclaw.kernel.wishes import THOUGHTS
+from finclaw.kernel.turn_options import THOUGHTS
 from finclaw.providers.anthropic.message import opens_with_thinking
 
 Thoughts = dict[str, Any]

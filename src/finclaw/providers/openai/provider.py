@@ -9,7 +9,6 @@ from finclaw.errors import ProviderTimeout, StreamCut
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Clock
-from finclaw.kernel.secret import Secret
 from finclaw.providers.openai.answer import AnswerReader
 from finclaw.providers.openai.failure import IN_STREAM, KINDS
 from finclaw.providers.openai.request import OutputLimit, RequestWriter
@@ -19,6 +18,7 @@ from finclaw.providers.wire.address import endpoint
 from finclaw.providers.wire.lazy_line import LazyLine
 from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
 from finclaw.providers.wire.sse import EventReader
+from finclaw.redaction import Secret
 
 if TYPE_CHECKING:
     from finclaw.providers.wire.reply import Reply

@@ -8,7 +8,7 @@ import msgspec
 
 from finclaw.kernel.chunk import AnswerSchema, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
-from finclaw.kernel.wishes import ThinkingLevel
+from finclaw.kernel.turn_options import ThinkingLevel
 from finclaw.providers.openai.kept import KeptMessages
 from finclaw.providers.wire.trunk import Part
 from finclaw.transcript.history import said_in

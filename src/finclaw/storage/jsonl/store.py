@@ -23,17 +23,17 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
     Accepted,
     Claim,
+    ClaimOnAccept,
     Finding,
     Finish,
-    HeadStart,
+    OutboxItem,
     Pruned,
     Reserve,
     SessionPage,
     SessionRecord,
     Spend,
     TurnCalls,
-    TurnStory,
-    Unit,
+    TurnTrace,
 )
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.jsonl.directories import SESSIONS, copy_sessions
@@ -88,7 +88,11 @@ class JsonlStore(SqliteStore):
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def accept(
-        self, inbound: Inbound, session: str, then: Callable[[Accepted], None], head_start: HeadStart | None = None
+        self,
+        inbound: Inbound,
+        session: str,
+        then: Callable[[Accepted], None],
+        claim_on_accept: ClaimOnAccept | None = None,
     ) -> Accepted:
         """No head start: a turn's claim looks into the session's files, which an acceptance does not wait for."""
         return await super().accept(inbound, session, then)
@@ -168,7 +172,7 @@ class JsonlStore(SqliteStore):
         self,
         inbound_id: str,
         outcome: Outcome,
-        units: Sequence[Unit],
+        units: Sequence[OutboxItem],
         then: Callable[[], None],
         spend: Sequence[Spend] = (),
         *,
@@ -180,7 +184,7 @@ class JsonlStore(SqliteStore):
         self,
         inbound_id: str,
         outcome: Outcome,
-        units: Sequence[Unit],
+        units: Sequence[OutboxItem],
         then: Callable[[], None],
         spend: Sequence[Spend],
         *,
@@ -199,11 +203,11 @@ class JsonlStore(SqliteStore):
         except SessionError as error:  # the end stands; a log of no use is recognised at the next look
             log.warning("the log of turn %s is left for later: %s", turn, error)
 
-    async def turn(self, turn_id: str) -> TurnStory | None:
+    async def turn(self, turn_id: str) -> TurnTrace | None:
         story = await super().turn(turn_id)
         return None if story is None else await self._whole(self._told(story))
 
-    async def _told(self, story: TurnStory) -> TurnStory:
+    async def _told(self, story: TurnTrace) -> TurnTrace:
         """The turn's messages are those whose lines name it, and what it began with are those of earlier turns."""
         turn = story.record.turn_id
         row = inbox.must_row(self._ids, turn)
@@ -274,7 +278,8 @@ class JsonlStore(SqliteStore):
             turn, events = copied(version), tuple(map(Append, messages))
             await hands.do(lambda: hands.logs.append(turn, 0, events))
             try:
-                await self._commit(lambda db: _restored(db, session, len(messages), now))
+                rows = len(messages)
+                await self._commit(lambda db: (sessions.restore(db, session, (), now), counted(db, session, rows)))
             except Exception:
                 await hands.do(lambda: hands.logs.undo(turn, events))
                 raise
@@ -343,8 +348,3 @@ class JsonlStore(SqliteStore):
         await self._tasks.close()
         await self._sessions.close()
         await super().close()
-
-
-def _restored(db: apsw.Connection, session: str, messages: int, now: datetime) -> None:
-    sessions.restore(db, session, (), now)
-    counted(db, session, messages)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from finclaw.kernel.crash import crash_point
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import Finding
 from finclaw.storage.jsonl.files import Files

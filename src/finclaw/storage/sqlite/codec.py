@@ -9,7 +9,7 @@ import msgspec
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import ChatType, Inbound, Outbound, OutboundKind, Sender
 from finclaw.kernel.message import TurnEvent
-from finclaw.kernel.record import Unit
+from finclaw.kernel.record import OutboxItem
 from finclaw.kernel.scope import Outcome, StageEntry, StageResult
 from finclaw.kernel.text import fix_surrogates
 
@@ -23,7 +23,7 @@ read_event: Final = msgspec.json.Decoder(TurnEvent).decode
 read_usage: Final = msgspec.json.Decoder(Usage).decode
 
 
-class UnitBody(msgspec.Struct, frozen=True):
+class OutboxItemBody(msgspec.Struct, frozen=True):
     channel: str
     account: str
     conversation: str
@@ -31,7 +31,7 @@ class UnitBody(msgspec.Struct, frozen=True):
     turn_id: str | None
 
 
-read_unit: Final = msgspec.json.Decoder(UnitBody).decode
+read_unit: Final = msgspec.json.Decoder(OutboxItemBody).decode
 
 
 # Nouns as rows hold them: an empty field is not written, which is half of a message and of an outcome. A default that
@@ -77,9 +77,9 @@ def write_outcome(outcome: Outcome) -> str:
     return write(_leaner(outcome, _Outcome))
 
 
-def write_unit(unit: Unit) -> str:
+def write_unit(unit: OutboxItem) -> str:
     outbound = _leaner(unit.outbound, _Outbound)
-    return write(UnitBody(unit.channel, unit.account, unit.conversation, outbound, unit.turn_id))
+    return write(OutboxItemBody(unit.channel, unit.account, unit.conversation, outbound, unit.turn_id))
 
 
 def _leaner(noun: T, form: type[T]) -> T:

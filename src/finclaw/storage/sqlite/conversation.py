@@ -7,11 +7,11 @@ import apsw
 from msgspec import Struct
 from msgspec.structs import replace
 
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import Superseded
-from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import TurnEvent
-from finclaw.kernel.record import Accepted, Claim, Finish, HeadStart, Reserve, Spend, TurnCalls, Unit
+from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Finish, OutboxItem, Reserve, Spend, TurnCalls
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import books, inbox, reservations
 from finclaw.storage.sqlite.codec import Ids, from_micros, to_micros, write
@@ -25,14 +25,14 @@ def accept(
     transcript: Transcript,
     inbound: Inbound,
     session: str,
-    head_start: HeadStart,
+    claim_on_accept: ClaimOnAccept,
     now: datetime,
 ) -> Accepted:
     """Make the message ours and, unless another of its session is before it, claim its turn at once."""
     accepted = inbox.accept(db, ids, inbound, session, now)
     if accepted.duplicate or inbox.is_behind_another(db, ids, accepted):
         return accepted
-    claim = _claim(db, ids, transcript, accepted, head_start.known_version, now, head_start.reserve, Found())
+    claim = _claim(db, ids, transcript, accepted, claim_on_accept.known_version, now, claim_on_accept.reserve, Found())
     return replace(accepted, claim=claim)
 
 
@@ -156,7 +156,7 @@ def end(
     transcript: Transcript,
     inbound_id: str,
     outcome: Outcome,
-    units: tuple[Unit, ...],
+    units: tuple[OutboxItem, ...],
     spend: tuple[Spend, ...],
     now: datetime,
 ) -> bool:

@@ -6,10 +6,10 @@ from typing import Any, Final
 import apsw
 from msgspec.structs import replace
 
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import InboundConflict, SessionError
-from finclaw.kernel.crash import crash_point
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.record import Accepted, Counts, InboundRecord, Unit
+from finclaw.kernel.record import Accepted, Counts, InboundRecord, OutboxItem
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import outbox
 from finclaw.storage.sqlite.codec import (
@@ -38,7 +38,7 @@ def accept(db: apsw.Connection, ids: Ids, inbound: Inbound, session: str, now: d
             return Accepted(
                 id=ids.inbound(row), session=session, ticket=0, inbound=inbound, accepted_at=now, duplicate=True
             )
-        if known[1] != digest and inbound.said_by is None:  # an extension's key is said once, whatever the words
+        if known[1] != digest and inbound.from_extension is None:  # an extension's key is said once, whatever the words
             raise InboundConflict(f"message id {inbound.message_id!r} was already used for another text")
         return _accepted(db, ids, int(known[0]), duplicate=True)
     at = to_micros(now)
@@ -58,9 +58,9 @@ def accept_again(db: apsw.Connection, ids: Ids, inbound_id: str, now: datetime) 
     if db.execute("SELECT 1 FROM inbound WHERE id = ? AND kind = ?", (row, ERASED)).fetchone():
         return None
     first = _accepted(db, ids, row)
-    if first.inbound.again_for is not None:
+    if first.inbound.reissue_of is not None:
         return None
-    again = replace(first.inbound, message_id=f"{first.inbound.message_id}#again", again_for=first.id)
+    again = replace(first.inbound, message_id=f"{first.inbound.message_id}#again", reissue_of=first.id)
     accepted = accept(db, ids, again, first.session, now)
     return None if accepted.duplicate else accepted
 
@@ -120,7 +120,7 @@ def nothing_runs(db: apsw.Connection) -> None:
 
 
 def end(
-    db: apsw.Connection, ids: Ids, inbound_id: str, outcome: Outcome, units: tuple[Unit, ...], now: datetime
+    db: apsw.Connection, ids: Ids, inbound_id: str, outcome: Outcome, units: tuple[OutboxItem, ...], now: datetime
 ) -> bool:
     """Write the one outcome, and what the sender is told with it. False, and nothing, if there was one."""
     row = must_row(ids, inbound_id)
@@ -136,7 +136,7 @@ def end(
     return True
 
 
-def _without_doubled_reply(outcome: Outcome, units: tuple[Unit, ...]) -> Outcome:
+def _without_doubled_reply(outcome: Outcome, units: tuple[OutboxItem, ...]) -> Outcome:
     """A reply in one part is on disk as that part; a long text need not be written twice."""
     doubled = len(units) == 1 and units[0].outbound.text == outcome.reply
     return replace(outcome, reply=None) if doubled else outcome

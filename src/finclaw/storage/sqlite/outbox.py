@@ -5,13 +5,13 @@ from typing import Any
 
 import apsw
 
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import SessionError
-from finclaw.kernel.crash import crash_point
-from finclaw.kernel.record import DeliveryState, Unit
+from finclaw.kernel.record import DeliveryState, OutboxItem
 from finclaw.storage.sqlite.codec import UNITS, Ids, from_micros, read_unit, to_micros, units_of, write_unit
 
 
-def plan(db: apsw.Connection, inbound: int, units: Sequence[Unit]) -> None:
+def plan(db: apsw.Connection, inbound: int, units: Sequence[OutboxItem]) -> None:
     first, last = units_of(inbound)
     if len(units) > last - first:
         raise SessionError(f"an answer in {len(units)} parts is too long to be sent; {last - first} are possible")
@@ -23,7 +23,7 @@ def plan(db: apsw.Connection, inbound: int, units: Sequence[Unit]) -> None:
         db.execute("INSERT INTO unit_body (id, body) VALUES (?, ?)", (first + unit.seq, write_unit(unit)))
 
 
-def pending(db: apsw.Connection, ids: Ids) -> list[Unit]:
+def pending(db: apsw.Connection, ids: Ids) -> list[OutboxItem]:
     """In order of accept, which is the order of turns in a session; times would follow a clock that is set back."""
     rows = db.execute(
         "SELECT unit.id, unit.state, unit_body.body, planned_at, unit.attempts, doubts, platform_id, key FROM unit "
@@ -52,11 +52,11 @@ def delivery(db: apsw.Connection, inbound: int) -> DeliveryState:
     return "expired" if "expired" in states else "dead" if "dead" in states else "delivered"
 
 
-def _read(ids: Ids, row: tuple[Any, ...]) -> Unit:
+def _read(ids: Ids, row: tuple[Any, ...]) -> OutboxItem:
     number, state, text, at, attempts, doubts, platform_id, key = row
     inbound, seq = divmod(int(number), UNITS)
     body = read_unit(str(text))
-    return Unit(
+    return OutboxItem(
         id=ids.unit(inbound, seq),
         session=str(key),
         inbound_id=ids.inbound(inbound),
@@ -74,7 +74,7 @@ def _read(ids: Ids, row: tuple[Any, ...]) -> Unit:
     )
 
 
-def settle(db: apsw.Connection, ids: Ids, unit: Unit) -> None:
+def settle(db: apsw.Connection, ids: Ids, unit: OutboxItem) -> None:
     """Write a unit's state. What follows a lost part would not make sense without it, and is lost with it."""
     first, last = units_of(ids.row(unit.id) or 0)
     db.execute(

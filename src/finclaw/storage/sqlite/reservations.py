@@ -9,8 +9,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from finclaw.kernel.record import Spend, TurnCalls
-from finclaw.kernel.spend import interrupted, merge_lines
+from finclaw.kernel.record import Spend, TurnCalls, interrupted, merge_lines
 from finclaw.storage.sqlite import books
 from finclaw.storage.sqlite.codec import write
 

@@ -9,34 +9,34 @@ from typing import Any, TypeVar
 import apsw
 from msgspec.structs import replace
 
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.cancel import UncancellableFuture
-from finclaw.kernel.crash import crash_point
-from finclaw.kernel.current_turn import current_turn
+from finclaw.kernel.context import current_turn
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
     Accepted,
     Claim,
+    ClaimOnAccept,
     Cost,
     CostsBy,
     Counts,
     Finding,
     Finish,
-    HeadStart,
     InboundRecord,
+    OutboxItem,
     Pruned,
     Reserve,
     SessionPage,
     Spend,
     TurnCalls,
     TurnRecord,
-    TurnStory,
-    Unasked,
-    Unit,
+    TurnTrace,
+    Unsolicited,
 )
-from finclaw.kernel.retention import prunable
 from finclaw.kernel.scope import Outcome
+from finclaw.kernel.store_port import limit_prune_time
 from finclaw.kernel.text import fix_surrogates
 from finclaw.storage.sqlite import (
     books,
@@ -122,12 +122,16 @@ class SqliteStore(ApprovalRows, ErasureRows):
     # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def accept(
-        self, inbound: Inbound, session: str, then: Callable[[Accepted], None], head_start: HeadStart | None = None
+        self,
+        inbound: Inbound,
+        session: str,
+        then: Callable[[Accepted], None],
+        claim_on_accept: ClaimOnAccept | None = None,
     ) -> Accepted:
         def run(db: apsw.Connection) -> Accepted:
-            if head_start is None:
+            if claim_on_accept is None:
                 return inbox.accept(db, self._ids, inbound, session, now)
-            return conversation.accept(db, self._ids, self.transcript, inbound, session, head_start, now)
+            return conversation.accept(db, self._ids, self.transcript, inbound, session, claim_on_accept, now)
 
         def committed(accepted: Accepted) -> None:
             crash_point("accept:after_commit")
@@ -141,7 +145,7 @@ class SqliteStore(ApprovalRows, ErasureRows):
         self,
         inbound_id: str,
         outcome: Outcome,
-        units: Sequence[Unit],
+        units: Sequence[OutboxItem],
         then: Callable[[], None],
         spend: Sequence[Spend] = (),
         *,
@@ -166,7 +170,7 @@ class SqliteStore(ApprovalRows, ErasureRows):
     async def find(self, inbound_id: str) -> InboundRecord | None:
         return await self._read(lambda db: inbox.find(db, self._ids, inbound_id))
 
-    async def unasked(self, session: str, after: str | None) -> Unasked:
+    async def unasked(self, session: str, after: str | None) -> Unsolicited:
         return await self._read(lambda db: unasked.told(db, self._ids, session, after))
 
     # ── conversations ───────────────────────────────────────────────────────────────────────────────────────
@@ -241,7 +245,7 @@ class SqliteStore(ApprovalRows, ErasureRows):
         return await self._commit(lambda db: sessions.repair(db, session, dry_run=dry_run))
 
     async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
-        sweep = Sweep(to_micros(prunable(before, self._clock.now())), self.transcript, dry_run=dry_run)
+        sweep = Sweep(to_micros(limit_prune_time(before, self._clock.now())), self.transcript, dry_run=dry_run)
         while await self._commit(sweep.messages, repeatable=False):
             pass  # in pieces, so that whoever else wants to write comes in between
         while await self._commit(sweep.sessions, repeatable=False):
@@ -251,16 +255,16 @@ class SqliteStore(ApprovalRows, ErasureRows):
     async def turns(self, limit: int) -> Sequence[TurnRecord]:
         return await self._read(lambda db: story.turns(db, self._ids, limit))
 
-    async def turn(self, turn_id: str) -> TurnStory | None:
+    async def turn(self, turn_id: str) -> TurnTrace | None:
         return await self._read(lambda db: story.turn(db, self._ids, turn_id))
 
     # ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[Unit, ...]:
+    def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[OutboxItem, ...]:
         row = inbox.must_row(self._ids, accepted.id)
         now = self._clock.now()
         return tuple(
-            Unit(
+            OutboxItem(
                 id=self._ids.unit(row, seq),
                 session=accepted.session,
                 inbound_id=accepted.id,
@@ -275,10 +279,10 @@ class SqliteStore(ApprovalRows, ErasureRows):
             for seq, outbound in enumerate(outbounds)
         )
 
-    async def pending(self) -> Sequence[Unit]:
+    async def pending(self) -> Sequence[OutboxItem]:
         return await self._read(lambda db: outbox.pending(db, self._ids))
 
-    async def settle(self, *units: Unit, lazy: bool = False) -> None:
+    async def settle(self, *units: OutboxItem, lazy: bool = False) -> None:
         def run(db: apsw.Connection) -> None:
             for unit in units:
                 outbox.settle(db, self._ids, unit)
@@ -286,7 +290,7 @@ class SqliteStore(ApprovalRows, ErasureRows):
         await self._commit(run, lazy=lazy)
         crash_point("receipt:after_commit")
 
-    async def ask_again(self, stale: Unit, then: Callable[[Accepted], None]) -> Accepted | None:
+    async def ask_again(self, stale: OutboxItem, then: Callable[[Accepted], None]) -> Accepted | None:
         now = self._clock.now()
 
         def run(db: apsw.Connection) -> Accepted | None:

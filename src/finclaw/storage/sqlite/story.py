@@ -8,7 +8,7 @@ import apsw
 from msgspec.structs import replace
 
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, TurnEvent
-from finclaw.kernel.record import TurnRecord, TurnStory
+from finclaw.kernel.record import TurnRecord, TurnTrace
 from finclaw.storage.sqlite import inbox, transcript
 from finclaw.storage.sqlite.codec import (
     Ids,
@@ -29,7 +29,7 @@ def turns(db: apsw.Connection, ids: Ids, limit: int) -> list[TurnRecord]:
     return [_record(ids, row) for row in db.execute(_TURNS + "ORDER BY turn.id DESC LIMIT ?", (limit,))]
 
 
-def turn(db: apsw.Connection, ids: Ids, name: str) -> TurnStory | None:
+def turn(db: apsw.Connection, ids: Ids, name: str) -> TurnTrace | None:
     """By its own id or that of a message that it answered."""
     row = _row(db, ids, name)
     told = None if row is None else db.execute(_TURNS + "WHERE turn.id = ?", (row,)).fetchone()
@@ -38,7 +38,7 @@ def turn(db: apsw.Connection, ids: Ids, name: str) -> TurnStory | None:
     message = inbox.find(db, ids, ids.inbound(row))
     assert message is not None  # its row was joined above
     before, own, whole = _left(db, row)
-    return TurnStory(
+    return TurnTrace(
         record=_record(ids, told),
         inbound=read_inbound(str(told[-1])),
         accepted_at=message.accepted_at,

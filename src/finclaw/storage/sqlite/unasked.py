@@ -4,7 +4,7 @@ from typing import Final
 
 import apsw
 
-from finclaw.kernel.record import Unasked
+from finclaw.kernel.record import Unsolicited
 from finclaw.storage.sqlite import inbox
 from finclaw.storage.sqlite.codec import Ids
 
@@ -18,7 +18,7 @@ _UNASKED: Final = (
 )
 
 
-def told(db: apsw.Connection, ids: Ids, session: str, after: str | None) -> Unasked:
+def told(db: apsw.Connection, ids: Ids, session: str, after: str | None) -> Unsolicited:
     """The place to go on from is just before the first that has not ended, so that it is not passed by."""
     newest = int(db.execute("SELECT coalesce(max(id), 0) FROM inbound").get)
     known = None if after is None else ids.row(after)
@@ -27,4 +27,4 @@ def told(db: apsw.Connection, ids: Ids, session: str, after: str | None) -> Unas
     place = min((row - 1 for row, has_ended in found if not has_ended), default=newest)
     rows = [row for row, has_ended in found if has_ended and known is not None]
     records = [inbox.find(db, ids, ids.inbound(row)) for row in rows]
-    return Unasked(items=tuple(each for each in records if each is not None), after=ids.inbound(place))
+    return Unsolicited(items=tuple(each for each in records if each is not None), after=ids.inbound(place))

@@ -28,10 +28,10 @@ from finclaw.kernel.approval import (
     read_short_id,
 )
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.language import language_of
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import ApprovalStore, Inbox
+from finclaw.kernel.text import language_of
 from finclaw.tools.approval import telling
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.announce import Announcer

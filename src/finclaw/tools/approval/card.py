@@ -5,7 +5,7 @@ from typing import Final
 
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval, short_id
-from finclaw.kernel.language import Language
+from finclaw.kernel.text import Language
 from finclaw.tools.approval.local_time import time_of_day
 from finclaw.tools.approval.shown import lines, text
 

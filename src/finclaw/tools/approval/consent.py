@@ -80,9 +80,9 @@ def _nobodys_word(evidence: Inbound, *, authenticated: bool) -> RefusalReason | 
     if not authenticated:
         return "unauthenticated"
     sender = evidence.sender
-    if sender.is_self or sender.is_bot or evidence.said_by is not None or evidence.limits is not None:
+    if sender.is_self or sender.is_bot or evidence.from_extension is not None or evidence.limits is not None:
         return "our_own_words"
-    if evidence.forwarded or evidence.edited or evidence.again_for is not None:
+    if evidence.forwarded or evidence.edited or evidence.reissue_of is not None:
         return "forwarded"
     return None
 

@@ -8,8 +8,8 @@ import re
 import unicodedata
 from typing import Final
 
-from finclaw.kernel.approval_id import ID_IN_TEXT, MARK
 from finclaw.tools.approval.card import TITLES
+from finclaw.transcript.approval_ids import ID_IN_TEXT, MARK
 
 _COMMAND: Final = re.compile(
     r"\S{0,8}\b(?:approve|deny)\b[\s`*_\"':]{1,8}ap-\S{0,40}|\S{0,8}(?:승인|거부)[\s`*_\"':]{1,8}ap-\S{0,40}",

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal
 
 from finclaw.kernel.approval import Approval, short_id
-from finclaw.kernel.language import Language
 from finclaw.kernel.message import ToolStatus
 from finclaw.kernel.port import Summary
+from finclaw.kernel.text import Language
 from finclaw.tools.approval.shown import lines, text
 from finclaw.tools.guard.told import without_secrets
 

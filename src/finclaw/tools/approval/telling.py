@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from finclaw.kernel.approval import Addressee, Approval, Decision, short_id
 from finclaw.kernel.envelope import Inbound, Limits, Sender
-from finclaw.kernel.language import Language
+from finclaw.kernel.text import Language
 from finclaw.tools.approval.card import deadline
 from finclaw.tools.approval.summary import action_line
 
@@ -70,7 +70,7 @@ def asking(addressee: Addressee) -> Inbound:
         message_id=addressee.message_id,
         sender=Sender(addressee.sender),
         thread=addressee.thread,
-        said_by=CARDS,
+        from_extension=CARDS,
     )
 
 
@@ -86,16 +86,16 @@ def ending(approved: Approval, evidence: Inbound, line: str) -> Inbound:
         sender=evidence.sender,
         chat_type=evidence.chat_type,
         thread=evidence.thread,
-        said_by=SPEAKER,
+        from_extension=SPEAKER,
     )
 
 
 def _said(approval: Approval, line: Line, reason: str = "") -> Inbound:
-    return _inbound(approval, line, said_by=SPEAKER, reason=reason)
+    return _inbound(approval, line, from_extension=SPEAKER, reason=reason)
 
 
 def _inbound(
-    approval: Approval, line: Line, *, limits: Limits | None = None, said_by: str | None = None, reason: str = ""
+    approval: Approval, line: Line, *, limits: Limits | None = None, from_extension: str | None = None, reason: str = ""
 ) -> Inbound:
     shown = {
         "tool": approval.tool,
@@ -116,6 +116,6 @@ def _inbound(
         chat_type=approval.chat_type,
         thread=approval.thread,
         mentions_us=True,
-        said_by=said_by,
+        from_extension=from_extension,
         limits=limits,
     )

@@ -1,4 +1,4 @@
-"""Wishes for one turn: they win over the settings, layers win over them, and the model that was picked stands alone."""
+"""Options of one turn: they win over the settings, layers win over them, and a picked model stands alone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from finclaw.errors import AuthFailed, ConfigError, ModelUnknown
 from finclaw.kernel.chunk import Features, Model, ModelRequest
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
-from finclaw.kernel.wishes import THOUGHTS, Wishes
+from finclaw.kernel.turn_options import THOUGHTS, TurnOptions
 from finclaw.testing import ScriptedProvider, call, fails, reply
 from finclaw.tools.define import tool
 
@@ -37,32 +37,32 @@ def test_a_wish_wins_over_the_settings_and_what_it_leaves_open_they_say() -> Non
     settings = AgentSettings(temperature=0.5, thinking="low", max_tokens=100)
     (request,) = asked(Bench(settings=settings, model=THINKER))
     assert (request.temperature, request.thinking, request.max_tokens) == (0.5, "low", 100 + THOUGHTS["low"])
-    wishes = Wishes(temperature=0.0, thinking="high", max_tokens=50)
+    wishes = TurnOptions(temperature=0.0, thinking="high", max_tokens=50)
     (request,) = asked(Bench(settings=settings, model=THINKER, wishes=wishes))
     assert (request.temperature, request.thinking, request.max_tokens) == (0.0, "high", 50 + THOUGHTS["high"])
-    (request,) = asked(Bench(settings=settings, model=THINKER, wishes=Wishes(thinking="off")))
+    (request,) = asked(Bench(settings=settings, model=THINKER, wishes=TurnOptions(thinking="off")))
     assert (request.temperature, request.thinking, request.max_tokens) == (0.5, "off", 100)
 
 
 @pytest.mark.spec("DX-16b")
 def test_one_that_cannot_stop_thinking_has_room_for_it_beside_its_answer() -> None:
     ceaseless = replace(THINKER, features=Features(thinking=True, thinking_off="never"))
-    (request,) = asked(Bench(model=ceaseless, wishes=Wishes(thinking="off", max_tokens=100)))
+    (request,) = asked(Bench(model=ceaseless, wishes=TurnOptions(thinking="off", max_tokens=100)))
     assert (request.thinking, request.max_tokens) == ("off", 100 + THOUGHTS["low"])
 
 
 def test_thoughts_get_no_room_that_the_model_does_not_have() -> None:
     short = Model("scripted", "short", max_output=5_000, features=Features(thinking=True))
-    (request,) = asked(Bench(model=short, wishes=Wishes(thinking="high")))
+    (request,) = asked(Bench(model=short, wishes=TurnOptions(thinking="high")))
     assert request.max_tokens == 5_000
     small = Model("scripted", "small", window=8_000, max_output=8_000, features=Features(thinking=True))
-    (request,) = asked(Bench(model=small, wishes=Wishes(thinking="high")))
+    (request,) = asked(Bench(model=small, wishes=TurnOptions(thinking="high")))
     assert 4_096 < request.max_tokens < 8_000
 
 
 def test_a_model_that_cannot_think_gets_no_room_for_it() -> None:
     thoughtless = ModelRoute(ScriptedProvider("done", name="other"), Model("other", "two"))
-    bench = Bench(model=THINKER, fallbacks=[thoughtless], wishes=Wishes(thinking="high", max_tokens=70))
+    bench = Bench(model=THINKER, fallbacks=[thoughtless], wishes=TurnOptions(thinking="high", max_tokens=70))
     assert asked(bench, fails(AuthFailed("no")))[0].max_tokens == 70 + THOUGHTS["high"]
     assert isinstance(thoughtless.provider, ScriptedProvider)
     assert thoughtless.provider.requests[0].max_tokens == 70
@@ -79,7 +79,7 @@ def test_a_layer_may_still_change_them() -> None:
             ctx.turn.thinking = "off"
         return await ctx.next()
 
-    wishes = Wishes(thinking="low", verbosity="low")
+    wishes = TurnOptions(thinking="low", verbosity="low")
     bench = Bench(tools=[look], turn=[rethink], step=[hurry], model=THINKER, wishes=wishes)
     requests = asked(bench, reply(call("look")), "done")
     assert [each.thinking for each in requests] == ["high", "off"]
@@ -92,7 +92,7 @@ def test_a_layer_may_still_change_them() -> None:
 def test_how_long_is_told_behind_the_input_and_not_in_the_system_prompt() -> None:
     (plain,) = asked(Bench())
     assert [each.text for each in plain.messages] == ["go"]
-    bench = Bench(tools=[look], wishes=Wishes(verbosity="low"))
+    bench = Bench(tools=[look], wishes=TurnOptions(verbosity="low"))
     first, second = asked(bench, reply(call("look")), "done")
     assert first.system == second.system == plain.system
     assert [each.passing for each in first.messages] == ["", "verbosity"]
@@ -134,10 +134,10 @@ class Shop:
 
 def test_the_picked_model_is_asked_and_the_next_turn_asks_the_usual_one() -> None:
     shop = Shop(["from one"])
-    bench = Bench(pick=shop, wishes=Wishes(model="one"))
+    bench = Bench(pick=shop, wishes=TurnOptions(model="one"))
     assert bench.run().text == "from one"
     assert shop.providers[0].requests[0].model == shop.model
-    bench.wishes, bench.memory.groups = Wishes(), []
+    bench.wishes, bench.memory.groups = TurnOptions(), []
     assert bench.run("as usual").text == "as usual"
 
 
@@ -145,7 +145,7 @@ def test_the_picked_model_is_asked_and_the_next_turn_asks_the_usual_one() -> Non
 def test_the_picked_model_is_asked_by_all_of_its_keys_and_nobody_instead_of_it() -> None:
     shop = Shop([fails(AuthFailed("first key"))], [fails(AuthFailed("second key"))])
     fallback = ScriptedProvider("never")
-    bench = Bench(pick=shop, wishes=Wishes(model="one"), fallbacks=[ModelRoute(fallback, Model("other", "two"))])
+    bench = Bench(pick=shop, wishes=TurnOptions(model="one"), fallbacks=[ModelRoute(fallback, Model("other", "two"))])
     with pytest.raises(AuthFailed, match="second key"):
         bench.run("never either")
     assert [len(each.requests) for each in shop.providers] == [1, 1]
@@ -156,7 +156,7 @@ def test_the_picked_model_is_asked_by_all_of_its_keys_and_nobody_instead_of_it()
 
 @pytest.mark.parametrize("pick", [None, Shop()])
 def test_a_model_that_nobody_knows(pick: Shop | None) -> None:
-    bench = Bench(pick=pick, wishes=Wishes(model="gpt-99"))
+    bench = Bench(pick=pick, wishes=TurnOptions(model="gpt-99"))
     with pytest.raises(ModelUnknown) as failed:
         bench.run("never")
     assert failed.value.model == "gpt-99"

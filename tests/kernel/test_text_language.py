@@ -2,7 +2,7 @@
 
 import pytest
 
-from finclaw.kernel.language import language_of
+from finclaw.kernel.text import language_of
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from finclaw.diagnostics.log import JsonLines, PlainLines
-from finclaw.kernel.secret import Secret
+from finclaw.redaction import Secret
 
 HIDDEN = "sk-very-hidden-value"
 

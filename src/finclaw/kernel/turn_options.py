@@ -1,4 +1,4 @@
-"""What somebody wants of one answer: by which model, how much thought, how many words. What is left open is None."""
+"""Options of one turn: by which model, how much thinking, how many words. What is left open is None."""
 
 from typing import Annotated, Final, Literal
 
@@ -11,7 +11,7 @@ THOUGHTS: Final[dict[ThinkingLevel, int]] = {"off": 0, "low": 4_096, "medium": 1
 """Tokens that a model may think with, beside those of its answer."""
 
 
-class Wishes(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """They hold for one turn; the next one begins with the settings again."""
 
     model: str | None = None

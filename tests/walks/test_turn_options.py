@@ -1,4 +1,4 @@
-"""Wishes on the road: they come with an inner message, hold for its turn alone, and no budget is forgotten for them."""
+"""Turn options in the pipeline: they come with an inner message, hold for its turn, and no budget is forgotten."""
 
 from decimal import Decimal
 from typing import Any
@@ -13,7 +13,7 @@ from finclaw.kernel.chunk import ModelRequest, Usage
 from finclaw.kernel.envelope import Limits
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import Outcome, TurnContext, TurnResult
-from finclaw.kernel.wishes import THOUGHTS, Wishes
+from finclaw.kernel.turn_options import THOUGHTS, TurnOptions
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, reply
 
@@ -22,13 +22,13 @@ HAIKU = AgentSettings(model="anthropic/claude-haiku-4-5")
 
 
 async def ask(gateway: Gateway, text: str, **wishes: Any) -> Outcome:
-    return await gateway.ask(text, limits=Limits(wishes=Wishes(**wishes)))
+    return await gateway.ask(text, limits=Limits(wishes=TurnOptions(**wishes)))
 
 
 @pytest.mark.spec("DI-01", "DX-16b", "M-38", "M-42")
 @in_virtual_time
 async def test_wishes_hold_for_their_turn_alone(house: House) -> None:
-    seen: list[Wishes] = []
+    seen: list[TurnOptions] = []
 
     async def look(ctx: TurnContext) -> TurnResult:
         seen.append(ctx.context.wishes)
@@ -104,7 +104,7 @@ async def test_a_picked_model_of_unknown_price_is_not_asked_under_a_budget(house
     )
     parts: dict[str, Any] = {"channels": [channel], "provider": provider, "clock": house.clock, "threaded": False}
     async with finclaw.build(settings, **parts) as app:
-        accepted = await channel.write("go", limits=Limits(wishes=Wishes(model="house/llama")))
+        accepted = await channel.write("go", limits=Limits(wishes=TurnOptions(model="house/llama")))
         record = await app.wait(accepted.id, float("inf"))
     assert record is not None
     assert record.outcome is not None
