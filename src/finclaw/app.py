@@ -41,7 +41,7 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
 from finclaw.kernel.store_port import Store
-from finclaw.pipeline.accept import storable
+from finclaw.pipeline.accept import make_storable
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.chats import Chats
 from finclaw.pipeline.command import Commands
@@ -66,7 +66,7 @@ from finclaw.tools.approval.watch import ApprovalWatch
 log = logging.getLogger(__name__)
 
 STOP_GRACE: Final = 5.0
-"""Seconds that messages on the road get when the gateway stops; the rest is taken up at the next start."""
+"""Seconds that messages in the pipeline get when the gateway stops; the rest is taken up at the next start."""
 SEND_GRACE: Final = 1.0
 """Seconds for answers after that. With 2 s for a tool that will not stop and 1 s for the last send, all within 10."""
 
@@ -162,7 +162,7 @@ class App:
         return await self._accept(inbound, self._submit)
 
     async def _accept(self, inbound: Inbound, then: Callable[[Accepted], None]) -> Accepted:
-        inbound = storable(inbound)
+        inbound = make_storable(inbound)
         session = session_key(self.settings.agent.name, inbound)
         self.pipeline.check(inbound, session)
         claim_on_accept = self.pipeline.claim_on_accept(inbound, session) if self.ready else None
@@ -170,10 +170,10 @@ class App:
 
     async def say(self, inbound: Inbound, session: str) -> Accepted:
         """Accept an extension's own words for a session: they are said in their turn, whatever happens meanwhile."""
-        return await self._store.accept(storable(inbound), session, self._submit)
+        return await self._store.accept(make_storable(inbound), session, self._submit)
 
     async def run_stage(self, name: str, inbound: Inbound) -> StageEntry:
-        """Look at one stage of the road alone, in a test: what it made of this message (see `Pipeline.run_stage`)."""
+        """Run one stage alone, in a test: what it made of this message (see `Pipeline.run_stage`)."""
         if name not in STAGES:
             raise ValueError(f"there is no stage {name!r}; the stages are {', '.join(STAGES)}")
         accepted = await self._accept(inbound, self._expect)
@@ -199,7 +199,7 @@ class App:
         return self.events.observe(observer)
 
     async def idle(self) -> None:
-        """Wait until no message is on the road and every unit that can be sent has been."""
+        """Wait until no message is in the pipeline and every outbox item that can be sent has been."""
         await self._engine.idle()
         await self._sender.idle()
 
@@ -214,7 +214,7 @@ class App:
         self.ready = True
 
     async def stop(self) -> None:
-        """In the order of the road: no more messages in, those on it through, their answers out."""
+        """In the order of the pipeline: no more messages in, those on it through, their answers out."""
         self.ready = False
         for receiver in self._receivers:
             receiver.cancel()

@@ -24,7 +24,7 @@ from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
-from finclaw.extensions.loading import Found, find, ours
+from finclaw.extensions.loading import Found, as_builtin, find
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES, Services, nowhere
 from finclaw.finance.extension import Finance
@@ -34,7 +34,7 @@ from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.approvals import Approvals
 
 
-class House(Struct, frozen=True, kw_only=True):
+class BuiltinServices(Struct, frozen=True, kw_only=True):
     """What our own extensions need of the gateway that loads them; some of it is there only later."""
 
     reset: Callable[[str], Awaitable[None]]
@@ -44,28 +44,32 @@ class House(Struct, frozen=True, kw_only=True):
     clock: Clock
 
 
-def our_own(settings: Settings, registrar: Registrar, house: House) -> Iterator[Found]:
+def builtin_extensions(settings: Settings, registrar: Registrar, house: BuiltinServices) -> Iterator[Found]:
     """Through everybody's door. First is outermost; what the settings list comes after them."""
     prefix = settings.pipeline.command_prefix
     days = settings.storage.retention_days
     basics = Basics(prefix, lambda: registrar.commands, house.reset, days, registrar.mentioned)
-    yield ours(basics, "first, so that no other can take the names of its commands")
+    yield as_builtin(basics, "first, so that no other can take the names of its commands")
     deciding = ApprovalCommands(prefix, house.approvals)
-    yield ours(deciding, "as early, for the same reason: nobody else answers to approve and deny")
-    yield ours(Finance(DemoMarket(house.clock)), "outside of yours: it labels what your layers have made of a reply")
-    yield ours(Calculator(), "its one tool is exact arithmetic, and every result of it is a fact")
-    yield ours(Now(), "its one tool tells the time, by the house's own clock")
-    yield ours(ReadResult(house.asides.of), "its one tool reads on in results that were too long to show")
-    yield ours(EndTurn(), "its layer sees a step before all others let go of it, so that the turn can end there")
+    yield as_builtin(deciding, "as early, for the same reason: nobody else answers to approve and deny")
+    yield as_builtin(
+        Finance(DemoMarket(house.clock)), "outside of yours: it labels what your layers have made of a reply"
+    )
+    yield as_builtin(Calculator(), "its one tool is exact arithmetic, and every result of it is a fact")
+    yield as_builtin(Now(), "its one tool tells the time, by the house's own clock")
+    yield as_builtin(ReadResult(house.asides.of), "its one tool reads on in results that were too long to show")
+    yield as_builtin(EndTurn(), "its layer sees a step before all others let go of it, so that the turn can end there")
     told = partial(moment_note, level=settings.agent.compliance)
-    yield ours(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
-    yield ours(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
-    yield ours(CutNote(), "beside it: one line behind an answer that reached its limit before its end")
+    yield as_builtin(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
+    yield as_builtin(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
+    yield as_builtin(CutNote(), "beside it: one line behind an answer that reached its limit before its end")
     if settings.agent.delegate:
-        yield ours(Delegation(house.gateway, registrar.tools), "its one tool gives a task to a turn of its own")
+        yield as_builtin(Delegation(house.gateway, registrar.tools), "its one tool gives a task to a turn of its own")
     services = registrar.services
     errands = Errands(services.recall, services.remember, services.accept, lambda: registrar.strangers)
-    yield ours(errands, "it has only routes: there the commands of your extensions reach their state and their people")
+    yield as_builtin(
+        errands, "it has only routes: there the commands of your extensions reach their state and their people"
+    )
 
 
 def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tuple[Found, ...]:
@@ -75,7 +79,7 @@ def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tupl
     return (*find(name for name in settings.agent.default_extensions if name not in names), *listed)
 
 
-def registered(settings: Settings, services: Services | None = None) -> Registrar:
+def load_registrar(settings: Settings, services: Services | None = None) -> Registrar:
     """What the extensions register, without a gateway: for the terminal and the doctor. Raises as `build` does.
 
     Without `services` they have only their databases, which is enough to look at them.
@@ -86,13 +90,13 @@ def registered(settings: Settings, services: Services | None = None) -> Registra
 
     services = services or replace(NULL_SERVICES, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
     registrar = Registrar(EventStream(), services)
-    house = House(
+    house = BuiltinServices(
         reset=nowhere,
         gateway=no_gateway,
         approvals=no_gateway,
         asides=Asides(services.recall, services.remember),
         clock=services.clock,
     )
-    registrar.load(our_own(settings, registrar, house))
+    registrar.load(builtin_extensions(settings, registrar, house))
     registrar.load(find_configured(settings))
     return registrar

@@ -12,7 +12,7 @@ from finclaw.agent.purse import Cashier, open_cashier
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn import Abilities, Agent, AgentLayers
 from finclaw.app import App
-from finclaw.builtin_extensions import House, find_configured, our_own
+from finclaw.builtin_extensions import BuiltinServices, builtin_extensions, find_configured
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.config.routes import Routes
@@ -86,10 +86,10 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         registrar = Registrar(events, services)
         house.push_async_callback(registrar.close)
         asides = Asides(store.recall, store.remember)
-        house_of_ours = House(
+        house_of_ours = BuiltinServices(
             reset=store.reset, gateway=lambda: app, approvals=lambda: app.consents, asides=asides, clock=clock
         )
-        registrar.load(our_own(settings, registrar, house_of_ours))
+        registrar.load(builtin_extensions(settings, registrar, house_of_ours))
         registrar.load(find_configured(settings, extensions))
         registrar.load(extensions)
 

@@ -12,7 +12,7 @@ from tests.walks.tools import Desk
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.builtins.skills.adding import add
 from finclaw.kernel.message import Message
 from finclaw.testing import MemoryChannel, call, reply
@@ -219,7 +219,7 @@ async def test_its_own_tools_come_with_it(house: House, tmp_path: Path, shelf: P
 def test_its_tools_are_known_as_a_skills(tmp_path: Path) -> None:
     _add_with_code(tmp_path)
     use = ExtensionRef("skills", {"directory": str(tmp_path / "added"), "code": True})
-    entry = registered(finclaw.Settings(state=tmp_path, agent=AgentSettings(extensions=(use,)))).tools.entry(
+    entry = load_registrar(finclaw.Settings(state=tmp_path, agent=AgentSettings(extensions=(use,)))).tools.entry(
         "tax__rate"
     )
     assert entry is not None

@@ -16,7 +16,7 @@ from tests.cli.test_sessions import typed
 from tests.walks.house import House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.composition import build
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
@@ -51,7 +51,7 @@ class Weather:
 
 def told(state: Path, settings: str, **environ: str) -> WeatherSettings:
     (state / "finclaw.yaml").write_text(f"agent: {{extensions: [{{use: '{__name__}:Weather', settings: {settings}}}]}}")
-    registered(load_settings(state=state, environ=environ))
+    load_registrar(load_settings(state=state, environ=environ))
     return Weather.told
 
 
@@ -108,7 +108,7 @@ def test_whatever_else_does_not_fit_is_told_as_before(tmp_path: Path, settings: 
 def test_a_program_of_ones_own_gives_the_secret_itself(tmp_path: Path) -> None:
     def loaded(key: object) -> None:
         ref = ExtensionRef(f"{__name__}:Weather", {"key": key})
-        registered(Settings(state=tmp_path, agent=AgentSettings(extensions=(ref,))))
+        load_registrar(Settings(state=tmp_path, agent=AgentSettings(extensions=(ref,))))
 
     loaded(Secret(VALUE))
     assert Weather.told.key.reveal() == VALUE

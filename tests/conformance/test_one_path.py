@@ -19,7 +19,7 @@ from tests.walks.tools import Desk, hang
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.chunk import ModelRequest, ToolSpec
 from finclaw.kernel.envelope import Sender
@@ -434,7 +434,7 @@ def test_no_shell_ships(tmp_path: Path) -> None:
     assert {"memory", "skills", "web", "workspace"} <= set(names)
     needed = {"skills": {"directory": str(tmp_path)}, "workspace": {"root": str(tmp_path)}}
     use = tuple(ExtensionRef(name, needed.get(name, {})) for name in names)
-    ours = registered(finclaw.Settings(state=tmp_path, agent=AgentSettings(extensions=use))).tools.list()
+    ours = load_registrar(finclaw.Settings(state=tmp_path, agent=AgentSettings(extensions=use))).tools.list()
     words = {"command", "cmd", "shell", "script", "argv", "code", "program"}
     taken = {each.spec.name: words & set(each.spec.input_schema["properties"]) for each in ours}
     assert {name: found for name, found in taken.items() if found} == {}

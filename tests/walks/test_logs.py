@@ -57,7 +57,11 @@ async def test_every_line_of_a_walk_carries_its_ids(house: House, lines: io.Stri
     of_bad = [line for line in told if line.get("turn") == bad.turn_id]
     assert [line["text"] for line in of_good if line["level"] == "info"] == ["thinking with Secret(***)", "answered"]
     assert any("not sent (line busy)" in line["text"] for line in of_good)
-    assert [line["text"] for line in of_bad] == ["thinking with Secret(***)", "a message failed on the road", "failed"]
+    assert [line["text"] for line in of_bad] == [
+        "thinking with Secret(***)",
+        "a message failed in the pipeline",
+        "failed",
+    ]
     assert len({line["message"] for line in of_good}) == len({line["message"] for line in of_bad}) == 1
     assert {line["session"] for line in of_bad} == {"main:memory:local:direct:main+bob"}
     assert HIDDEN not in lines.getvalue()

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.extension_services import services
 from finclaw.cli.options import settings_from
 from finclaw.cli.parser import Parser, extension_parser
@@ -31,7 +31,7 @@ def _known(ours: Parser, name: str, rest: Sequence[str]) -> Sequence[CliCommand]
     where, _ = extension_parser(name, "", add_help=False).parse_known_args(rest)
     try:
         settings = settings_from(where)
-        return registered(settings, services(settings)).cli
+        return load_registrar(settings, services(settings)).cli
     except (ConfigError, ExtensionError):
         if did_you_mean(name, ours.commands):  # a slip of the finger is told first
             return ()

@@ -22,7 +22,7 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Store
-from finclaw.pipeline.accept import storable
+from finclaw.pipeline.accept import make_storable
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
@@ -73,7 +73,7 @@ class _Errands:
 
     async def accept(self, inbound: Inbound, session: str) -> Accepted:
         """Without a gateway it is on disk, and the next start says it."""
-        words = storable(inbound)
+        words = make_storable(inbound)
 
         async def here(store: Store) -> Accepted:
             return await store.accept(words, session, lambda _: None)

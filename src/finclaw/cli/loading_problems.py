@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.tokens import Estimator
 from finclaw.agent.window import Capacity, Thresholds
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.composition import agent_prompt
 from finclaw.config.routes import Routes
 from finclaw.config.schema import Settings
@@ -34,7 +34,7 @@ def problems_when_loaded(settings: Settings, *, with_model: bool) -> Iterator[st
     if missing:
         return
     try:
-        registrar = registered(settings)
+        registrar = load_registrar(settings)
         must_know(settings.tools.rules, registrar.tools.list())
     except FinclawError as error:
         yield str(error)

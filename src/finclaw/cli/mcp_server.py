@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from finclaw import __version__
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean
@@ -64,7 +64,7 @@ def run(args: Namespace) -> int:
     # To standard error: the other one is the wire.
     start_logging(settings.log.level, "plain", without_secrets)
     with redirect_stdout(sys.stderr):  # an extension that greets the world when it is loaded
-        registrar = registered(settings)
+        registrar = load_registrar(settings)
     asyncio.run(_serve(registrar, Counter(settings, registrar, args.allow)))
     return 0
 

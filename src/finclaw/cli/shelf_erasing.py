@@ -5,7 +5,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.erasure import Forgetting
@@ -44,7 +44,7 @@ class ErasingHere:
             database=partial(ExtensionDatabase, databases),
             clock=self._clock,
         )
-        registrar = registered(self._settings, services)
+        registrar = load_registrar(self._settings, services)
         try:
             return await work(Forgetting(self._store, registrar, self._settings.state, lambda _: None))
         finally:

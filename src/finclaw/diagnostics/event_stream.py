@@ -39,8 +39,8 @@ def _only(observer: Observer, names: frozenset[str]) -> Observer:
     if unknown:
         raise ExtensionError(f"there is no event {sorted(unknown)[0]!r}; see the list in finclaw.kernel.event")
 
-    def heard(event: Event) -> None:
+    def forward(event: Event) -> None:
         if event.name in names:
             observer(event)
 
-    return heard
+    return forward

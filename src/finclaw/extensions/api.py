@@ -23,7 +23,7 @@ from finclaw.extensions.registration import (
     Registered,
     Services,
     must_be_callable,
-    positive,
+    must_be_positive,
 )
 from finclaw.extensions.settings import read_settings
 from finclaw.kernel.context import Context
@@ -139,7 +139,7 @@ class _Tools:
         self._house.tools.register(tool, self._mine.name)
         self._mine.tools.append(tool)
         if self._mine.stage == "loaded":  # else it is told once the whole extension has succeeded
-            self._house.events.emit(registered(self._mine, tool))
+            self._house.events.emit(tool_registered(self._mine, tool))
 
     def unregister(self, name: str, /) -> bool:
         mine = next((tool for tool in self._mine.tools if tool.spec.name == name), None)
@@ -152,7 +152,7 @@ class _Tools:
         return True
 
 
-def registered(mine: Registered, tool: Tool) -> ToolRegistered:
+def tool_registered(mine: Registered, tool: Tool) -> ToolRegistered:
     return ToolRegistered(tool=tool.spec.name, group=tool.group, source=mine.name)
 
 
@@ -226,7 +226,9 @@ class _Tasks:
 
     def every(self, seconds: float, fn: Callable[[], Awaitable[None]]) -> None:
         self._mine.must_be_loading()
-        self._mine.recurring.append(Recurring(positive(seconds, "an interval"), must_be_callable(fn), self._logger))
+        self._mine.recurring.append(
+            Recurring(must_be_positive(seconds, "an interval"), must_be_callable(fn), self._logger)
+        )
 
 
 class _Context:
@@ -240,7 +242,9 @@ class _Context:
         owner = self._everybody.owner(field, lambda each: (one.field for one in each.fields))
         if owner is not None:
             raise ExtensionError(f"the context field {field!r} is provided by {owner!r} already; choose another name")
-        self._mine.fields.append(ContextField(field, must_be_callable(fn), positive(budget, "a budget"), self._logger))
+        self._mine.fields.append(
+            ContextField(field, must_be_callable(fn), must_be_positive(budget, "a budget"), self._logger)
+        )
 
 
 class _Visible:

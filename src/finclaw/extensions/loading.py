@@ -41,7 +41,7 @@ class Found(Struct, frozen=True):
     """Its settings' references to secrets."""
 
 
-def ours(extension: Extension, why: str) -> Found:
+def as_builtin(extension: Extension, why: str) -> Found:
     """One of our own, which nobody has to find."""
     return Found(extension.name, extension.register, origin_of(extension), why=why)
 
@@ -56,12 +56,12 @@ def _find(ref: ExtensionRef) -> Found:
         return _from_path(ref, Path(ref.use).expanduser())
     offered = _offered()
     if ref.use in offered:
-        return _found(ref, ref.use, _guarded(ref.use, offered[ref.use].module, offered[ref.use].load))
+        return make_found(ref, ref.use, _guarded(ref.use, offered[ref.use].module, offered[ref.use].load))
     module, _, attribute = ref.use.partition(":")
     if not _is_there(ref.use, module):
         raise ConfigError(_unknown(ref.use, offered))
     loaded = _guarded(ref.use, module, lambda: importlib.import_module(module))
-    return _found(ref, module.rpartition(".")[2], _attribute(ref.use, loaded, attribute))
+    return make_found(ref, module.rpartition(".")[2], _attribute(ref.use, loaded, attribute))
 
 
 # ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -145,7 +145,7 @@ def _from_path(ref: ExtensionRef, path: Path) -> Found:
         submodule_search_locations=[str(path)] if path.is_dir() else None,
     )
     try:
-        return _found(ref, path.stem, _run(cast("ModuleSpec", spec)), str(file))
+        return make_found(ref, path.stem, _run(cast("ModuleSpec", spec)), str(file))
     except (Exception, SystemExit) as error:  # importing an extension is running a stranger's code
         if isinstance(error, ConfigError):
             raise
@@ -183,7 +183,7 @@ def _no_file(use: str, path: Path) -> str:
 # ── what was found ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> Found:
+def make_found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> Found:
     """A module or object with `register`, a class of such objects, or the function itself."""
     if isinstance(thing, type) and hasattr(thing, "register"):
         thing = _guarded(ref.use, thing.__module__, thing)

@@ -11,9 +11,9 @@ from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
-from finclaw.extensions.api import Api, registered
+from finclaw.extensions.api import Api, tool_registered
 from finclaw.extensions.attribution import attribute_error
-from finclaw.extensions.loading import Found, ours
+from finclaw.extensions.loading import Found, as_builtin
 from finclaw.extensions.registration import (
     NULL_SERVICES,
     CliCommand,
@@ -49,7 +49,7 @@ class Registrar:
             self._load(extension)
 
     def _load(self, extension: Extension | Found) -> None:
-        found = extension if isinstance(extension, Found) else ours(extension, "")
+        found = extension if isinstance(extension, Found) else as_builtin(extension, "")
         mine = Registered(found.name, found.origin, found.why, found.settings, found.follow)
         try:
             self._must_be_new(found.name)
@@ -64,7 +64,7 @@ class Registrar:
         mine.stage = "loaded"
         self._house.loaded.append(mine)
         for tool in mine.tools:
-            self.events.emit(registered(mine, tool))
+            self.events.emit(tool_registered(mine, tool))
 
     def _must_be_new(self, name: str) -> None:
         if not _NAME.fullmatch(name):
@@ -88,7 +88,7 @@ class Registrar:
 
     @property
     def strangers(self) -> Sequence[str]:
-        """The names of those that are not our own: ours are loaded with a reason for their place."""
+        """The names of those that are not our own: as_builtin are loaded with a reason for their place."""
         return [each.name for each in self.loaded if not each.why]
 
     @property

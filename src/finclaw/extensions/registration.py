@@ -139,7 +139,7 @@ def must_be_callable(fn: Any) -> Any:
     return fn
 
 
-def positive(seconds: object, what: str) -> float:
+def must_be_positive(seconds: object, what: str) -> float:
     if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
         raise ExtensionError(f"{what} is a number of seconds above 0, not {seconds!r}")
     return float(seconds)

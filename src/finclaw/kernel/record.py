@@ -68,7 +68,7 @@ class Accepted(Struct, frozen=True, kw_only=True):
     accepted_at: datetime
     attempts: int = 0
     begun: bool = False
-    """Of what a crash left: it was on the road then, in its turn or shortly before."""
+    """Of what a crash left: it was in the pipeline then, in its turn or shortly before."""
     left: bool = False
     """By a process that is no more."""
     duplicate: bool = False

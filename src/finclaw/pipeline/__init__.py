@@ -1,1 +1,1 @@
-"""The road: eight stages from a channel's message to the answer on its way back."""
+"""The pipeline: eight stages from a channel's message to the answer on its way back."""

@@ -1,4 +1,4 @@
-"""Before the road: a message in the form in which it can be kept."""
+"""Preparation of a message for the store: the form in which it can be kept."""
 
 from datetime import UTC, datetime
 
@@ -8,7 +8,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.text import fix_surrogates as whole
 
 
-def storable(inbound: Inbound) -> Inbound:
+def make_storable(inbound: Inbound) -> Inbound:
     """The same message with its time in UTC and halves of broken characters replaced, which UTF-8 cannot hold."""
     if _is_storable(inbound):  # as nearly all are
         return inbound

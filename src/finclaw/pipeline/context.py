@@ -19,7 +19,7 @@ class Contexts:
         self._channels = channels
 
     def build(self, accepted: Accepted, message: NormalMessage, sender: Sender) -> Context:
-        """From the message as the road got it: a message layer may have changed it since it was accepted."""
+        """From the message as the pipeline got it: a message layer may have changed it since it was accepted."""
         channel = self._channels.get(accepted.inbound.channel)
         limits = message.inbound.limits
         return Context(
@@ -39,6 +39,6 @@ class Contexts:
         )
 
 
-def complete(context: Context, claim: Claim, transcript: Sequence[Message]) -> Context:
+def complete_context(context: Context, claim: Claim, transcript: Sequence[Message]) -> Context:
     """The context as it is now that its turn has come."""
     return replace(context, transcript=transcript, session_started_at=claim.session_started_at)

@@ -1,4 +1,4 @@
-"""The time a message may take on the road. Its clock stands still while the message waits in the lane."""
+"""A deadline for one message in the pipeline. Its clock stands still while the message waits in the lane."""
 
 import asyncio
 from types import TracebackType

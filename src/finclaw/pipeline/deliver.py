@@ -62,112 +62,112 @@ class Deliver:
         self._clock = clock
         self._checks = tuple(checks)
 
-    async def answer(self, walk: MessageRun, turn: TurnLog, result: TurnResult) -> Outcome:
+    async def answer(self, run: MessageRun, turn: TurnLog, result: TurnResult) -> Outcome:
         """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
-        inbound, why = walk.inbound, ""
+        inbound, why = run.inbound, ""
         outbound = Outbound(text=result.text, reply_to=inbound.message_id, thread=inbound.thread)
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
-            visible = self._past_layers(walk, replace(outbound, kind="notice"))
+            visible = self._past_layers(run, replace(outbound, kind="notice"))
         else:
-            visible = await self._prepare(walk, outbound, result)
+            visible = await self._prepare(run, outbound, result)
             if not visible.parts and _is_wordless(result):
-                visible, why = self._past_layers(walk, notice("wordless", inbound)), "the model said nothing"
-        said, visible = visible.text, self._with_action(walk, visible) if not result.asked else visible
+                visible, why = self._past_layers(run, notice("wordless", inbound)), "the model said nothing"
+        said, visible = visible.text, self._with_action(run, visible) if not result.asked else visible
         if visible.parts:
             set_final_text(turn, said or visible.text, self._clock.now())
-            outcome = walk.ended("answered", why, reply=visible.text, result=result)
+            outcome = run.end_with("answered", why, reply=visible.text, result=result)
         else:
             reason = f"the model chose not to answer: {', '.join(sorted(visible.tokens)) or 'empty answer'}"
-            walk.journal.skip(reason)
-            outcome = walk.ended("skipped", reason, result=result)
-        outcome = _with_sources(walk, outcome)
-        await self._finish(walk, turn, outcome, visible, result.status)
+            run.journal.skip(reason)
+            outcome = run.end_with("skipped", reason, result=result)
+        outcome = _with_sources(run, outcome)
+        await self._finish(run, turn, outcome, visible, result.status)
         return outcome
 
-    async def close(self, walk: MessageRun, outcome: Outcome, *, skip_layers: bool = False) -> Outcome:
+    async def close(self, run: MessageRun, outcome: Outcome, *, skip_layers: bool = False) -> Outcome:
         """Record an end without an answer, with what the sender is told; a claimed turn is folded with it.
 
         `skip_layers`: past the delivery ring and every check, one of which may be what killed the process.
         """
-        if walk.reply is None:
+        if run.reply is None:
             visible = Visible((), "", frozenset())
         elif skip_layers:
-            visible = make_visible(walk.reply, self._capabilities(walk))
+            visible = make_visible(run.reply, self._capabilities(run))
         else:
-            visible = await self._prepare_notice(walk)
-        outcome = _with_sources(walk, outcome)
-        said, visible = visible.text, self._with_action(walk, visible)
+            visible = await self._prepare_notice(run)
+        outcome = _with_sources(run, outcome)
+        said, visible = visible.text, self._with_action(run, visible)
         outcome = replace(outcome, reply=visible.text or None)  # as it is seen, not as it was meant
-        if walk.log is None:
-            await self._end(walk, outcome, visible)
+        if run.log is None:
+            await self._end(run, outcome, visible)
             return outcome
-        if walk.unaffordable:
-            forget_messages(walk.log)
+        if run.unaffordable:
+            forget_messages(run.log)
         else:
-            close_conversation(walk.log, said or f"[{outcome.kind}: {outcome.reason}]", self._clock.now())
+            close_conversation(run.log, said or f"[{outcome.kind}: {outcome.reason}]", self._clock.now())
         try:
-            await self._finish(walk, walk.log, outcome, visible, "aborted" if outcome.kind == "stopped" else "failed")
+            await self._finish(run, run.log, outcome, visible, "aborted" if outcome.kind == "stopped" else "failed")
         except Superseded:  # the conversation belongs to somebody else now; the message still needs its end
-            self._recent.forget(walk.accepted.session)
-            await self._end(walk, outcome, visible)
+            self._recent.forget(run.accepted.session)
+            await self._end(run, outcome, visible)
         return outcome
 
-    def previews(self, walk: MessageRun, turn: TurnLog) -> Emit:
+    def previews(self, run: MessageRun, turn: TurnLog) -> Emit:
         """The events of a turn, with what may be seen of its answer while it is being written."""
-        return with_previews(walk.emit, self._checks, SafeLinks(turn, walk.accepted.inbound).text)
+        return with_previews(run.emit, self._checks, SafeLinks(turn, run.accepted.inbound).text)
 
     # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
 
-    async def _prepare(self, walk: MessageRun, outbound: Outbound, result: TurnResult | None) -> Visible:
-        ctx = DeliveryContext(ids=walk.ids, emit=walk.emit, inbound=walk.inbound, outbound=outbound, turn=result)
+    async def _prepare(self, run: MessageRun, outbound: Outbound, result: TurnResult | None) -> Visible:
+        ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=outbound, turn=result)
         passed = await self._ring(ctx)
-        if walk.log is not None and result is not None:
-            passed = SafeLinks(walk.log, walk.accepted.inbound).outbound(passed)
-        visible = apply_visibility_checks(passed, self._capabilities(walk), self._checks, walk.inbound)
+        if run.log is not None and result is not None:
+            passed = SafeLinks(run.log, run.accepted.inbound).outbound(passed)
+        visible = apply_visibility_checks(passed, self._capabilities(run), self._checks, run.inbound)
         if len(visible.parts) > MOST_PARTS:  # said here, where a notice can still go out as it is
             raise SessionError(
                 f"an answer in {len(visible.parts)} parts is too long to be sent; {MOST_PARTS} are possible"
             )
         return visible
 
-    async def _prepare_notice(self, walk: MessageRun) -> Visible:
-        reply = walk.reply or Outbound(text="")
-        if walk.inbound.from_extension == CARDS:  # as in `answer`: past every layer
-            return self._past_layers(walk, reply)
+    async def _prepare_notice(self, run: MessageRun) -> Visible:
+        reply = run.reply or Outbound(text="")
+        if run.inbound.from_extension == CARDS:  # as in `answer`: past every layer
+            return self._past_layers(run, reply)
         try:
-            async with asyncio.timeout(NOTICE_PATIENCE):  # the road's own deadline may be over by now
-                return await self._prepare(walk, reply, None)
+            async with asyncio.timeout(NOTICE_PATIENCE):  # the pipeline's own deadline may be over by now
+                return await self._prepare(run, reply, None)
         except Exception:  # a delivery layer is a stranger; the sender must be told all the same
             log.exception("a delivery layer failed on a notice; it goes out as it is")
         except asyncio.CancelledError:
             if asked_to_stop():
                 raise
             log.exception("a delivery layer let its own cancellation out on a notice; it goes out as it is")
-        return apply_visibility_checks(reply, Capabilities(), self._checks, walk.inbound)
+        return apply_visibility_checks(reply, Capabilities(), self._checks, run.inbound)
 
-    def _past_layers(self, walk: MessageRun, outbound: Outbound) -> Visible:
-        return apply_visibility_checks(outbound, self._capabilities(walk), self._checks, walk.inbound)
+    def _past_layers(self, run: MessageRun, outbound: Outbound) -> Visible:
+        return apply_visibility_checks(outbound, self._capabilities(run), self._checks, run.inbound)
 
-    def _with_action(self, walk: MessageRun, visible: Visible) -> Visible:
+    def _with_action(self, run: MessageRun, visible: Visible) -> Visible:
         """With the gateway's own line about an approved action before the model's words, past every layer."""
-        line = "" if walk.log is None else walk.log.told_action
+        line = "" if run.log is None else run.log.told_action
         if not line:
             return visible
-        told = Outbound(text=line, kind="notice", reply_to=walk.inbound.message_id, thread=walk.inbound.thread)
-        first = apply_visibility_checks(told, self._capabilities(walk), self._checks, walk.inbound)
+        told = Outbound(text=line, kind="notice", reply_to=run.inbound.message_id, thread=run.inbound.thread)
+        first = apply_visibility_checks(told, self._capabilities(run), self._checks, run.inbound)
         return Visible((*first.parts, *visible.parts), f"{first.text}\n\n{visible.text}".strip(), visible.tokens)
 
-    def _capabilities(self, walk: MessageRun) -> Capabilities:
-        channel = self._channels.get(walk.inbound.channel)
+    def _capabilities(self, run: MessageRun) -> Capabilities:
+        channel = self._channels.get(run.inbound.channel)
         return Capabilities() if channel is None else channel.capabilities
 
     # ── the commits ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def _finish(
-        self, walk: MessageRun, turn: TurnLog, outcome: Outcome, visible: Visible, status: TurnStatus
+        self, run: MessageRun, turn: TurnLog, outcome: Outcome, visible: Visible, status: TurnStatus
     ) -> None:
         claim = turn.claim
-        units = self._plan(walk, visible, claim.turn_id)
+        units = self._plan(run, visible, claim.turn_id)
         finish = Finish(
             turn_id=claim.turn_id,
             session=claim.session,
@@ -186,32 +186,32 @@ class Deliver:
 
         def committed() -> None:
             self._recent.keep(claim.session, claim.version + 1, kept)
-            self._recorded(walk, outcome, units)
+            self._recorded(run, outcome, units)
 
-        with walk.deadline.paused():  # from here on the answer exists; its time cannot run out any more
+        with run.deadline.paused():  # from here on the answer exists; its time cannot run out any more
             await retry_until_committed(lambda: self._store.finish(finish, committed), self._clock, "the end of a turn")
 
-    async def _end(self, walk: MessageRun, outcome: Outcome, visible: Visible) -> None:
-        units = self._plan(walk, visible, None)
+    async def _end(self, run: MessageRun, outcome: Outcome, visible: Visible) -> None:
+        units = self._plan(run, visible, None)
 
         def committed() -> None:
-            self._recorded(walk, outcome, units)
+            self._recorded(run, outcome, units)
 
-        begun = walk.log is not None or walk.accepted.attempts > 0
-        commit = partial(self._store.end, walk.accepted.id, outcome, units, committed, _spend(walk), begun=begun)
+        begun = run.log is not None or run.accepted.attempts > 0
+        commit = partial(self._store.end, run.accepted.id, outcome, units, committed, _spend(run), begun=begun)
         await retry_until_committed(commit, self._clock, "an outcome")
 
-    def _plan(self, walk: MessageRun, visible: Visible, turn_id: str | None) -> tuple[OutboxItem, ...]:
-        units = self._store.plan(walk.accepted, visible.parts, turn_id)
+    def _plan(self, run: MessageRun, visible: Visible, turn_id: str | None) -> tuple[OutboxItem, ...]:
+        units = self._store.plan(run.accepted, visible.parts, turn_id)
         if units and self._sender.sends_at_once(units[0]):  # then its start needs no commit of its own
             return (replace(units[0], state="sending"), *units[1:])
         return units
 
-    def _recorded(self, walk: MessageRun, outcome: Outcome, units: tuple[OutboxItem, ...]) -> None:
+    def _recorded(self, run: MessageRun, outcome: Outcome, units: tuple[OutboxItem, ...]) -> None:
         """One step: the answer is on its way before the next message of the session may begin."""
-        walk.recorded = outcome
+        run.recorded = outcome
         self._sender.enqueue(units)
-        walk.leave()
+        run.leave()
 
 
 def _is_wordless(result: TurnResult) -> bool:
@@ -219,16 +219,16 @@ def _is_wordless(result: TurnResult) -> bool:
     return result.status in ("completed", "max_steps") and not result.text.strip()
 
 
-def _with_sources(walk: MessageRun, outcome: Outcome) -> Outcome:
+def _with_sources(run: MessageRun, outcome: Outcome) -> Outcome:
     """Whoever gave a task must know what the helper has read: the answer may be a stranger's."""
-    if walk.log is None or not walk.accepted.inbound.is_internal:
+    if run.log is None or not run.accepted.inbound.is_internal:
         return outcome
-    return replace(outcome, sources=sources_met(walk.log.conversation, walk.accepted.inbound))
+    return replace(outcome, sources=sources_met(run.log.conversation, run.accepted.inbound))
 
 
-def _spend(walk: MessageRun) -> tuple[Spend, ...]:
+def _spend(run: MessageRun) -> tuple[Spend, ...]:
     """Also of a turn that failed, was stopped or was superseded: it was paid for."""
-    return () if walk.log is None else walk.log.ledger.unbooked_lines()
+    return () if run.log is None else run.log.ledger.unbooked_lines()
 
 
 # ── the conversation keeps what the person saw, and no call without a result ────────────────────────────────────

@@ -21,7 +21,7 @@ from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.store_port import ConversationStore
-from finclaw.pipeline.context import complete
+from finclaw.pipeline.context import complete_context
 from finclaw.pipeline.context_fields import ContextFieldProviders
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.sessions.conversation import Conversation, RecentConversations
@@ -65,46 +65,44 @@ class Dispatch:
         kept = self._recent.get(session)
         return ClaimOnAccept(None if kept is None else kept[0], self._reserve(inbound))
 
-    async def admit(self, walk: MessageRun, context: Context) -> AdmittedTurn:
-        accepted = walk.accepted
-        with walk.deadline.paused():
+    async def admit(self, run: MessageRun, context: Context) -> AdmittedTurn:
+        accepted = run.accepted
+        with run.deadline.paused():
             await self._lanes.turn_of(accepted.session, accepted.ticket)
-            limits = walk.accepted.inbound.limits or Limits()
-            walk.seat = await self._pools.enter(limits.pool, accepted.session)
-            log = await retry_until_committed(
-                lambda: self.claim(walk, reserve=True), self._clock, "the start of a turn"
-            )
-        completed = complete(context, log.claim, log.conversation.base_messages)
+            limits = run.accepted.inbound.limits or Limits()
+            run.seat = await self._pools.enter(limits.pool, accepted.session)
+            log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")
+        completed = complete_context(context, log.claim, log.conversation.base_messages)
         return AdmittedTurn(await self._providers.fill(completed), log)
 
-    async def claim(self, walk: MessageRun, *, reserve: bool = False) -> TurnLog:
+    async def claim(self, run: MessageRun, *, reserve: bool = False) -> TurnLog:
         """From here on the turn is ours to end: begun with the input, or as far as its log says it had come.
 
         `reserve`: a model call follows.
         """
         since = new_id()
-        first = Append(self._input(walk))
-        if (claim := walk.accepted.claim) is not None:  # it came with the acceptance
-            self._begin(walk, claim, await self._base(claim), since)
+        first = Append(self._input(run))
+        if (claim := run.accepted.claim) is not None:  # it came with the acceptance
+            self._begin(run, claim, await self._base(claim), since)
         else:
-            claim = await self._claim(walk, first, since, self._reserve(walk.inbound) if reserve else None)
+            claim = await self._claim(run, first, since, self._reserve(run.inbound) if reserve else None)
         crash_point("claim:after_commit")
-        if walk.log is None:
+        if run.log is None:
             raise SessionError("the turn was claimed, but could not be begun; its log cannot be read")
         if not claim.events:
-            walk.log.push(first)
+            run.log.push(first)
         bind_log_ids(turn=claim.turn_id)
         current_turn.set(claim.turn_id)
-        return walk.log
+        return run.log
 
-    async def _claim(self, walk: MessageRun, first: Append, since: str, reserve: Reserve | None) -> Claim:
-        kept = self._recent.get(walk.accepted.session)
+    async def _claim(self, run: MessageRun, first: Append, since: str, reserve: Reserve | None) -> Claim:
+        kept = self._recent.get(run.accepted.session)
 
         def begin(claim: Claim) -> None:  # by the commit itself: who is stopped meanwhile has a turn to end, too
             base = claim.base if claim.base is not None or kept is None else kept[1]
-            self._begin(walk, claim, base or (), since)
+            self._begin(run, claim, base or (), since)
 
-        return await self._store.claim(walk.accepted, [first], kept[0] if kept else None, begin, reserve)
+        return await self._store.claim(run.accepted, [first], kept[0] if kept else None, begin, reserve)
 
     async def _base(self, claim: Claim) -> Sequence[Message]:
         """What was said before a turn with a head start. Our copy may have had to go since."""
@@ -113,14 +111,14 @@ class Dispatch:
         version, messages = self._recent.get(claim.session) or (None, ())
         return messages if version == claim.version else await self._store.messages(claim.session)
 
-    def _begin(self, walk: MessageRun, claim: Claim, base: Sequence[Message], since: str) -> None:
-        emit, ids = walk.emit, walk.ids  # not the walk: it will know the conversation, and neither would ever go
+    def _begin(self, run: MessageRun, claim: Claim, base: Sequence[Message], since: str) -> None:
+        emit, ids = run.emit, run.ids  # not the run: it will know the conversation, and neither would ever go
         ids["turn_id"] = claim.turn_id
         conversation = Conversation(base, claim.events, lambda event: emit(replace(event, **ids)), since)
-        walk.log = TurnLog(self._store, claim, conversation, Payer(ids["agent"], user_of(walk.inbound)))
+        run.log = TurnLog(self._store, claim, conversation, Payer(ids["agent"], user_of(run.inbound)))
 
-    def _input(self, walk: MessageRun) -> Message:
-        inbound, accepted = walk.inbound, walk.accepted.inbound
+    def _input(self, run: MessageRun) -> Message:
+        inbound, accepted = run.inbound, run.accepted.inbound
         return Message(
             id=new_id(),
             role="user",

@@ -15,7 +15,7 @@ from finclaw.sessions.lane import Lanes
 log = logging.getLogger(__name__)
 
 LAST_WAIT: Final = 3.0
-"""Seconds in which a cancelled message must be off the road: enough to clean up, not to hold up the stop."""
+"""Seconds in which a cancelled message must be out of the pipeline: enough to clean up, not to hold up the stop."""
 
 
 class LocalEngine:
@@ -24,7 +24,7 @@ class LocalEngine:
         self._lanes = lanes
         self._emit = emit
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """Of the messages that are on the road, by their ids."""
+        """Of the messages that are in the pipeline, by their ids."""
         self._waiting: dict[str, list[asyncio.Future[Outcome | None]]] = {}
         self._stopped = False
 
@@ -84,7 +84,7 @@ class LocalEngine:
             await asyncio.wait(list(self._tasks.values()))
 
     async def stop(self, grace: float) -> None:
-        """Let the messages on the road arrive; after `grace` seconds put the rest back for the next start."""
+        """Let the messages in the pipeline finish; after `grace` seconds put the rest back for the next start."""
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         self._stopped = True

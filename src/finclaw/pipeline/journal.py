@@ -1,4 +1,4 @@
-"""What the road writes down about itself: each stage's result, where it stopped, why, and how long it took."""
+"""The journal of one message: each stage's result, where it stopped, why, and how long it took."""
 
 import asyncio
 from types import TracebackType
@@ -14,7 +14,7 @@ STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute
 
 
 class Halt(Exception):
-    """A stage ended the road on purpose. `skip` is a quiet success, `abort` a failure; both have a reason."""
+    """A stage ended the pipeline on purpose. `skip` is a quiet success, `abort` a failure; both have a reason."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ def skip(reason: str) -> Halt:
 class Journal:
     """`with journal.stage(...)`: leaving the block notes what became of the stage. There is one at a time.
 
-    With `last`, the road ends after that stage: so one stage can be looked at alone.
+    With `last`, the pipeline ends after that stage: so one stage can be looked at alone.
     """
 
     def __init__(self, clock: Clock, emit: Emit, ids: Ids, last: str | None = None) -> None:
@@ -76,7 +76,7 @@ class Journal:
                 self._note("abort", reason_of(error))
 
     def skip(self, reason: str) -> None:
-        """The running stage ends the road quietly; told before its end, so that the outcome it writes can say so."""
+        """The running stage ends the pipeline quietly; said before its end, so that its outcome can say so."""
         self._skipped = reason
 
     def _note(self, result: StageResult, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""One message on its way: what the stages and the message ring share about it."""
+"""The state of one message in the pipeline: what the stages and the message ring share about it."""
 
 import asyncio
 from collections.abc import Callable
@@ -67,9 +67,9 @@ class MessageRun(MessageContext):
     accepted: Accepted
     journal: Journal
     deadline: Deadline
-    """Of the road."""
+    """For the eight stages."""
     patience: Deadline
-    """Of the road and the message layers around it."""
+    """For the stages and the message layers around them."""
     leave_lane: Callable[[], None]
     """Gives the lane to the next message. Idempotent."""
     stoppable: Stoppable = field(default_factory=Stoppable)
@@ -80,7 +80,7 @@ class MessageRun(MessageContext):
     log: TurnLog | None = None
     """Set once the turn is claimed: from then on its end must close the turn too."""
     reply: Outbound | None = None
-    """What the sender is told when the road ends without an answer."""
+    """What the sender is told when the pipeline ends without an answer."""
     unaffordable: bool = False
     """The budget refused its turn's first model call: nobody has read the message, and none will."""
     recorded: Outcome | None = None
@@ -96,10 +96,10 @@ class MessageRun(MessageContext):
     @staticmethod
     def of(ctx: MessageContext) -> "MessageRun":
         if not isinstance(ctx, MessageRun):
-            raise TypeError("a MessageContext that the pipeline did not make cannot walk the road")
+            raise TypeError("a MessageContext that the pipeline did not make cannot run the road")
         return ctx
 
-    def ended(
+    def end_with(
         self,
         kind: OutcomeKind,
         reason: str = "",
@@ -123,9 +123,9 @@ class MessageRun(MessageContext):
             model=done.model,
         )
 
-    def halted(self, halt: Halt) -> Outcome:
+    def end_by_halt(self, halt: Halt) -> Outcome:
         self.reply = halt.reply
-        return self.ended(halt.outcome, halt.reason, reply=halt.reply.text if halt.reply else None)
+        return self.end_with(halt.outcome, halt.reason, reply=halt.reply.text if halt.reply else None)
 
     def completed(self, outcome: Outcome) -> Outcome:
         """An outcome that a layer made itself, with the journal; what it wants the sender to know is said."""

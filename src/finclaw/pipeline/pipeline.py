@@ -1,4 +1,4 @@
-"""The road, on one screen: eight calls from a message to its outcome. Nothing can be put between two of them."""
+"""The pipeline, on one screen: eight calls from a message to its outcome. Nothing can be put between two of them."""
 
 import asyncio
 import logging
@@ -52,7 +52,7 @@ from finclaw.tools.guard.told import reason_of
 log = logging.getLogger(__name__)
 
 LAYERS_GRACE: Final = 30.0
-"""Seconds that message layers get beyond the road's own time; a layer that never comes back must not hold the lane."""
+"""Seconds that message layers get beyond the pipeline's own time; one that never returns must not hold the lane."""
 
 
 class Stages(Struct, frozen=True, kw_only=True):
@@ -91,8 +91,8 @@ class Pipeline:
         self._one_by_one = asyncio.Lock()
         self._walks: dict[str, MessageRun] = {}
         self._accepted: dict[int, Accepted] = {}
-        """By the walk's object id: what layers can reach of a walk, they can change."""
-        self._ring = compose("message", layers, self._road_to_outcome, Outcome)
+        """By the run's object id: what layers can reach of a run, they can change."""
+        self._ring = compose("message", layers, self._run_to_outcome, Outcome)
 
     def check(self, inbound: Inbound, session: str) -> None:
         """Refuse what cannot be answered, before it is accepted. Raises SessionFull, NotOwner or ModelUnknown."""
@@ -124,7 +124,7 @@ class Pipeline:
         if accepted.inbound.limits is not None and accepted.inbound.limits.pool == "subagent":
             return nullcontext()  # it belongs to the turn that waits for it
         if tries >= most:
-            log.warning("message %s was on the road in %d crashes: now it is there alone", accepted.id, tries)
+            log.warning("message %s was in the pipeline in %d crashes: now it runs alone", accepted.id, tries)
             return self._isolation.exclusive(accepted)
         on_last_try = tries > 0 and tries + 1 >= most
         return self._last_try(accepted) if on_last_try else self._isolation.shared(accepted)
@@ -136,41 +136,41 @@ class Pipeline:
 
     async def handle(self, accepted: Accepted) -> Outcome:
         """See one accepted message through to its one recorded outcome. Only cancellation (a stop) gets out."""
-        walk = self._walk(accepted)
-        self._walks[accepted.id], self._accepted[id(walk)] = walk, accepted
+        run = self._new_run(accepted)
+        self._walks[accepted.id], self._accepted[id(run)] = run, accepted
         try:
-            if accepted.left and not walk.inbound.from_extension:
+            if accepted.left and not run.inbound.from_extension:
                 await self._recovery_throttle.mark_attempt(accepted.id)
             crash_point("road:started")
-            outcome = await (self._said(walk) if walk.inbound.from_extension else self._through_ring(walk))
-            if walk.recorded is None:
-                outcome = await self._stages.deliver.close(walk, walk.completed(outcome))
+            outcome = await (self._say_for_extension(run) if run.inbound.from_extension else self._through_ring(run))
+            if run.recorded is None:
+                outcome = await self._stages.deliver.close(run, run.completed(outcome))
         except asyncio.CancelledError:
-            await self._put_back(walk)
+            await self._put_back(run)
             raise
         finally:
             self._recovery_throttle.leave(accepted.id)
-            walk.leave()
-            del self._walks[accepted.id], self._accepted[id(walk)]
-        outcome = walk.recorded or outcome
-        self._emit(MessageEnded(outcome=outcome.kind, reason=outcome.reason, reply=outcome.reply, **walk.ids))
+            run.leave()
+            del self._walks[accepted.id], self._accepted[id(run)]
+        outcome = run.recorded or outcome
+        self._emit(MessageEnded(outcome=outcome.kind, reason=outcome.reason, reply=outcome.reply, **run.ids))
         return outcome
 
-    async def _said(self, walk: MessageRun) -> Outcome:
-        """An extension's own words: they wait for their turn, and walk no road; delivery and its gate see them."""
-        if walk.inbound.from_extension != CARDS:  # what somebody has to decide does not wait for their own talk
-            await self._lanes.turn_of(walk.accepted.session, walk.accepted.ticket)
-        if walk.accepted.left:
-            await self._recovery_throttle.mark_attempt(walk.accepted.id)
-        walk.reply = Outbound(text=walk.inbound.text, kind="notice", thread=walk.inbound.thread)
-        return walk.ended("command", f"said by {walk.inbound.from_extension}")
+    async def _say_for_extension(self, run: MessageRun) -> Outcome:
+        """An extension's own words: they wait for their turn, and run no road; delivery and its gate see them."""
+        if run.inbound.from_extension != CARDS:  # what somebody has to decide does not wait for their own talk
+            await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
+        if run.accepted.left:
+            await self._recovery_throttle.mark_attempt(run.accepted.id)
+        run.reply = Outbound(text=run.inbound.text, kind="notice", thread=run.inbound.thread)
+        return run.end_with("command", f"said by {run.inbound.from_extension}")
 
     def stop(self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"]) -> bool:
         """Stop a message that waits for its turn or is in it; its sender is told. False: nothing there to stop."""
-        walk = self._walks.get(inbound_id)
-        if walk is None or not walk.stoppable.stop(reason):
+        run = self._walks.get(inbound_id)
+        if run is None or not run.stoppable.stop(reason):
             return False
-        walk.stopped_by_person = by == "person"
+        run.stopped_by_person = by == "person"
         return True
 
     async def give_up(
@@ -180,57 +180,55 @@ class Pipeline:
 
         No delivery layer sees the notice: one that dies of it would kill every start from now on.
         """
-        walk = self._walk(accepted)
+        run = self._new_run(accepted)
         if accepted.inbound.from_extension is None:
-            walk.reply = notice(which, accepted.inbound)
+            run.reply = notice(which, accepted.inbound)
         with log_ids(message=accepted.id, session=accepted.session):
-            spent = self._stages.agent.so_far(await self._stages.dispatch.claim(walk)) if fold else None
-            outcome = walk.ended("expired" if which == "expired" else "failed", reason, result=spent)
-            outcome = await self._stages.deliver.close(walk, outcome, skip_layers=True)
-        self._emit(MessageEnded(outcome=outcome.kind, reason=reason, reply=outcome.reply, **walk.ids))
+            spent = self._stages.agent.so_far(await self._stages.dispatch.claim(run)) if fold else None
+            outcome = run.end_with("expired" if which == "expired" else "failed", reason, result=spent)
+            outcome = await self._stages.deliver.close(run, outcome, skip_layers=True)
+        self._emit(MessageEnded(outcome=outcome.kind, reason=reason, reply=outcome.reply, **run.ids))
         return outcome
 
     async def run_stage(self, name: str, accepted: Accepted) -> StageEntry:
         """What one stage makes of a message, to look at it alone.
 
-        The stages before it run too, for its input is what they give; the one that ended the road, if any did, is
+        The stages before it run too, for its input is what they give; the one that ended the pipeline, if any did, is
         the one you get. Nothing behind it runs, no message layer sees it, nobody is told, and the message ends.
         """
-        walk = self._walk(accepted, last=name)
-        self._accepted[id(walk)] = accepted
+        run = self._new_run(accepted, last=name)
+        self._accepted[id(run)] = accepted
         try:
-            outcome = await self._road_to_outcome(walk)
-            if walk.recorded is None:
-                walk.reply = None
-                await self._stages.deliver.close(walk, outcome)
+            outcome = await self._run_to_outcome(run)
+            if run.recorded is None:
+                run.reply = None
+                await self._stages.deliver.close(run, outcome)
         finally:
-            walk.leave()
-            del self._accepted[id(walk)]
-        return walk.journal.entries[-1]
+            run.leave()
+            del self._accepted[id(run)]
+        return run.journal.entries[-1]
 
-    async def road(self, walk: MessageRun) -> Outcome:
-        stage, stages, accepted = walk.journal.stage, self._stages, self._accepted[id(walk)]
+    async def run_stages(self, run: MessageRun) -> Outcome:
+        stage, stages, accepted = run.journal.stage, self._stages, self._accepted[id(run)]
         with stage("normalize"):
-            if self._is_too_long(walk.inbound):
-                raise self._too_long(walk.inbound)
-            message = normalize(walk.inbound)
+            if self._is_too_long(run.inbound):
+                raise self._too_long(run.inbound)
+            message = normalize(run.inbound)
         with stage("gate"):
             sender = stages.gate.admit(message)
         with stage("command"):
             await stages.commands.answer(message, sender, accepted.session, lambda: self._admit(accepted))
-        async with stages.ack(walk.inbound, self._channels.get(walk.inbound.channel), stage("ack")):
+        async with stages.ack(run.inbound, self._channels.get(run.inbound.channel), stage("ack")):
             with stage("context"):
                 context = stages.contexts.build(accepted, message, sender)
-            with stage("dispatch"), walk.stoppable:
-                if walk.accepted.left:
-                    await self._end_recovery_attempt(walk)
-                turn = await stages.dispatch.admit(walk, context)
-            with stage("execute"), walk.stoppable:
-                result = await stages.agent.run(
-                    turn.log, turn.context, walk.ids, stages.deliver.previews(walk, turn.log)
-                )
+            with stage("dispatch"), run.stoppable:
+                if run.accepted.left:
+                    await self._end_recovery_attempt(run)
+                turn = await stages.dispatch.admit(run, context)
+            with stage("execute"), run.stoppable:
+                result = await stages.agent.run(turn.log, turn.context, run.ids, stages.deliver.previews(run, turn.log))
             with stage("deliver"):
-                return await stages.deliver.answer(walk, turn.log, result)
+                return await stages.deliver.answer(run, turn.log, result)
 
     def _admit(self, accepted: Accepted) -> Admitted:
         """The message before any layer saw it, and its sender. Raises Halt if it would not have been admitted."""
@@ -244,30 +242,30 @@ class Pipeline:
         reason = f"{len(inbound.text):,} characters are more than the {self._settings.max_text:,} of pipeline.max_text"
         return Halt("skip", reason, outcome="refused", reply=notice("too_long", inbound))
 
-    # ── every way off the road ends in an outcome ───────────────────────────────────────────────────────────
+    # ── every way out of the pipeline ends in an outcome ───────────────────────────────────────────────────────────
 
-    async def _road_to_outcome(self, ctx: MessageContext) -> Outcome:
-        walk = MessageRun.of(ctx)
+    async def _run_to_outcome(self, ctx: MessageContext) -> Outcome:
+        run = MessageRun.of(ctx)
         try:
-            async with walk.deadline:
-                return await self.road(walk)
+            async with run.deadline:
+                return await self.run_stages(run)
         except Exception as error:  # noqa: BLE001  a message's task is where a stranger's failure is contained
-            return walk.recorded or self._ended_by(walk, error)
+            return run.recorded or self._ended_by(run, error)
         except asyncio.CancelledError:
             if asked_to_stop():
                 raise
-            return walk.recorded or self._leaked(walk)
+            return run.recorded or self._end_by_leaked_cancellation(run)
 
-    def _ended_by(self, walk: MessageRun, error: Exception) -> Outcome:
+    def _ended_by(self, run: MessageRun, error: Exception) -> Outcome:
         if isinstance(error, Halt):
-            return walk.halted(error)
+            return run.end_by_halt(error)
         which: Notice = "failed"
         reason, about = reason_of(error), ""
         match error:
             case Superseded():
                 which, reason = "reset", str(error)
             case TurnStopped():
-                which, reason = "stopped" if walk.stopped_by_person else "stalled", str(error)
+                which, reason = "stopped" if run.stopped_by_person else "stalled", str(error)
             case ToolLoop():
                 which, reason = "loop", str(error)
             case ModelUnknown():
@@ -275,56 +273,56 @@ class Pipeline:
                 log.warning("a model was chosen that cannot be asked: %s", error)
             case BudgetExceeded():
                 which = at_the_limit(error.limit)
-                walk.unaffordable = walk.log is not None and not calls_of(walk.log)
+                run.unaffordable = run.log is not None and not calls_of(run.log)
                 log.warning("a model was not asked: %s", error)
             case ProviderError():
                 which, reason = without_answer(error), reason_with_advice(error)
                 log.error("the model did not answer: %s", reason)
-            case TimeoutError() if walk.deadline.expired:
+            case TimeoutError() if run.deadline.expired:
                 which, reason = "timeout", f"timeout after {self._settings.timeout_ms} ms, by pipeline.timeout_ms"
                 log.warning("a message took too long: %s", reason)
             case _:
-                log.error("a message failed on the road", exc_info=error)
-        return self._told(walk, which, reason, about)
+                log.error("a message failed in the pipeline", exc_info=error)
+        return self._end_with_notice(run, which, reason, about)
 
-    async def _through_ring(self, walk: MessageRun) -> Outcome:
+    async def _through_ring(self, run: MessageRun) -> Outcome:
         try:
-            async with walk.patience:
-                return await self._ring(walk)
+            async with run.patience:
+                return await self._ring(run)
         except Exception as error:  # a message layer is a stranger too
             log.exception("a message layer failed")
-            late = "a message layer did not come back" if walk.patience.expired else None
+            late = "a message layer did not come back" if run.patience.expired else None
             reason = late or reason_of(error)
-            return walk.recorded or self._told(walk, "failed", reason)
+            return run.recorded or self._end_with_notice(run, "failed", reason)
         except asyncio.CancelledError:
             if asked_to_stop():
                 raise
-            return walk.recorded or self._leaked(walk)
+            return run.recorded or self._end_by_leaked_cancellation(run)
 
-    def _leaked(self, walk: MessageRun) -> Outcome:
+    def _end_by_leaked_cancellation(self, run: MessageRun) -> Outcome:
         """Somebody let their own cancellation out. Nobody wants us to stop, so it is a failure like any other."""
         log.exception("a message failed: a cancellation leaked out of a layer, a provider or a command")
-        return self._told(walk, "failed", "CancelledError: not asked for by the gateway")
+        return self._end_with_notice(run, "failed", "CancelledError: not asked for by the gateway")
 
-    def _told(self, walk: MessageRun, which: Notice, reason: str, about: str = "") -> Outcome:
+    def _end_with_notice(self, run: MessageRun, which: Notice, reason: str, about: str = "") -> Outcome:
         outcome = "stopped" if which in ("reset", "stopped", "stalled") else "failed"
-        walk.reply = notice(which, walk.inbound, about)
-        spent = None if walk.log is None else self._stages.agent.so_far(walk.log)
-        return walk.ended(outcome, reason, reply=walk.reply.text, result=spent)
+        run.reply = notice(which, run.inbound, about)
+        spent = None if run.log is None else self._stages.agent.so_far(run.log)
+        return run.end_with(outcome, reason, reply=run.reply.text, result=spent)
 
-    async def _end_recovery_attempt(self, walk: MessageRun) -> None:
-        with walk.deadline.paused():
-            await self._recovery_throttle.clear_attempt(walk.accepted.id)
+    async def _end_recovery_attempt(self, run: MessageRun) -> None:
+        with run.deadline.paused():
+            await self._recovery_throttle.clear_attempt(run.accepted.id)
 
-    async def _put_back(self, walk: MessageRun) -> None:
+    async def _put_back(self, run: MessageRun) -> None:
         """We are stopping in good order: the next start takes the message up, and this try does not count."""
-        accepted = walk.accepted
-        counted = accepted.claim is not None or walk.log is not None or self._recovery_throttle.has_attempt(accepted.id)
-        if counted and walk.recorded is None:
+        accepted = run.accepted
+        counted = accepted.claim is not None or run.log is not None or self._recovery_throttle.has_attempt(accepted.id)
+        if counted and run.recorded is None:
             unused = TurnCalls() if accepted.claim is not None else None
-            await self._store.release(accepted.id, unused if walk.log is None else walk.log.put_back())
+            await self._store.release(accepted.id, unused if run.log is None else run.log.put_back())
 
-    def _walk(self, accepted: Accepted, last: str | None = None) -> MessageRun:
+    def _new_run(self, accepted: Accepted, last: str | None = None) -> MessageRun:
         seconds = self._settings.timeout_ms / 1000
         patience = Deadline(seconds + LAYERS_GRACE)
         ids = Ids(agent=self._stages.agent.name, session=accepted.session, inbound_id=accepted.id, turn_id="")

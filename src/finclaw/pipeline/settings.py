@@ -1,4 +1,4 @@
-"""The road's piece of the configuration."""
+"""Settings of the pipeline."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -23,7 +23,7 @@ class PipelineSettings:
     """How messages are taken in and answered."""
 
     timeout_ms: Annotated[int, Meta(ge=1)] = 300_000
-    """The whole road of one message, waiting in the lane not counted. Every wait inside it ends with it."""
+    """The whole pipeline of one message, waiting in the lane not counted. Every wait inside it ends with it."""
     enable_ack: bool = True
     """Show a reaction and a typing sign while working, where the channel can."""
     command_prefix: Annotated[str, Meta(min_length=1, max_length=8)] = "/"

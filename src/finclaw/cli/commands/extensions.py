@@ -13,7 +13,7 @@ from string import Template
 from typing import Any, Final
 
 import finclaw
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.options import settings_from
 from finclaw.cli.terminal_text import json_line
@@ -37,7 +37,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if args.what == "new":
         return _make_extension(args)
-    found = [_described(each) for each in registered(settings_from(args)).loaded]
+    found = [_described(each) for each in load_registrar(settings_from(args)).loaded]
     print(json_line({"extensions": found}) if args.json else "\n".join(_lines(found)))
     return 0
 

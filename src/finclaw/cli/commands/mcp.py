@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.builtins.mcp.pins import Pin, Pins
 from finclaw.cli.arguments import add_actions, add_json_option
 from finclaw.cli.formatting import table
@@ -82,7 +82,7 @@ def _approve(args: Namespace) -> int:
 
 def _with_pins(settings: Settings, ask: Callable[[Pins], Awaitable[T]]) -> T:
     """The file is the extension's own, so this works beside a gateway that runs."""
-    mine = next((each for each in registered(settings).loaded if each.name == "mcp"), None)
+    mine = next((each for each in load_registrar(settings).loaded if each.name == "mcp"), None)
     if mine is None or mine.database is None:
         raise ConfigError("the extension mcp is not in use; list it under agent.extensions, with its servers")
     database = mine.database

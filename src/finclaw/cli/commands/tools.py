@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from finclaw.agent.settings import ExtensionRef
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.arguments import add_caller_options, add_state_options
 from finclaw.cli.formatting import fitted, plural, table, terminal_columns
 from finclaw.cli.options import settings_from
@@ -51,7 +51,7 @@ def _is_searched(settings: Settings) -> bool:
 
 def judged(settings: Settings) -> tuple[Policy, Mapping[str, ToolFacts]]:
     """The policy as a gateway would have it, and the tools by name. Raises as a gateway would at its start."""
-    registrar = registered(settings)
+    registrar = load_registrar(settings)
     must_know(settings.tools.rules, registrar.tools.list())
     return Policy(settings.tools.rules), {tool.name: tool for tool in _tools_of(registrar)}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from finclaw.agent.settings import ExtensionRef
-from finclaw.builtin_extensions import registered
+from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.doctor.finding import Finding, Level, bad, ok, warn
 from finclaw.cli.loading_problems import problems_of_prompt
 from finclaw.config.schema import Settings
@@ -28,7 +28,7 @@ def checks(settings: Settings | None) -> Iterator[Finding]:
         if ref.is_path:
             yield from _file(Path(ref.use).expanduser())
     try:
-        registrar = registered(settings)
+        registrar = load_registrar(settings)
     except FinclawError as error:
         yield bad("extensions", str(error))
         return

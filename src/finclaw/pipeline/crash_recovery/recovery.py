@@ -63,7 +63,7 @@ class Recovery:
         return "expired" if age > timedelta(seconds=self._settings.expire_after_s) else None
 
     def _is_guilty(self, accepted: Accepted, suspects: Sequence[Accepted]) -> bool:
-        """It was alone on the road when the process died; or it saw so many deaths that it must end all the same."""
+        """It was alone in the pipeline when the process died; or it saw so many deaths that it must end anyway."""
         return suspects == [accepted] or accepted.attempts >= NO_MORE * self._settings.max_attempts
 
     async def _take_up(
