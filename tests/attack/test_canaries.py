@@ -6,21 +6,19 @@ person would read it (replies, previews) and where it would be kept for machines
 """
 
 import io
-import json
 import logging
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 import pytest
-from tests.attack.canary import ALL, CANARIES, SECRETS, hits, must_be_clean
+from tests.attack.canary import ALL, SECRETS, hits, must_be_clean
 from tests.attack.desk import Nothing
+from tests.attack.leaking_tools import THROUGH_TOOLS, leaking
 from tests.walks.house import House, in_virtual_time
 
 from finclaw.builtins.basics import BasicCommand
-from finclaw.errors import AuthFailed, BadRequest, ProviderError, SendFailed, ToolError, ToolUnavailable
+from finclaw.errors import AuthFailed, BadRequest, ProviderError, SendFailed
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import DeliveryContext, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
 from finclaw.testing import call, fails, reply
 from finclaw.tools.define import tool
@@ -35,62 +33,6 @@ def test_the_canaries_would_be_seen() -> None:
 
 
 # ── through a tool ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _gives() -> str:
-    return ALL
-
-
-def _says() -> str:
-    raise ToolError(f"the server said: {ALL}", suggestion=f"use {ALL}")
-
-
-def _is_down() -> str:
-    raise ToolUnavailable(f"no answer from https://user:{SECRETS[0]}@host/?key={SECRETS[0]} {ALL}")
-
-
-def _breaks() -> str:
-    try:
-        raise ValueError(ALL)
-    except ValueError as error:
-        raise RuntimeError(f"while using {ALL}") from error
-
-
-def _traces() -> str:
-    frame = f'  File "/x.py", line 1, in f\n    use({ALL!r})'
-    raise ToolError(f"Traceback (most recent call last):\n{frame}\nKeyError: {ALL}")
-
-
-def _nests() -> str:
-    return json.dumps({"data": [{"note": ALL, "deep": {"key": CANARIES["token"]}}]}, ensure_ascii=False)
-
-
-def _is_long() -> str:
-    return f"{ALL}\n" * 2_000
-
-
-def _is_a_page() -> str:
-    return f"<html><!-- {ALL} --><p title='{ALL}'>{'</b><b>'.join(ALL)}</p></html>"
-
-
-THROUGH_TOOLS: Final[dict[str, Callable[[], str]]] = {
-    "result": _gives,
-    "error": _says,
-    "unavailable": _is_down,
-    "exception": _breaks,
-    "traceback": _traces,
-    "json": _nests,
-    "long": _is_long,
-    "page": _is_a_page,
-}
-
-
-def leaking(how: str, *, transactional: bool = False) -> Tool:
-    @tool("leak__all", "Leaks.", group="web", transactional=transactional)
-    async def leak(args: Nothing, scope: ToolScope) -> ToolOutput:
-        return ToolOutput(THROUGH_TOOLS[how]())
-
-    return leak
 
 
 def repeats(request: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 from tests.attack.canary import KEY
+from tests.attack.canary_settings import COMMANDS
 from tests.cli.terminal import Ended
 from tests.cli.test_sessions import typed
 
@@ -60,18 +61,6 @@ FILES: Final[dict[str, str]] = {
         f"{{servers: {{desk: {{command: [/bin/false], env: {{KEY: {KEY}}}}}}}}}}}]}}"
     ),
 }
-COMMANDS: Final = (
-    ("config", "check"),
-    ("config", "check", "--json"),
-    ("config", "show"),
-    ("config", "show", "--json"),
-    ("doctor", "--json"),
-    ("status",),
-    ("models", "list"),
-    ("extensions", "list"),
-    ("tools", "list"),
-    ("ask", "hello"),
-)
 FURTHER: Final = (("doctor",),)
 """The same findings as with `--json`, in other words."""
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import pytest
 from tests.attack.canary import ALL, CANARIES, SECRETS, hits
+from tests.attack.leaking_tools import leaking
 from tests.attack.test_advisories_doors import door
-from tests.attack.test_canaries import leaking
 from tests.attack.test_canaries_calls import GIVEN, acting
 from tests.cli.terminal import finclaw
 from tests.cli.test_serve import serving

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.builtins.test_calculator_programs import exact, last
+from tests.builtins.programs import exact, last
 from tests.machine import examples, slowness
 
 from finclaw.builtins.calculator import Calculator

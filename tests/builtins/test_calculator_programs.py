@@ -6,25 +6,12 @@ from decimal import Decimal
 from fractions import Fraction as F
 
 import pytest
+from tests.builtins.programs import exact, last
 
 from finclaw.builtins.calculator.answer import calculated
-from finclaw.builtins.calculator.evaluate import Value, evaluate
-from finclaw.builtins.calculator.number import Number
 from finclaw.builtins.calculator.parser import parse
 from finclaw.builtins.calculator.reading import reading
 from finclaw.builtins.calculator.word import read_words
-
-
-def last(expression: str) -> Value:
-    return evaluate(parse(read_words(expression)))[-1].value
-
-
-def exact(expression: str) -> F:
-    value = last(expression)
-    assert isinstance(value, Number)
-    assert value.exact is not None, f"{expression} was rounded"
-    return value.exact
-
 
 PROGRAMS: list[tuple[str, F]] = [
     ("subtract(5829, 5735), divide(#0, 5735)", F(5829 - 5735, 5735)),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct, field
 from tests.attack.canary import KEY
-from tests.attack.test_canaries_settings import COMMANDS
+from tests.attack.canary_settings import COMMANDS
 from tests.cli.terminal import finclaw
 from tests.cli.test_sessions import typed
 from tests.walks.house import House, in_virtual_time

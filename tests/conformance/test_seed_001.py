@@ -14,7 +14,7 @@ from tests.agent.test_compaction import size, summary_of
 from tests.agent.test_prompt import CACHED, LEVELS, MODES, VOLATILE, context, ids, parts
 from tests.ports.nouns import AT
 from tests.storage.lock_desk import Desk as LockDesk
-from tests.storage.test_repair import RAW, WRITTEN
+from tests.storage.raw_conversations import RAW, WRITTEN
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
-from tests.finance.test_finance_tools import Desk
+from tests.finance.desk import Desk
 
 from finclaw.errors import ToolError
 from finclaw.finance.holidays import HOLIDAYS

@@ -7,15 +7,13 @@ import apsw
 import pytest
 from msgspec.structs import replace
 from tests.ports.approval_nouns import ADA, BOB, SESSION, no, said, wish, word, yes
+from tests.ports.bench import Bench
 from tests.ports.nouns import Told, nobody
-from tests.ports.test_store import Bench, bench
 
 from finclaw.errors import InboundConflict, InvalidArguments, SessionError
 from finclaw.kernel.approval import Approval, Refusal
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
-
-__all__ = ["bench"]
 
 pytestmark = pytest.mark.spec("DX-22")
 

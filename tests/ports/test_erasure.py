@@ -10,8 +10,8 @@ import apsw
 import pytest
 from msgspec.structs import replace
 from tests.ports.approval_nouns import wish
+from tests.ports.bench import BenchClock
 from tests.ports.nouns import begin, ended, ending, nobody, nothing, parts, said, written
-from tests.ports.test_store import BenchClock
 
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.machine import examples
+from tests.ports.bench import OPENERS, Bench, BenchClock
 from tests.ports.nouns import adds, begin, ended, ending, nothing, take, written
-from tests.ports.test_store import OPENERS, Bench, BenchClock
 
 from finclaw.errors import Superseded
 from finclaw.kernel.chunk import Usage

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.machine import examples
+from tests.ports.bench import OPENERS, BenchClock
 from tests.ports.nouns import answer, begin, ended, nothing, take, written
-from tests.ports.test_store import OPENERS, BenchClock
 
 from finclaw.errors import SessionError, Superseded
 from finclaw.kernel.context import current_turn

@@ -1,14 +1,12 @@
 """The contract of the Store port: whatever keeps messages keeps them like this."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.ports.bench import Bench
 from tests.ports.nouns import (
     Told,
     adds,
@@ -26,63 +24,11 @@ from tests.ports.nouns import (
     written,
 )
 
-from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError, Superseded
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
 from finclaw.kernel.record import Accepted, OutboxItem, OutboxState
 from finclaw.kernel.store_port import Store
-from finclaw.storage.jsonl.store import open_jsonl_store
-from finclaw.storage.sqlite.store import open_store
-from finclaw.testing import FakeClock
-
-Opener = Callable[[Path, FakeClock], Store]
-
-OPENERS: dict[str, Opener] = {
-    "sqlite-thread": lambda where, clock: open_store(where / "x.db", clock),
-    "sqlite-loop": lambda where, clock: open_store(where / "x.db", clock, threaded=False),
-    "jsonl-thread": lambda where, clock: open_jsonl_store(where, where / "x.db", clock, EventStream().emit),
-    "jsonl-loop": lambda where, clock: open_jsonl_store(
-        where, where / "x.db", clock, EventStream().emit, threaded=False
-    ),
-}
-
-
-class BenchClock(FakeClock):
-    """Time that the test sets, on a loop that runs in real time: a store that waits for something may do so."""
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-@dataclass
-class Bench:
-    """A store, and the same state opened again as after a stop."""
-
-    store: Store
-    clock: FakeClock
-    where: Path
-    opener: Opener
-
-    async def reopen(self) -> Store:
-        await self.store.close()
-        self.store = self.opener(self.where, self.clock)
-        return self.store
-
-
-@pytest.fixture(params=OPENERS)
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Bench]:
-    opener = OPENERS[str(request.param)]
-    clock = BenchClock()
-    bench = Bench(opener(tmp_path, clock), clock, tmp_path, opener)
-    yield bench
-    await bench.store.close()
-
-
-@pytest.fixture
-def store(bench: Bench) -> Store:
-    return bench.store
-
 
 # ── accept ──────────────────────────────────────────────────────────────────────────────────────────────────
 

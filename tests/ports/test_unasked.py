@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.machine import examples
+from tests.ports.bench import OPENERS, BenchClock
 from tests.ports.nouns import ended, nothing, parts, take, written
-from tests.ports.test_store import OPENERS, BenchClock
 
 from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.record import Accepted, Unsolicited

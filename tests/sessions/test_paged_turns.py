@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.machine import examples
 from tests.ports.nouns import said
 from tests.ports.paged import paged
-from tests.sessions.test_conversation import BASES, STREAMS
+from tests.sessions.streams import BASES, STREAMS
 
 from finclaw.errors import SessionError
 from finclaw.kernel.envelope import new_id

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machine import examples, slowness
 from tests.ports.nouns import AT, said
+from tests.storage.raw_conversations import FIRST, LINES, RAW, SECOND, TOLD, WRITTEN
 
 from finclaw.errors import StoreFailed
-from finclaw.kernel.message import Message, Source, Text, ToolCall, ToolResult
+from finclaw.kernel.message import Message, Source, ToolCall
 from finclaw.storage.jsonl.lines import read_lines, write_line
 from finclaw.storage.jsonl.record import (
     BaseLine,
@@ -28,22 +29,6 @@ from finclaw.storage.jsonl.repair import Repaired, repair_file, repair_transcrip
 from finclaw.testing.api_rules import violations
 from finclaw.transcript.integrity import UNAVAILABLE
 from finclaw.transcript.request_sanitizer import sanitize_request
-
-ASK = Message(
-    "ask", "assistant", (Text("I look"), ToolCall("c1", "quote", {"symbol": "삼성"})), Source("assistant"), AT
-)
-TOLD = Message("told", "tool", (ToolResult("c1", "quote", "₩71,000"),), Source("tool"), AT)
-FIRST = [said("hi", "what does it cost?"), ASK, TOLD, said("so", "₩71,000", role="assistant")]
-SECOND = [said("yes", 'say "yes"\nand\tmore'), said("end", "yes " * 150, role="assistant")]
-
-LINES: list[BaseLine] = [
-    *(MessageLine("t-1", message) for message in FIRST),
-    FoldedLine("t-1", 4, 1),
-    *(MessageLine("t-2", message) for message in SECOND),
-    FoldedLine("t-2", 2, 2),
-]
-WRITTEN = [write_base_line(line) for line in LINES]
-RAW = b"".join(WRITTEN)
 
 
 def messages_in(lines: list[BaseLine]) -> list[Message]:

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.walks.approvers import met, read, settled
 from tests.walks.deciding import asked, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
-from tests.walks.test_approvers_elsewhere import met, read, settled
 from tests.walks.tools import Desk
 
 from finclaw.errors import ToolDenied

@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
+from tests.walks.approvers import met, read, settled
 from tests.walks.deciding import asked, wrote
-from tests.walks.house import Gateway, House, in_virtual_time, until
+from tests.walks.house import House, in_virtual_time, until
 
 from finclaw.errors import StoreFailed
 from finclaw.kernel.envelope import Capabilities, Outbound, Sender
@@ -19,24 +20,6 @@ MINA = Person(name="Mina", known_as=("memory:local:mina", "elsewhere:local:m-7")
 JUN = Person(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
 BOB = wrote("buy 10 AAPL", "bob")
 """In a group, where he may not decide."""
-
-
-async def met(gateway: Gateway, *senders: str) -> None:
-    """They have written to us once, each in a chat of their own."""
-    for sender in senders:
-        await gateway.outcome(await gateway.channel.deliver(wrote("/whoami", sender, conversation=sender)))
-    await gateway.app.idle()
-    gateway.channel.sent.clear()
-
-
-def read(gateway: Gateway, who: str) -> list[str]:
-    return [sent.text for sent in gateway.channel.sent if sent.unit.conversation == who]
-
-
-async def settled(house: House, gateway: Gateway) -> None:
-    """Until the watch has looked at what was asked for, and everything is sent."""
-    await house.clock.sleep(1)
-    await gateway.app.idle()
 
 
 @in_virtual_time

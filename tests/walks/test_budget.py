@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.walks.budgets import COST, SONNET, TEN_CENTS, answer, limit, refusals
 from tests.walks.house import Gateway, House, crash, in_virtual_time, until
 from tests.walks.tools import Desk
 
@@ -13,31 +14,14 @@ from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.builtins.delegate import NAME as DELEGATE
 from finclaw.errors import ConfigError, Overloaded
 from finclaw.kernel.chunk import ModelRequest, Usage
-from finclaw.kernel.event import BudgetRefused, BudgetWarned, ModelFellBack
+from finclaw.kernel.event import BudgetWarned, ModelFellBack
 from finclaw.kernel.record import CostsBy
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import Reply, call, delay, fails, reply, say
 
-SONNET = AgentSettings(model="anthropic/claude-sonnet-4-6", max_tokens=6_100)
-"""3 dollars for a million tokens in, 15 out; a question in these walks may cost some 11 cents."""
-TEN_CENTS = Usage(input=3_000, output=6_066, cache_read=33)
-COST = Decimal("0.0999999")
-
-
-def limit(**limits: str) -> BudgetSettings:
-    return BudgetSettings(**{name: Decimal(given) for name, given in limits.items()})
-
-
-def answer(text: str = "fine") -> Reply:
-    return reply(text, usage=TEN_CENTS)
-
 
 async def costs(gateway: Gateway, by: CostsBy = "user", days: int = 1) -> dict[str, Decimal]:
     return {each.name: each.cost for each in await gateway.app.costs(days, by)}
-
-
-def refusals(gateway: Gateway) -> list[BudgetRefused]:
-    return [event for event in gateway.events if isinstance(event, BudgetRefused)]
 
 
 # ── the books ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.walks.budgets import COST, SONNET, answer, limit
 from tests.walks.house import House
-from tests.walks.test_budget import COST, SONNET, answer, limit
 
 from finclaw.testing import FakeClock
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import finclaw
+from tests.walks.budgets import SONNET, refusals
 from tests.walks.house import House, in_virtual_time
-from tests.walks.test_budget import SONNET, refusals
 
 from finclaw.agent.settings import AgentSettings, BudgetSettings
 from finclaw.config.load import load_settings

@@ -1,7 +1,7 @@
 """Whatever a model's server does, in whichever step: one outcome, one answer to see, and a next message that works."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +13,13 @@ from tests.providers.fault import WAIT, Fault
 from tests.providers.faults import FAULTS
 from tests.providers.faulty_server import FaultyServer
 from tests.providers.protocols import WIRES, Call, Said, Wire
+from tests.walks.fault_tools import Tools, anybody
 from tests.walks.house import FOREVER
 from tests.walks.tools import Desk
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.event import Event, ModelRetried, PreviewUpdated, StepStarted, TextStreamed
-from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import Outcome
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.api_rules import violations
@@ -63,10 +62,6 @@ CASES: Sequence[Any] = [
 ]
 
 
-async def anybody(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> bool:
-    return True
-
-
 @dataclass
 class Talk:
     """A gateway with a real provider, and what could be seen of it."""
@@ -106,16 +101,6 @@ class Talk:
     @property
     def waits(self) -> list[float]:
         return [event.wait_s for event in self.events if isinstance(event, ModelRetried)]
-
-
-@dataclass
-class Tools:
-    desk: Desk
-    name: str = "tools"
-
-    def register(self, api: ExtensionApi) -> None:
-        api.tools.register(self.desk.tool("look"))
-        api.tools.register(self.desk.tool("order", transactional=True))
 
 
 @asynccontextmanager

@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.walks.budgets import COST, SONNET, TEN_CENTS, answer, limit
 from tests.walks.house import Gateway, House, crash, in_virtual_time, until
-from tests.walks.test_budget import COST, SONNET, TEN_CENTS, answer, limit
 from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings, BudgetSettings

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.providers.faulty_server import FaultyServer
 from tests.providers.protocols import WIRES, Call, Said, Wire
+from tests.walks.fault_tools import Tools, anybody
 from tests.walks.house import FOREVER
-from tests.walks.test_fault_matrix import Tools, anybody
 from tests.walks.tools import Desk
 
 import finclaw

@@ -1,27 +1,20 @@
 """The live stream: numbered, resumed, reset when the place is gone."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
+from tests.web.live_stream import accepted, take
 
 from finclaw.kernel.event import (
     ApprovalChange,
     ApprovalChanged,
-    MessageAccepted,
     MessageEnded,
     PreviewUpdated,
     ToolEndedEvent,
     ToolStartedEvent,
 )
-from finclaw.web.live import LiveEvent, LiveStream
-
-
-def accepted(
-    inbound_id: str, *, account: str = "owner", conversation: str = "main", channel: str = "web"
-) -> MessageAccepted:
-    return MessageAccepted(inbound_id=inbound_id, ticket=1, channel=channel, account=account, conversation=conversation)
+from finclaw.web.live import LiveStream
 
 
 def one_message(live: LiveStream, inbound_id: str = "m-1") -> None:
@@ -34,11 +27,6 @@ def one_message(live: LiveStream, inbound_id: str = "m-1") -> None:
     )
     live.observe(PreviewUpdated(inbound_id=inbound_id, turn_id="t-1", at=0, text="Apple is up."))
     live.observe(MessageEnded(inbound_id=inbound_id, turn_id="t-1", outcome="answered", reply="Apple is up."))
-
-
-async def take(events: AsyncGenerator[LiveEvent], count: int) -> list[LiveEvent]:
-    async with asyncio.timeout(60):
-        return [await anext(events) for _ in range(count)]
 
 
 @pytest.mark.spec("TC-03")

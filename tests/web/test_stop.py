@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from tests.web.conftest import AUTH, Client
 from tests.web.gateway import answer
-from tests.web.test_stream import events, gateway, until_streaming
+from tests.web.streaming import events, gateway, until_streaming
 
 from finclaw.kernel.scope import Outcome
 from finclaw.testing import ScriptedProvider, hold, reply, say

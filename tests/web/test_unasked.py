@@ -5,7 +5,7 @@ from contextlib import aclosing
 import pytest
 from msgspec.structs import replace
 from tests.web.conftest import Client
-from tests.web.test_live import accepted, take
+from tests.web.live_stream import accepted, take
 
 from finclaw.kernel.event import MessageEnded
 from finclaw.web.live import LiveStream
