@@ -103,7 +103,7 @@ def test_decide(run: Run, kept: list[Approval]) -> None:
 
 def test_a_yes_that_stands_is_listed_and_taken_back(run: Run, kept: list[Approval]) -> None:
     wide = kept[1]
-    assert run("grants").out == "no yes stands: everything that needs a person is asked for\n"
+    assert run("grants").out == "there are no grants: everything that needs an approval is asked for\n"
     assert run("approve", wide.id, "--scope", "always").code == 0
     first, second = run("grants").out.splitlines()
     assert first == f'{short_id(wide.id)}  broker__order  quantity = 10; symbol = "AAPL"'
@@ -135,9 +135,9 @@ def test_what_is_wrongly_typed_is_one_line(tmp_path: Path, args: tuple[str, ...]
 
 
 def test_where_nothing_was_ever_stored_nothing_waits(tmp_path: Path) -> None:
-    assert typed("approvals", "--state", tmp_path / "none").out == "nothing waits for a decision\n"
+    assert typed("approvals", "--state", tmp_path / "none").out == "no approval is pending\n"
     assert typed("approvals", "approve", "ap-x", "--state", tmp_path / "none").code == 1
     assert typed("approvals", "show", "ap-x", "--state", tmp_path / "none").code == 1
-    assert typed("approvals", "grants", "--state", tmp_path / "none").out.startswith("no yes stands")
+    assert typed("approvals", "grants", "--state", tmp_path / "none").out.startswith("there are no grants")
     assert typed("approvals", "revoke", "ap-x", "--state", tmp_path / "none").code == 1
     assert not (tmp_path / "none").exists()

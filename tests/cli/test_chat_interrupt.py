@@ -1,27 +1,20 @@
-"""Ctrl-C at the worst moment: between an answer and the prompt, between the prompt and the answer, during a glance."""
+"""Ctrl-C at the worst moment: between an answer and the prompt, and between the prompt and the answer."""
 
 import importlib
 import importlib.util
 import io
-import os
-import signal
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.chat_terminal import ENTER, chatting
 
 from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.completion import Completer, ShownIds
 from finclaw.cli.chat.console import Console
-from finclaw.cli.chat.editor import ReadlineEditor
 from finclaw.cli.chat.event_queue import EventQueue, Interrupted, Item, News, NotStopped, Taken
 from finclaw.cli.chat.history import History
 from finclaw.cli.chat.questions import PendingQuestions
 from finclaw.cli.chat.screen import Screen
-from finclaw.cli.chat.terminal import glancing, interrupts_raise
 from finclaw.cli.chat.texts import ENGLISH
 from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.web.principal import MessageBody
@@ -117,28 +110,6 @@ def test_one_that_comes_right_behind_the_line_stops_its_answer() -> None:
     assert "Stopped." in shown
 
 
-def test_a_glance_is_never_torn_by_it() -> None:
-    """Also where other threads live, to whom the system may give the signal: an item taken out would be lost."""
-    seen = list[str]()
-
-    def glance() -> None:
-        seen.append("begun")
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)  # where another thread would hand it over
-        seen.append("whole")
-
-    done = threading.Event()
-    neighbour = threading.Thread(target=done.wait)
-    neighbour.start()
-    try:
-        with pytest.raises(KeyboardInterrupt), interrupts_raise(lambda: seen.append("left")), glancing(0.01, glance):
-            done.wait(60)
-    finally:
-        done.set()
-        neighbour.join()
-    assert seen == ["begun", "whole", "left"]
-
-
 class Pressed:
     """A newsroom that was told of one before the line could be."""
 
@@ -152,15 +123,8 @@ class Pressed:
         return True
 
 
-def test_one_that_comes_before_the_line_can_hear_it_is_heard_at_the_first_glance(tmp_path: Path) -> None:
-    editor = ReadlineEditor(History(tmp_path), Pressed(), NOTHING_TO_COMPLETE)
-    with pytest.raises(KeyboardInterrupt):
-        editor._glance()  # pyright: ignore[reportPrivateUsage]  what the timer calls
-    assert editor.left == ""
-
-
 @pytest.mark.skipif(not importlib.util.find_spec("prompt_toolkit"), reason="needs the extra `chat`")
-def test_so_it_is_with_the_toolkit(tmp_path: Path) -> None:
+def test_one_that_comes_before_the_line_can_receive_it_is_received(tmp_path: Path) -> None:
     application, keys = (importlib.import_module(f"prompt_toolkit.{each}") for each in ("application", "input"))
     output = importlib.import_module("prompt_toolkit.output").DummyOutput()
     from finclaw.cli.chat.toolkit import ToolkitEditor
@@ -172,17 +136,3 @@ def test_so_it_is_with_the_toolkit(tmp_path: Path) -> None:
         typed.send_text("half a line")
         with pytest.raises(KeyboardInterrupt):
             editor.read()
-
-
-async def test_a_ctrl_c_at_the_very_moment_of_a_glance(tmp_path: Path) -> None:
-    """Both signals at once: Python looks for more of them on its way out of `input`, with the interrupt in its hand."""
-    with chatting(tmp_path) as terminal:
-        await terminal.prompt()
-        for shows in ("Ctrl-C again", "/whoami") * 3:
-            if shows == "/whoami":
-                terminal.type("/help" + ENTER)
-            else:
-                for each in (signal.SIGSTOP, signal.SIGALRM, signal.SIGINT, signal.SIGCONT):
-                    terminal.process.send_signal(each)
-            await terminal.expect(shows)
-            await terminal.prompt()

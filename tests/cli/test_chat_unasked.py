@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tests.cli.chat_terminal import CTRL_D, ENTER, LEFT, chatting, reachable
 from tests.cli.terminal import finclaw
-from tests.cli.test_chat_console import EDITORS
 
 from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
@@ -29,11 +28,6 @@ from finclaw.tools.define import tool
 from finclaw.web.principal import CHANNEL, OWNER, MessageBody, inbound
 
 pytestmark = pytest.mark.spec("DX-22")
-
-
-@pytest.fixture(params=EDITORS)
-def toolkit(request: pytest.FixtureRequest) -> bool:
-    return request.param == "toolkit"
 
 
 class Order(Struct):
@@ -108,11 +102,11 @@ async def remark(app: App, text: str, key: str) -> None:
     ],
 )
 async def test_a_card_of_somebody_elses_request_appears_while_a_line_is_typed(
-    tmp_path: Path, toolkit: bool, text: str, title: str, asker: str
+    tmp_path: Path, text: str, title: str, asker: str
 ) -> None:
     provider = ScriptedProvider(ORDER, "Got it.")
     async with trading(tmp_path, provider, own="never") as app, reachable(tmp_path, app):
-        with chatting(tmp_path, toolkit=toolkit) as terminal:
+        with chatting(tmp_path) as terminal:
             await terminal.prompt()
             terminal.type("/whoami" + ENTER)  # who never wrote cannot be found
             await terminal.expect("owner (web:owner:owner)")
@@ -132,6 +126,21 @@ async def test_a_card_of_somebody_elses_request_appears_while_a_line_is_typed(
             await terminal.expect("Got it.")
         assert "가나 라다" in provider.requests[-1].messages[-1].text
         assert terminal.text.count(title) == 1
+
+
+async def test_without_the_toolkit_a_card_waits_until_the_line_is_sent(tmp_path: Path) -> None:
+    async with trading(tmp_path, ScriptedProvider("Got it.")) as app, reachable(tmp_path, app):
+        with chatting(tmp_path, toolkit=False) as terminal:
+            await terminal.prompt()
+            terminal.type("half a line")
+            await terminal.expect("half a line")
+            await remark(app, "A remark.", "1")
+            terminal.type(", and the rest" + ENTER)
+            before = await terminal.expect("A remark.")
+            await terminal.expect("Got it.")
+            await terminal.prompt()
+        assert "half a line, and the rest" in terminal.text
+        assert "half" not in before  # the line was not drawn again
 
 
 async def test_a_card_in_the_middle_of_an_answer_tears_nothing(tmp_path: Path) -> None:
@@ -208,10 +217,10 @@ async def test_a_line_of_several_rows_and_an_interrupt_behind_it(tmp_path: Path)
         with chatting(tmp_path, columns=20) as terminal:
             await terminal.prompt()
             terminal.type("a line that is longer than the screen")
-            await terminal.expect("screen")
+            await terminal.expect("ger than the scre")  # in rows of its own making
             await remark(app, "A remark.", "1")
             await terminal.expect("A remark.")
-            await terminal.expect("longer than the screen")
+            await terminal.expect("ger than the scre")
             await terminal.interrupt("\n>")
             await terminal.interrupt("Ctrl-C again")
 

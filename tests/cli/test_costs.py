@@ -26,7 +26,7 @@ from finclaw.testing import FakeClock, reply
 def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """Two days, one dear model: yesterday wrote to the cache what today reads from it. Today has no midnight."""
     clock = FakeClock()
-    monkeypatch.setattr("finclaw.cli.shelf.SystemClock", lambda: clock)
+    monkeypatch.setattr("finclaw.cli.attach.SystemClock", lambda: clock)
     recorder = Recorder(tmp_path, AgentSettings(model="anthropic/claude-sonnet-4-6"), clock=clock)
     recorder.record("one", reply("fine", usage=Usage(input=1_000, output=100, cache_write=40_000)))
     clock.jump(timedelta(days=1))

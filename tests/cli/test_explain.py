@@ -160,7 +160,7 @@ def test_the_verdict_after_strangers_words_stands_beside_the_plain_one(
     assert (told["after_strangers"]["verdict"], told["after_strangers"]["deciding_stage"]) == after
     assert "after_strangers" not in explained(state, tool, "--args", "{}")
     said = finclaw("explain", "tool", tool, "--args", "{}", "--strangers", "--state", state).out
-    first, _, second = said.partition("after strangers' words were read:\n")
+    first, _, second = said.partition("after untrusted text was read:\n")
     assert first.splitlines()[-1].startswith(plain)
     assert any(line.startswith(f"{after[0]}, by {after[1]}: ") for line in second.splitlines())
     assert ("as before" in second) is (tool == "web__fetch")

@@ -374,7 +374,7 @@ def test_a_conversation_begins_a_state(tmp_path: Path) -> None:
 def test_whoever_holds_the_state_is_waited_for_and_then_named(
     spoken: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("finclaw.cli.shelf.PATIENCE", 0.3)
+    monkeypatch.setattr("finclaw.cli.attach.PATIENCE", 0.3)
     with StateLock(spoken):
         assert main(["sessions", "list", "--state", str(spoken)]) == 1
     assert f"process {os.getpid()}" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from tests.cli.test_serve import serving
 from tests.walks.house import Parts
 from tests.walks.tools import Desk
 
-from finclaw.cli.formatting import fitted, milliseconds, money, short, table, tokens
+from finclaw.cli.formatting import fit_line, milliseconds, money, short, table, tokens
 from finclaw.cli.main import main
 from finclaw.cli.terminal_text import width
 from finclaw.cli.trace.tree import trace_of
@@ -204,8 +204,8 @@ def test_sums():
 
 def test_room_is_counted_in_columns():
     assert short("한글 두\n줄", 6) == "한글 …"
-    assert fitted("한글", 3) == "한…"
-    assert fitted("any", None) == "any"
+    assert fit_line("한글", 3) == "한…"
+    assert fit_line("any", None) == "any"
     rows = table([("A", "N"), ("가나", "5"), ("abc", "12")], right={1})
     assert rows == ["A      N", "가나   5", "abc   12"]
     assert len({sum(map(width, row)) for row in rows}) == 1

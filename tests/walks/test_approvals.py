@@ -6,7 +6,7 @@ import pytest
 from tests.walks.deciding import MINA, asked, state, wrote
 from tests.walks.house import Gateway, House, in_virtual_time, until
 
-from finclaw.cli.shelf_approvals import ApprovalsHere
+from finclaw.cli.stored_approvals import StoredApprovals
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InvalidArguments, StoreFailed, ToolDenied
@@ -225,8 +225,8 @@ async def test_what_was_decided_without_a_gateway_runs_at_its_next_start(house: 
     async with house.open() as gateway:
         approval = await asked(gateway, ADA)
     store = open_kind("sqlite", house.state, house.clock, EventStream().emit, threaded=False)
-    here = ApprovalsHere(store, Settings(state=house.state), house.clock)
-    assert (await here.decide(approval.id, "granted", "once", "")).state == "granted"
+    here = StoredApprovals(store, Settings(state=house.state), house.clock)
+    assert (await here.decide_approval(approval.id, "granted", "once", "")).state == "granted"
     await store.close()
     async with house.open("ok") as gateway:
         await gateway.app.idle()

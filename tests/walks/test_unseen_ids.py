@@ -8,7 +8,7 @@ from tests.walks.deciding import MINA, asked, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
-from finclaw.cli.shelf_approvals import ApprovalsHere
+from finclaw.cli.stored_approvals import StoredApprovals
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.approval import new_approval_id
@@ -100,7 +100,9 @@ async def test_no_refusal_of_a_decided_action_tells_its_id(house: House) -> None
         await gateway.outcome(await gateway.channel.deliver(wrote("do it", "ada")))
         (waiting,) = await gateway.app.approvals()
     store = open_kind("sqlite", house.state, house.clock, EventStream().emit, threaded=False)
-    await ApprovalsHere(store, Settings(state=house.state), house.clock).decide(waiting.id, "granted", "once", "")
+    await StoredApprovals(store, Settings(state=house.state), house.clock).decide_approval(
+        waiting.id, "granted", "once", ""
+    )
     await store.close()
     nobody = Person(name="machine", known_as=("web:owner:owner", "api:local:local"))
     async with house.open("Too late.", tools=tools, consent=None, rules=rules, people=[nobody]) as gateway:

@@ -1,20 +1,29 @@
-"""Where a running gateway can be reached: `gateway.json` in the state directory, there while it runs.
+"""The address of a running gateway: `gateway.json` in the state directory, there while it runs.
 
-It is a signpost and not a lock: after a crash it points nowhere, or at a stranger. Whoever follows it asks for a
+The file is no lock: after a crash it names an address where nobody listens, or another program. A client asks for a
 proof first (`cli/client.py`).
 """
 
 import json
 import os
 import re
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from finclaw.errors import StateBusy
+from finclaw.kernel.clock import SystemClock
+
+if TYPE_CHECKING:
+    from finclaw.cli.client import GatewayClient
+
+T = TypeVar("T")
 FILE_NAME = "gateway.json"
+_PAUSE: Final = 0.1
 
 
 class Address(NamedTuple):
@@ -27,7 +36,7 @@ class Address(NamedTuple):
         return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
 
 
-class _Signpost(msgspec.Struct):
+class _GatewayFile(msgspec.Struct):
     url: str
     pid: int
 
@@ -48,13 +57,35 @@ def announce_gateway(state: Path, url: str) -> Generator[None]:
 
 
 def read_address(state: Path) -> Address | None:
-    """None if there is no signpost, or one that no gateway of ours can have written."""
+    """None if there is no such file, or one that no gateway of ours can have written."""
     try:
-        signpost = msgspec.json.decode((state / FILE_NAME).read_bytes(), type=_Signpost)
+        written = msgspec.json.decode((state / FILE_NAME).read_bytes(), type=_GatewayFile)
     except (OSError, msgspec.DecodeError):
         return None
     # The token goes to this address, so it has to be one of this machine, whatever the file says.
-    place = re.fullmatch(r"http://(127\.[0-9.]+|\[::1\]):([0-9]{1,5})", signpost.url)
+    place = re.fullmatch(r"http://(127\.[0-9.]+|\[::1\]):([0-9]{1,5})", written.url)
     if place is None or int(place[2]) > 65_535:
         return None
-    return Address(place[1].strip("[]"), int(place[2]), signpost.pid)
+    return Address(place[1].strip("[]"), int(place[2]), written.pid)
+
+
+def find_running(state: Path) -> "GatewayClient | None":
+    """The gateway that runs on this state; None if there is none."""
+    if read_address(state) is None:
+        return None
+    from finclaw.cli.client import find_gateway  # noqa: PLC0415  the HTTP client costs 20 ms; mostly none runs
+
+    return find_gateway(state)
+
+
+def retry_while_busy(reach: Callable[[], T], patience: float) -> T:
+    """Call it until it does not raise StateBusy. Raises the last StateBusy when the seconds are over."""
+    clock = SystemClock()
+    give_up = clock.monotonic() + patience
+    while True:
+        try:
+            return reach()
+        except StateBusy:
+            if clock.monotonic() > give_up:
+                raise
+        time.sleep(_PAUSE)

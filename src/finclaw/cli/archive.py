@@ -34,11 +34,15 @@ class BadArchive(FinclawError):
 
 
 class Entry(Struct, frozen=True):
+    """A file in the archive."""
+
     size: int
     sha256: str
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
+    """The list of an archive's files."""
+
     format: int
     finclaw: str
     created_at: datetime

@@ -1,4 +1,4 @@
-"""Without a network: inside, whatever reaches for another machine, or for this one, gets an error at once."""
+"""A block on network access: inside it, every connection and name lookup fails at once, also to this machine."""
 
 import sys
 from collections.abc import Generator

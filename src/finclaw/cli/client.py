@@ -1,4 +1,4 @@
-"""Talks to the running gateway over its API, with nothing but the standard library: `ask` has to start fast."""
+"""A client of the running gateway's API, with nothing but the standard library: `ask` has to start fast."""
 
 import hmac
 import http.client
@@ -68,7 +68,7 @@ class GatewayClient:
         try:
             return msgspec.json.decode(self.fetch(method, path, body, timeout=timeout), type=answer)
         except msgspec.DecodeError as error:
-            raise self._gone(error) from error
+            raise self._explain_gone(error) from error
 
     def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = _TIMEOUT) -> bytes:
         """What the gateway answers, as it came. Raises FinclawError when it refuses."""
@@ -78,10 +78,10 @@ class GatewayClient:
             if status >= 400:
                 raise self._refusal(status, content)
         except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
-            raise self._gone(error) from error
+            raise self._explain_gone(error) from error
         return content
 
-    def _gone(self, error: Exception) -> ChannelError:
+    def _explain_gone(self, error: Exception) -> ChannelError:
         return ChannelError(
             f"the gateway at {self.address.url} went away ({error}); if it had taken the message, "
             "it answers when it runs again"

@@ -1,4 +1,4 @@
-"""What `finclaw sessions delete` and `finclaw forget` share: the question before, the report after, typed lines."""
+"""The confirmation and the report of an erasure, for `finclaw sessions delete` and `finclaw forget`."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ _YES: Final = ("y", "yes", "예", "네")
 _SHOWN: Final = 10
 
 
-def must_be_confirmed(args: Namespace) -> bool:
+def needs_confirmation(args: Namespace) -> bool:
     """Whether a person is to be asked. Raises ConfigError where nobody could answer."""
     if args.yes or args.dry_run:
         return False

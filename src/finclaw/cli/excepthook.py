@@ -1,4 +1,4 @@
-"""What Python itself writes to standard error when nobody is left to hear of an error: the same, without secrets."""
+"""The hooks with which Python reports uncaught errors and warnings: secrets are redacted in what they print."""
 
 import logging
 import sys
@@ -22,7 +22,7 @@ def install_excepthooks() -> None:
 
 
 def _without_secrets(text: str) -> str:
-    from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  most runs have nothing to say here
+    from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  start-up: most runs end without it
 
     return without_secrets(text)
 
@@ -52,5 +52,5 @@ def _tell_of_thread(args: threading.ExceptHookArgs) -> None:
 
 def _tell_of_object(args: "sys.UnraisableHookArgs") -> None:
     if args.exc_value is not None:
-        sys.stderr.write(f"{args.err_msg or 'an error that nobody could be told of'}:\n")
+        sys.stderr.write(f"{args.err_msg or 'an error that could not be raised'}:\n")
         _tell(args.exc_type, args.exc_value, args.exc_traceback)

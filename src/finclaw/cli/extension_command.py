@@ -17,17 +17,17 @@ from finclaw.extensions.registration import CliCommand
 
 def run(ours: Parser, name: str, rest: Sequence[str]) -> int:
     """The exit code of an extension's command. Raises SystemExit(2) with the usual complaint when there is none."""
-    theirs = _known(ours, name, rest)
+    theirs = _load_commands(ours, name, rest)
     command = next((each for each in theirs if each.name == name), None)
     if command is None:
         names = [*ours.commands, *(each.name for each in theirs)]
         hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
         ours.error(f"{name!r} is no command{hint}")
     parser = extension_parser(name, command.about)
-    return _contained(command, parser, rest)
+    return _run_command(command, parser, rest)
 
 
-def _known(ours: Parser, name: str, rest: Sequence[str]) -> Sequence[CliCommand]:
+def _load_commands(ours: Parser, name: str, rest: Sequence[str]) -> Sequence[CliCommand]:
     where, _ = extension_parser(name, "", add_help=False).parse_known_args(rest)
     try:
         settings = settings_from(where)
@@ -38,7 +38,7 @@ def _known(ours: Parser, name: str, rest: Sequence[str]) -> Sequence[CliCommand]
         raise
 
 
-def _contained(command: CliCommand, parser: Parser, rest: Sequence[str]) -> int:
+def _run_command(command: CliCommand, parser: Parser, rest: Sequence[str]) -> int:
     try:
         command.arguments(parser)
         args: Namespace = parser.parse_args(rest)

@@ -1,6 +1,6 @@
-"""State and messages for an extension's command: by the running gateway if there is one, else under the state's lock.
+"""The services of an extension's command: by the running gateway if there is one, else in the store under its lock.
 
-Each errand is one whole: nothing stays open between two of them, so a gateway may start or stop meanwhile.
+Each call stands alone: nothing stays open between two of them, so a gateway may start or stop meanwhile.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from finclaw.builtins.errands import NAME, Errand, Remember, Say
-from finclaw.cli.address import read_address
-from finclaw.cli.shelf import PATIENCE
+from finclaw.cli.address import find_running
+from finclaw.cli.attach import PATIENCE
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import StateBusy
@@ -85,29 +85,25 @@ class _Errands:
         async with self._one_at_a_time.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             give_up = self.clock.monotonic() + PATIENCE
             while True:
-                there = await asyncio.to_thread(self._by_gateway, path, errand, answer)
+                there = await asyncio.to_thread(self._call_gateway, path, errand, answer)
                 if there is not None:
                     return there[0]
                 try:
-                    return await self._under_lock(here)
+                    return await self._run_in_store(here)
                 except StateBusy:
                     if self.clock.monotonic() > give_up:
                         raise
                 await self.clock.sleep(0.1)
 
-    def _by_gateway(self, path: str, errand: Errand, answer: type[T]) -> tuple[T] | None:
+    def _call_gateway(self, path: str, errand: Errand, answer: type[T]) -> tuple[T] | None:
         """What it answers; None where no gateway runs."""
-        if read_address(self._settings.state) is None:
-            return None
-        from finclaw.cli.client import find_gateway  # noqa: PLC0415  the HTTP client costs 20 ms; mostly nobody listens
-
-        client = find_gateway(self._settings.state)
+        client = find_running(self._settings.state)
         if client is None:
             return None
         body = msgspec.json.encode(errand)
         return (client.call("POST", f"/api/v1/extensions/{NAME}/{path}", answer, body),)
 
-    async def _under_lock(self, here: Callable[[Store], Awaitable[T]]) -> T:
+    async def _run_in_store(self, here: Callable[[Store], Awaitable[T]]) -> T:
         with StateLock(self._settings.state):
             store = open_kind(self._settings.storage.kind, self._settings.state, self.clock, EventStream().emit)
             try:

@@ -1,4 +1,4 @@
-"""Times, sums and rows as a person reads them in a terminal, where a Korean syllable is two columns wide."""
+"""Formatting for a terminal: times, costs and tables, where a Korean syllable is two columns wide."""
 
 import shutil
 import sys
@@ -51,10 +51,10 @@ def plural(count: int, noun: str) -> str:
 
 def short(text: str, columns: int) -> str:
     """Somebody's text as one harmless line, without secrets: what a terminal shows is copied to others."""
-    return fitted(" ".join(clean(without_secrets(text)).split()), columns)
+    return fit_line(" ".join(clean(without_secrets(text)).split()), columns)
 
 
-def fitted(line: str, columns: int | None) -> str:
+def fit_line(line: str, columns: int | None) -> str:
     """The line, cut where the room ends; with None there is no end."""
     if columns is None or room(line) <= columns:
         return line
@@ -70,12 +70,12 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[st
     """Lines with their columns under one another; those in `right` stand at their right edge, the last is ragged."""
     widest = [max(map(room, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(_padded(cell, widest[place], at_right=place in right) for place, cell in enumerate(row)).rstrip()
+        "  ".join(_pad(cell, widest[place], at_right=place in right) for place, cell in enumerate(row)).rstrip()
         for row in rows
     ]
 
 
-def _padded(text: str, columns: int, *, at_right: bool) -> str:
+def _pad(text: str, columns: int, *, at_right: bool) -> str:
     space = " " * (columns - room(text))
     return space + text if at_right else text + space
 

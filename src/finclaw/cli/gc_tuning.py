@@ -1,7 +1,7 @@
-"""How often Python looks for garbage, in a process that is ours alone.
+"""Tuning of the cyclic garbage collector, for a process that is ours alone.
 
-What nobody has any more is gone at once, and a turn leaves no cycle behind; only strangers' code may. So there is
-little to be found, and to look for it took a twentieth of all the time.
+Reference counting frees almost everything at once, and a turn leaves no cycle behind; only extensions' code may. So
+there is little to collect, and collecting took a twentieth of all the time.
 """
 
 import atexit

@@ -1,4 +1,4 @@
-"""Problems of the settings that show only when what they name is loaded: extensions, rules, the prompt's size."""
+"""The problems of the settings that show only when what they name is loaded: extensions, rules, the prompt's size."""
 
 from collections.abc import Iterator
 

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(argv)
         _flush()
     except FinclawError as error:
-        return _complain(_advised(error), MISUSED if _is_misuse(error) else FAILED)
+        return _complain(_add_advice(error), MISUSED if _is_misuse(error) else FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -50,7 +50,7 @@ def _run(argv: Sequence[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
     parser = _parser_for(words)
     if words and not words[0].startswith("-") and words[0] not in parser.commands:
-        from finclaw.cli import extension_command  # noqa: PLC0415  it loads the extensions, which our own need not
+        from finclaw.cli import extension_command  # noqa: PLC0415  start-up: it loads the extensions
 
         _close_to_other_processes()
         return extension_command.run(parser, words[0], words[1:])
@@ -77,7 +77,7 @@ def _close_to_other_processes() -> None:
 
     Then there are no core dumps either.
     """
-    from finclaw.tools.family import let_nobody_in  # noqa: PLC0415  most commands hold no keys
+    from finclaw.tools.family import let_nobody_in  # noqa: PLC0415  start-up: most commands hold no keys
 
     let_nobody_in()
 
@@ -87,7 +87,7 @@ _USES_SETTINGS: Final = ("serve", "chat", "extensions", "config", "doctor", "mod
 
 def _hint_at_unread_file(args: Namespace) -> None:
     if args.command in _USES_SETTINGS and os.path.exists("finclaw.yaml"):
-        from finclaw.cli.options import unread_file_hint  # noqa: PLC0415  mostly there is no such file
+        from finclaw.cli.options import unread_file_hint  # noqa: PLC0415  start-up: mostly there is no such file
 
         if hint := unread_file_hint(args):
             _complain(hint, OK)
@@ -124,7 +124,7 @@ def _is_misuse(error: FinclawError) -> bool:
     return isinstance(error, ConfigError) and not isinstance(error, StateBusy)
 
 
-def _advised(error: FinclawError) -> str:
+def _add_advice(error: FinclawError) -> str:
     """With what only a command line knows: a program of one's own gets the same error."""
     text = str(error)
     return f"{text} with --state DIR" if isinstance(error, StateBusy) and "--state" not in text else text
@@ -132,8 +132,8 @@ def _advised(error: FinclawError) -> str:
 
 def _complain(text: str, code: int) -> int:
     # Somebody will paste this line where others read it.
-    from finclaw.cli.terminal_text import escape_controls  # noqa: PLC0415
-    from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  few runs end in a complaint
+    from finclaw.cli.terminal_text import escape_controls  # noqa: PLC0415  start-up: few runs end in an error
+    from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  start-up: as above
 
     one_line = escape_controls(without_secrets(text))  # a path may hold anything
     with contextlib.suppress(OSError, AttributeError):  # a closed or missing standard error

@@ -70,8 +70,8 @@ def run(args: Namespace) -> int:
 
 
 async def _serve(registrar: Registrar, counter: "Counter") -> None:
-    from mcp.server.lowlevel import Server  # noqa: PLC0415  most of a second, and only this command needs it
-    from mcp.server.stdio import stdio_server  # noqa: PLC0415
+    from mcp.server.lowlevel import Server  # noqa: PLC0415  optional, and start-up: most of a second
+    from mcp.server.stdio import stdio_server  # noqa: PLC0415  optional
 
     try:
         server = Server(
@@ -88,7 +88,7 @@ class Counter:
 
     def __init__(self, settings: Settings, registrar: Registrar, allowed: Sequence[str]) -> None:
         """Raises ConfigError for a tool that is not there, or that only a person may let run."""
-        self._tools = {tool.spec.name: (tool, source) for tool, source in _offered(registrar, allowed)}
+        self._tools = {tool.spec.name: (tool, source) for tool, source in _choose_tools(registrar, allowed)}
         lifted = [Rule(name, "allow", "tool", reason="allowed when this was started") for name in allowed]
         self._policy = Policy([*settings.tools.rules, *lifted])
         self._agent = settings.agent.name
@@ -98,7 +98,7 @@ class Counter:
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def list_tools(self, ctx: object, params: object) -> "types.ListToolsResult":
-        import mcp_types as types  # noqa: PLC0415  as above
+        import mcp_types as types  # noqa: PLC0415  optional, as above
 
         specs = [self._tools[name][0].spec for name in sorted(self._tools)]
         tools = [
@@ -108,13 +108,13 @@ class Counter:
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(self, ctx: object, params: "types.CallToolRequestParams") -> "types.CallToolResult":
-        import mcp_types as types  # noqa: PLC0415  as above
+        import mcp_types as types  # noqa: PLC0415  optional, as above
 
         async with self._places:
-            text, is_error = await self._called(params.name, params.arguments or {})
+            text, is_error = await self._call(params.name, params.arguments or {})
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
-    async def _called(self, name: str, args: Mapping[str, Any]) -> tuple[str, bool]:
+    async def _call(self, name: str, args: Mapping[str, Any]) -> tuple[str, bool]:
         try:
             content, is_error = await self._run(name, args), False
         except (ToolError, ExtensionError) as error:  # the latter: it needs a gateway, and none is here
@@ -165,7 +165,7 @@ def _note_circuit(before: str, after: str) -> None:
     log.warning("a circuit that was %s is %s now", before, after)
 
 
-def _offered(registrar: Registrar, allowed: Sequence[str]) -> list[tuple[Tool, str]]:
+def _choose_tools(registrar: Registrar, allowed: Sequence[str]) -> list[tuple[Tool, str]]:
     every = {tool.spec.name: (tool, each.name) for each in registrar.loaded for tool in each.tools}
     for name in allowed:
         if name not in every:

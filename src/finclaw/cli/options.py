@@ -1,4 +1,4 @@
-"""From what was typed to settings. Here, and only here, the process's environment is handed to the configuration."""
+"""The settings for what was typed. Only here is the process's environment handed to the configuration."""
 
 import os
 from argparse import Namespace

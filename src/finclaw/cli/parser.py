@@ -82,8 +82,8 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def error(self, message: str) -> NoReturn:
-        from finclaw.cli.terminal_text import escape_controls  # noqa: PLC0415  few runs end here
-        from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415
+        from finclaw.cli.terminal_text import escape_controls  # noqa: PLC0415  start-up: few runs end here
+        from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  start-up: as above
 
         redacted = without_secrets(message.removeprefix("argument ").encode(errors="replace").decode())
         text = escape_controls(redacted)

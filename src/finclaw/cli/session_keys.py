@@ -1,10 +1,10 @@
-"""Which session is meant: a whole key, the name somebody gives to `--session`, or a part that fits only one."""
+"""The lookup of a session by what was typed: a whole key, a name for `--session`, or a part that fits only one."""
 
 import difflib
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from finclaw.cli.shelf import Shelf
+from finclaw.cli.attach import StateClient
 from finclaw.cli.terminal_text import one_line
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
@@ -15,11 +15,11 @@ from finclaw.web.principal import CHANNEL, OWNER, MessageBody, inbound
 _SHOWN = 5
 
 
-def all_sessions(shelf: Shelf, containing: str = "") -> Iterator[SessionRecord]:
-    page = shelf.page(500, containing=containing)
+def all_sessions(client: StateClient, containing: str = "") -> Iterator[SessionRecord]:
+    page = client.list_sessions(500, containing=containing)
     yield from page.items
     while page.after is not None:
-        page = shelf.page(500, page.after, containing)
+        page = client.list_sessions(500, page.after, containing)
         yield from page.items
 
 
@@ -40,38 +40,38 @@ def name_of(key: str) -> str:
     return place.conversation if ours and place is not None else ""
 
 
-def find_key(shelf: Shelf, settings: Settings, given: str, *, guess: bool = False) -> str:
+def find_key(client: StateClient, settings: Settings, given: str, *, guess: bool = False) -> str:
     """The one session that is meant. `guess` lets a part stand for it, which is for looking and never for changing."""
-    for key in dict.fromkeys((given, _own(settings, given))):
-        if key and any(each.key == key for each in all_sessions(shelf, key)):
+    for key in dict.fromkeys((given, _own_key(settings, given))):
+        if key and any(each.key == key for each in all_sessions(client, key)):
             return key
     part = quote(given, safe=":%+") if given else ""
-    near = [each.key for each in shelf.page(_SHOWN + 1, containing=part).items] if part else []
+    near = [each.key for each in client.list_sessions(_SHOWN + 1, containing=part).items] if part else []
     if guess and len(near) == 1:
         return near[0]
-    raise SessionError(_unknown(shelf, given, near))
+    raise SessionError(_explain_unknown(client, given, near))
 
 
-def _own(settings: Settings, given: str) -> str:
+def _own_key(settings: Settings, given: str) -> str:
     try:
         return new_key(settings, given)
     except ConfigError:
         return ""
 
 
-def _unknown(shelf: Shelf, given: str, near: list[str]) -> str:
+def _explain_unknown(client: StateClient, given: str, near: list[str]) -> str:
     shown = one_line(given, 60)
     if near:
         more = ", …" if len(near) > _SHOWN else ""
         which = "it is part of" if len(near) == 1 else "it is part of several:"
         return f"there is no session {shown!r}; {which} {', '.join(near[:_SHOWN])}{more}; give the whole key"
-    close = _close(shelf, given)
+    close = _suggest_keys(client, given)
     hint = f"did you mean {close}?" if close else "`finclaw sessions list` shows them all"
     return f"there is no session {shown!r}; {hint}"
 
 
-def _close(shelf: Shelf, given: str) -> str:
-    recent = [each.key for each in shelf.page(500).items]
+def _suggest_keys(client: StateClient, given: str) -> str:
+    recent = [each.key for each in client.list_sessions(500).items]
     names = {name: name for key in recent if (name := name_of(key))} | {key: key for key in recent}
     found = difflib.get_close_matches(given, names, n=3, cutoff=0.6)
     return " or ".join(one_line(each, 120) for each in found)

@@ -1,4 +1,4 @@
-"""Sessions and conversations as text for a person at a terminal, without secrets: `--json` and `export` have all."""
+"""The text form of sessions and conversations for a terminal, without secrets: `--json` and `export` have all."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

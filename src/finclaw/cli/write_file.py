@@ -12,14 +12,14 @@ def write_file(path: Path, content: bytes, *, force: bool) -> None:
     if path.exists() and not path.is_file():  # a device would be replaced by a file
         raise ConfigError(f"{path} is no plain file; choose another place, or - for standard output")
     if path.exists() and not force:
-        raise _there(path)
+        raise _explain_existing(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         _write(aside, content)
         if force:
             os.replace(aside, path)
         else:
-            _name(aside, path)
+            _move_into_place(aside, path)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}; choose another place with --output FILE") from error
     finally:
@@ -35,15 +35,15 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _name(aside: Path, path: Path) -> None:
+def _move_into_place(aside: Path, path: Path) -> None:
     """A link fails if the name was taken meanwhile; not every file system has links."""
     try:
         os.link(aside, path)
     except FileExistsError:
-        raise _there(path) from None
+        raise _explain_existing(path) from None
     except OSError:
         os.replace(aside, path)
 
 
-def _there(path: Path) -> ConfigError:
+def _explain_existing(path: Path) -> ConfigError:
     return ConfigError(f"{path} is there already; choose another name, or replace it with --force")

@@ -190,7 +190,7 @@ async def test_pins_are_listed_and_approved_beside_a_running_gateway(shown: Path
         assert "\x1b" not in told
         assert "\u202e" not in told
         digest = found["greet"]["offered"][:12]
-        assert "It is let in now" in await in_terminal(
+        assert "It is approved now" in await in_terminal(
             "mcp", "approve", "desk", "greet", "--digest", digest, "--state", shown
         )
         await until(lambda: "desk__greet" in bench.names)

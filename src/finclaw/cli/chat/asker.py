@@ -1,4 +1,4 @@
-"""Sees one question through to its end. Ctrl-C stops its turn, a second Ctrl-C leaves at once."""
+"""A runner of one question, for `finclaw ask`. Ctrl-C stops its turn, a second Ctrl-C leaves at once."""
 
 import os
 from typing import Final, NoReturn
@@ -22,7 +22,10 @@ _LOOK_WITHIN: Final = 5.0
 
 
 class Asker:
-    """`screen` is None where nobody watches; `streams`: the answer is drawn there as it is written."""
+    """A runner of one question, from sending it to its end.
+
+    `screen` is None where nobody watches; `streams`: the answer is drawn there as it is written.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a person types to the terminal itself: leaving, looking back, and commands that nobody knows.
+"""The commands that the chat itself understands, such as leaving and looking back, and a check for unknown ones.
 
 A command that is misspelled must not become a question that a model is paid for.
 """
@@ -38,7 +38,7 @@ def is_help(text: str) -> bool:
 
 
 class KnownCommands(Struct, frozen=True):
-    """What the gateway understands, and what stands before it. No names: a gateway of an older release did not say."""
+    """The commands of the gateway, and their prefix. A gateway of an older release gives no names."""
 
     prefix: str
     names: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What Tab offers in the chat: the ids of approvals that were shown here, and names of commands."""
+"""The Tab completion of the chat: ids of approvals that were shown here, and names of commands."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _MOST: Final = 100
 
 
 class ShownIds:
-    """Ids in what the gateway said, the newest first, without those that have been decided."""
+    """The ids of approvals in what the gateway said, the newest first, without those that have been decided."""
 
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
@@ -37,7 +37,7 @@ class ShownIds:
 
 
 class Completer:
-    """`candidates` gives what the last word of a line may become."""
+    """A completer of the last word of a line."""
 
     def __init__(self, ids: ShownIds, commands: KnownCommands) -> None:
         self._ids = ids

@@ -28,6 +28,8 @@ Ended = Literal["done", "interrupted", "late"]
 
 
 class Console:
+    """A conversation at a terminal: reads lines, shows answers as they are made, and what comes unsolicited."""
+
     def __init__(
         self,
         link: GatewayLink,
@@ -90,7 +92,7 @@ class Console:
         if self._leaving:
             return None
         if self.was_interrupted():
-            return self._pressed("")
+            return self._handle_interrupt("")
         try:
             text = editor.read()
         except EOFError:
@@ -99,11 +101,11 @@ class Console:
             self._screen.line(self.texts.not_text)
             return ""
         except KeyboardInterrupt:
-            return self._pressed(editor.left)
+            return self._handle_interrupt(editor.left)
         self._about_to_leave = False
         return None if is_leaving(text) else text
 
-    def _pressed(self, left: str) -> str | None:
+    def _handle_interrupt(self, left: str) -> str | None:
         """Ctrl-C takes back what stands on the line; on an empty line it leaves, the second time.
 
         The first time may have been the one that stopped the answer, if that was just now.

@@ -1,4 +1,4 @@
-"""What the chat hears, from whichever side: the link's news and the person's Ctrl-C, in one row."""
+"""A queue of events for the chat: what the gateway sends, and the person's Ctrl-C."""
 
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -40,14 +40,14 @@ class Seen(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """What the gateway says without having been asked, to be shown as it is."""
+    """A message that the gateway sends unsolicited, to be shown as it is."""
 
     inbound_id: str
     text: str
 
 
 class CaughtUp(Struct, frozen=True):
-    """Everything up to this place has been told, and these, from the old place on."""
+    """A new place in the conversation: everything up to it was delivered; `told` are those after the old place."""
 
     after: str
     told: frozenset[str] = frozenset()
@@ -71,14 +71,14 @@ class Lost(Struct, frozen=True):
 
 
 class Interrupted(Struct, frozen=True):
-    """Ctrl-C while an answer was awaited."""
+    """A Ctrl-C while an answer was awaited."""
 
 
 Item = Taken | Refused | News | Seen | Told | CaughtUp | NotStopped | Connected | Lost | Interrupted
 
 
 class EventQueue:
-    """Filled from any thread and from signal handlers (`SimpleQueue.put` may interrupt itself); read by one."""
+    """A queue filled from any thread and from signal handlers (`SimpleQueue.put` may interrupt itself); read by one."""
 
     def __init__(self) -> None:
         self._items: SimpleQueue[Item] = SimpleQueue()

@@ -1,17 +1,15 @@
 """The way from the chat to a gateway: the one that runs, else one of our own in this process."""
 
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
 
-from finclaw.cli.address import read_address
+from finclaw.cli.address import read_address, retry_while_busy
 from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.event_queue import EventQueue
 from finclaw.cli.chat.unread import ReadMarker
 from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, FinclawError, StateBusy
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.record import TurnRecord
 from finclaw.routing.session_key import session_key
 from finclaw.web.principal import OWNER, MessageBody, inbound
@@ -21,7 +19,7 @@ PATIENCE = 3.0
 
 
 class GatewayLink(Protocol):
-    """Nothing here waits: what comes of it is put into the events."""
+    """A connection to a gateway. Nothing here waits: what comes of it is put into the event queue."""
 
     url: str | None
     """Where the gateway is; None if it is this process."""
@@ -62,21 +60,18 @@ def connect(
 
     Only a gateway of our own needs the keys that the settings name. `shared`: it lets other commands in.
     """
-    clock = SystemClock()
-    give_up = clock.monotonic() + patience
-    while True:
-        link = _running(settings, marker, conversation, market, events)
-        if link is not None:
-            return link
-        try:
-            return _own(with_keys(), marker, conversation, events, shared=shared)
-        except StateBusy as error:
-            if clock.monotonic() > give_up:
-                raise _held(settings) from error
-            time.sleep(0.1)
+
+    def reach() -> GatewayLink:
+        running = _link_to_running(settings, marker, conversation, market, events)
+        return running or _link_to_own(with_keys(), marker, conversation, events, shared=shared)
+
+    try:
+        return retry_while_busy(reach, patience)
+    except StateBusy as error:
+        raise _explain_busy(settings) from error
 
 
-def latest(turns: Iterable[TurnRecord], settings: Settings, conversation: str, back: int = 0) -> str | None:
+def latest_message_id(turns: Iterable[TurnRecord], settings: Settings, conversation: str, back: int = 0) -> str | None:
     """The message that was answered last in the conversation, by its id; with `back` one so many before it."""
     key = own_session(settings, conversation)
     ours = sorted((turn for turn in turns if turn.session == key), key=lambda turn: turn.started_at)
@@ -85,20 +80,20 @@ def latest(turns: Iterable[TurnRecord], settings: Settings, conversation: str, b
 
 def own_session(settings: Settings, conversation: str) -> str:
     """By its key: others may have a conversation of that name, too."""
-    return session_key(settings.agent.name, inbound(OWNER, anything_in(conversation)))
+    return session_key(settings.agent.name, inbound(OWNER, empty_message(conversation)))
 
 
-def anything_in(conversation: str) -> MessageBody:
+def empty_message(conversation: str) -> MessageBody:
     """A message that is not sent, to name a conversation by."""
     return MessageBody(message_id="0", text="", conversation=conversation)
 
 
-def _running(
+def _link_to_running(
     settings: Settings, marker: ReadMarker, conversation: str, market: str | None, events: EventQueue
 ) -> GatewayLink | None:
     if read_address(settings.state) is None:
         return None
-    from finclaw.cli.chat.remote import RemoteLink, find_client  # noqa: PLC0415  an HTTP client, if anybody listens
+    from finclaw.cli.chat.remote import RemoteLink, find_client  # noqa: PLC0415  start-up: an HTTP client
 
     client = find_client(settings.state)
     if client is None:
@@ -112,13 +107,15 @@ def _running(
     return RemoteLink(settings, marker, conversation, events, client.address.url, status)
 
 
-def _own(settings: Settings, marker: ReadMarker, conversation: str, events: EventQueue, *, shared: bool) -> GatewayLink:
-    from finclaw.cli.chat.local import LocalLink  # noqa: PLC0415  the whole house; not needed to talk to a running one
+def _link_to_own(
+    settings: Settings, marker: ReadMarker, conversation: str, events: EventQueue, *, shared: bool
+) -> GatewayLink:
+    from finclaw.cli.chat.local import LocalLink  # noqa: PLC0415  start-up: a whole gateway
 
     return LocalLink(settings, marker, conversation, events, shared=shared)
 
 
-def _held(settings: Settings) -> StateBusy:
+def _explain_busy(settings: Settings) -> StateBusy:
     return StateBusy(
         f"another finclaw holds {settings.state}, and no gateway answers there: it starts, or is busy with a "
         "`finclaw ask`; try again in a moment, run `finclaw serve` so that several can ask, or use another directory"

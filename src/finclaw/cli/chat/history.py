@@ -1,4 +1,4 @@
-"""Lines typed before, kept in the state directory: a JSON string each, so that a pasted paragraph is one entry."""
+"""The history of typed lines, in the state directory: a JSON string each, so that a pasted paragraph is one entry."""
 
 import json
 import os
@@ -12,7 +12,7 @@ KEPT = 1_000
 
 
 class History:
-    """Never in the way: what cannot be read or written is simply not remembered."""
+    """A history of lines. It never fails: what cannot be read or written is not remembered."""
 
     def __init__(self, state: Path) -> None:
         self._path = state / FILE_NAME

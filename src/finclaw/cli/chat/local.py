@@ -1,4 +1,4 @@
-"""A link to a gateway of our own: the house is built in this process, in a thread that belongs to its event loop.
+"""A link to a gateway of our own, which runs in this process, in a thread that belongs to its event loop.
 
 The other thread is the terminal's. The answer goes on being made while the person edits the next line.
 """
@@ -15,7 +15,7 @@ from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.address import announce_gateway
 from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.event_queue import CaughtUp, Connected, EventQueue, News, NotStopped, Refused, Seen, Taken, Told
-from finclaw.cli.chat.gateway_link import anything_in, latest
+from finclaw.cli.chat.gateway_link import empty_message, latest_message_id
 from finclaw.cli.chat.unread import ReadMarker
 from finclaw.composition import build
 from finclaw.config.schema import Settings
@@ -31,6 +31,8 @@ _AGAIN = 2.0
 
 
 class LocalLink:
+    """A connection to a gateway that runs in this process, in a thread of its own."""
+
     url: str | None = None
 
     def __init__(
@@ -99,7 +101,7 @@ class LocalLink:
         if not self._shared:
             await self._stop.wait()
             return
-        from finclaw.web.server import listen, serve_web  # noqa: PLC0415  an HTTP server; the person can type by now
+        from finclaw.web.server import listen, serve_web  # noqa: PLC0415  start-up: the person can type by now
 
         try:
             obtain_token(self._settings.state)
@@ -117,7 +119,7 @@ class LocalLink:
             self._events.put(News(event.type, event.data))
 
     async def _catch_up(self, app: App) -> None:
-        unasked = await app.unasked(inbound(OWNER, anything_in(self._conversation)), self._marker.after)
+        unasked = await app.unasked(inbound(OWNER, empty_message(self._conversation)), self._marker.after)
         for each in map(message_view, unasked.items):
             self._events.put(Told(each.inbound_id, each.reply or ""))
         self._events.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
@@ -136,7 +138,7 @@ class LocalLink:
     async def _look(self, inbound_id: str | None, back: int = 0) -> None:
         app = self._app.result()
         try:
-            inbound_id = inbound_id or latest(await app.turns(500), self._settings, self._conversation, back)
+            inbound_id = inbound_id or latest_message_id(await app.turns(500), self._settings, self._conversation, back)
             record = await app.wait(inbound_id, 0) if inbound_id else None
         except SessionError:
             record = None

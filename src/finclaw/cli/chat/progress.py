@@ -1,4 +1,4 @@
-"""What a terminal shows of one question: its answer so far, what is being done, and how it ended."""
+"""The display of one question: its answer so far, what is being done, how it ended, and its sources."""
 
 from datetime import UTC
 from typing import Final

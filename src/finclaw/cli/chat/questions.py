@@ -1,6 +1,6 @@
-"""What was asked and what has become of it. The only place that knows which event belongs to which question.
+"""The questions that were asked, and what has become of them: which event belongs to which question.
 
-What belongs to none because nobody asked comes through the unread.
+Unsolicited messages belong to none; they come through `Unread`.
 
 A question is never given up: until the gateway has taken it the link sends it again under its one id, and when its
 events may have been missed (the line broke, the gateway started anew) it is looked up until it has ended.
@@ -18,6 +18,8 @@ from finclaw.web.principal import MessageBody
 
 
 class Ending(Struct, frozen=True):
+    """The end of a question."""
+
     outcome: str
     """As the gateway recorded it, or `not taken`: it refused the message for good."""
     reason: str = ""
@@ -25,6 +27,8 @@ class Ending(Struct, frozen=True):
 
 
 class Question(Struct):
+    """A message of the person, and what is known of its answer."""
+
     id: str
     text: str
     inbound_id: str = ""
@@ -46,6 +50,8 @@ class Question(Struct):
 
 
 class PendingQuestions:
+    """The questions that have not ended; events are applied to them."""
+
     def __init__(self, link: GatewayLink, conversation: str, unread: Unread) -> None:
         self.connected = True
         self.lost_because = ""
@@ -92,15 +98,15 @@ class PendingQuestions:
     def _change(self, item: Item) -> Question | None:
         match item:
             case Taken():
-                return self._taken(item)
+                return self._note_accepted(item)
             case Refused(message_id=message_id, reason=reason, final=final):
-                return self._refused(self._open.get(message_id), reason, final=final)
+                return self._note_refusal(self._open.get(message_id), reason, final=final)
             case News():
-                return self._reset(item.data) if item.type == "reset" else self._news(item)
+                return self._reset(item.data) if item.type == "reset" else self._note_event(item)
             case Seen():
-                return self._seen(item)
+                return self._note_look_up(item)
             case NotStopped(inbound_id=inbound_id, reason=reason):
-                return self._not_stopped(self._by_inbound.get(inbound_id), reason)
+                return self._note_not_stopped(self._by_inbound.get(inbound_id), reason)
             case Connected():
                 self.connected = True
                 self._mark_unheard()
@@ -118,7 +124,7 @@ class PendingQuestions:
 
     # ── what an item does ───────────────────────────────────────────────────────────────────────────────────
 
-    def _taken(self, item: Taken) -> Question | None:
+    def _note_accepted(self, item: Taken) -> Question | None:
         question = self._open.get(item.message_id)
         if question is None:
             return None
@@ -128,31 +134,31 @@ class PendingQuestions:
         if not self.untaken:
             self._early.clear()  # the rest is of others who write in this conversation
         for news in early:
-            self._news(news)
+            self._note_event(news)
         if question.stopping and question.ending is None:
             self._link.stop(item.inbound_id)
         self.tick()
         return question
 
-    def _refused(self, question: Question | None, reason: str, *, final: bool) -> Question | None:
+    def _note_refusal(self, question: Question | None, reason: str, *, final: bool) -> Question | None:
         if question is None:
             return None
         question.trouble = reason
         return self._end(question, Ending("not taken", reason)) if final else question
 
-    def _seen(self, seen: Seen) -> Question | None:
+    def _note_look_up(self, seen: Seen) -> Question | None:
         self.seen, view = seen, seen.view
         if view is None or view.state != "ended" or view.inbound_id not in self._by_inbound:
             return None
         ending = Ending(str(view.outcome), view.reason, view.reply)
         return self._end(self._by_inbound[view.inbound_id], ending)
 
-    def _not_stopped(self, question: Question | None, reason: str) -> Question | None:
+    def _note_not_stopped(self, question: Question | None, reason: str) -> Question | None:
         if question is not None:
             question.unstoppable = reason
         return question
 
-    def _news(self, news: News) -> Question | None:
+    def _note_event(self, news: News) -> Question | None:
         inbound_id = str(news.data.get("inbound_id", ""))
         question = self._by_inbound.get(inbound_id)
         if question is None:

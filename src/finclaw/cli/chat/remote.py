@@ -30,7 +30,7 @@ from finclaw.cli.chat.event_queue import (
     Taken,
     Told,
 )
-from finclaw.cli.chat.gateway_link import latest
+from finclaw.cli.chat.gateway_link import latest_message_id
 from finclaw.cli.chat.unread import ReadMarker
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.config.schema import Settings
@@ -48,6 +48,8 @@ _AGAIN = (408, 425, 429)
 
 
 class GatewayRefused(ChannelError):
+    """A refusal by the gateway; `final`: sending it again will not help."""
+
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.final = 400 <= status < 500 and status not in _AGAIN
@@ -97,6 +99,8 @@ def find_client(state: Path) -> ChatClient | None:
 
 
 class RemoteLink:
+    """A connection to the running gateway."""
+
     def __init__(
         self,
         settings: Settings,
@@ -203,7 +207,9 @@ class RemoteLink:
         with suppress(ChannelError, ConfigError):  # whoever waits for it asks again
             client = find_client(self._settings.state)
             if client is not None:
-                inbound_id = inbound_id or latest(client.turns(500), self._settings, self._conversation, back)
+                inbound_id = inbound_id or latest_message_id(
+                    client.turns(500), self._settings, self._conversation, back
+                )
                 view = client.message(inbound_id) if inbound_id else None
         self._events.put(Seen(view))
 

@@ -1,4 +1,4 @@
-"""Draws on the terminal. The cursor always stands behind the answer so far; what is in progress stands below it.
+"""The screen of the chat. The cursor always stands behind the answer so far; what is in progress stands below it.
 
 The status below is one line that never wraps, so erasing everything behind the cursor erases it. A preview that turns
 out differently is erased as a whole if it is still on the screen, and else marked as written anew.
@@ -25,6 +25,8 @@ def moves(out: TextIO, environ: Mapping[str, str]) -> bool:
 
 
 class Screen:
+    """A terminal on which an answer grows, with a status line below it."""
+
     def __init__(self, out: TextIO, environ: dict[str, str] | None = None) -> None:
         environ = dict(os.environ) if environ is None else environ
         self._out = out

@@ -1,4 +1,4 @@
-"""The keyboard while nobody reads a line: what is typed waits unseen for the next prompt, and Ctrl-C is news."""
+"""The keyboard while no line is read: what is typed waits unseen for the next prompt, and Ctrl-C is an event."""
 
 import signal
 import sys
@@ -18,10 +18,10 @@ _LOCAL = 3
 def interrupts_to(events: EventQueue) -> Generator[None]:
     """Inside, Ctrl-C raises nothing: an exception at a random instant could lose an event that was just taken out."""
 
-    def pressed(_: int, __: FrameType | None) -> None:
+    def handle_interrupt(_: int, __: FrameType | None) -> None:
         events.put(Interrupted())
 
-    before = signal.signal(signal.SIGINT, pressed)
+    before = signal.signal(signal.SIGINT, handle_interrupt)
     try:
         yield
     finally:
@@ -32,53 +32,15 @@ def interrupts_to(events: EventQueue) -> Generator[None]:
 def interrupts_raise(look: Callable[[], None]) -> Generator[None]:
     """Inside, Ctrl-C is a KeyboardInterrupt again, as `input` needs it; `look` is called just before."""
 
-    def pressed(_: int, __: FrameType | None) -> None:
+    def handle_interrupt(_: int, __: FrameType | None) -> None:
         look()
-        _glance_no_more()
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, pressed)
+    before = signal.signal(signal.SIGINT, handle_interrupt)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _glance_no_more() -> None:
-    """Not even if it is due already: `input` looks for signals on its way out, and breaks when it finds one there."""
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, lambda _, __: None)
-    signal.raise_signal(signal.SIGALRM)  # one that waits is taken along
-
-
-@contextmanager
-def glancing(every: float, glance: Callable[[], None]) -> Generator[None]:
-    """Inside, `glance` is called now and then by the thread that waits for keys, in between. Ctrl-C waits for it."""
-
-    is_looking = False
-
-    def due(_: int, __: FrameType | None) -> None:
-        nonlocal is_looking
-        if is_looking:  # a slow terminal: the next glance is due before this one is over
-            return
-        is_looking, pressed = True, list[int]()
-        # Not masked: another thread would take the signal then, and hand it to this one in the middle of the glance.
-        heed = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-        try:
-            glance()
-        finally:
-            signal.signal(signal.SIGINT, heed)
-            is_looking = False
-            for each in pressed[:1]:
-                signal.raise_signal(each)
-
-    before = signal.signal(signal.SIGALRM, due)
-    signal.setitimer(signal.ITIMER_REAL, every, every)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

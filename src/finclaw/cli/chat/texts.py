@@ -1,4 +1,4 @@
-"""What the chat itself says, in English and in Korean. It speaks the language of the person's last line."""
+"""The texts of the chat, in English and in Korean. It uses the language of the person's last line."""
 
 import re
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
+    """The texts in one language."""
+
     waiting: str
     looking_up: str
     away: str

@@ -6,17 +6,19 @@ from asyncio import AbstractEventLoop
 from typing import Any
 
 from finclaw.cli.chat.completion import Completer
-from finclaw.cli.chat.editor import PROMPT, Newsroom
+from finclaw.cli.chat.editor import PROMPT, NewsSource
 from finclaw.cli.chat.event_queue import EventQueue
 from finclaw.cli.chat.history import History
 
 
 class ToolkitEditor:
-    def __init__(self, history: History, events: EventQueue, newsroom: Newsroom, completer: Completer) -> None:
+    """An editor on prompt_toolkit, which shows news above the line that is being typed."""
+
+    def __init__(self, history: History, events: EventQueue, news: NewsSource, completer: Completer) -> None:
         self.left = ""
         self._history = history
         self._events = events
-        self._newsroom = newsroom
+        self._news = news
         self._toolkit: Any = importlib.import_module("prompt_toolkit")
         self._recall: Any = importlib.import_module("prompt_toolkit.history").InMemoryHistory()
         for line in history.lines:
@@ -58,11 +60,11 @@ class ToolkitEditor:
             tell()
 
     def _glance(self) -> None:
-        has_news, app = self._newsroom.has_news(), self._session.app
-        if not app.is_done and self._newsroom.was_interrupted():
+        has_news, app = self._news.has_news(), self._session.app
+        if not app.is_done and self._news.was_interrupted():
             app.exit(exception=KeyboardInterrupt())
         elif has_news:
-            self._toolkit.application.run_in_terminal(self._newsroom.show_news)
+            self._toolkit.application.run_in_terminal(self._news.show_news)
 
     def _keys(self) -> Any:
         """Enter sends; Alt-Enter begins a new line, and so does a line break in pasted text."""

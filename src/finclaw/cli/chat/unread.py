@@ -1,4 +1,4 @@
-"""How far a conversation's reader has come: what was told unasked is shown once, also across chats and restarts."""
+"""The unsolicited messages of a conversation, each shown once, also across chats and restarts."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -24,7 +24,10 @@ _read = msgspec.json.Decoder(dict[str, _Mark]).decode
 
 
 class ReadMarker:
-    """Never in the way: what cannot be read or written is simply not remembered. Without a state: in memory only."""
+    """A marker of how far a conversation was read. It never fails: what cannot be read or written is not remembered.
+
+    Without a state it is in memory only.
+    """
 
     def __init__(self, conversation: str, state: Path | None = None) -> None:
         self._conversation = conversation
@@ -64,7 +67,10 @@ class ReadMarker:
 
 
 class Unread:
-    """Others may share the conversation's name, and what they ask themselves is answered to them."""
+    """A filter of unsolicited messages to this very session, in the order of their coming.
+
+    Others may share the conversation's name, and what they ask themselves is answered to them.
+    """
 
     def __init__(self, session: str, marker: ReadMarker) -> None:
         self._session = session
@@ -74,14 +80,14 @@ class Unread:
         """What is to be shown, if this brought anything."""
         match item:
             case Told(inbound_id=inbound_id, text=text):
-                return self._told(inbound_id, text)
+                return self._show_once(inbound_id, text)
             case News(type="outcome", data={"unasked": True, "session": self._session} as data):
-                return self._told(str(data["inbound_id"]), str(data["reply"] or ""))
+                return self._show_once(str(data["inbound_id"]), str(data["reply"] or ""))
             case CaughtUp(after=after, told=told):
                 self._marker.move(after, told)
             case _:
                 pass
         return None
 
-    def _told(self, inbound_id: str, text: str) -> Told | None:
+    def _show_once(self, inbound_id: str, text: str) -> Told | None:
         return Told(inbound_id, text) if text and self._marker.tell(inbound_id) else None

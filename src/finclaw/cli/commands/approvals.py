@@ -1,11 +1,11 @@
-"""`finclaw approvals`: what waits for a person, and the person's word, from a terminal; and every yes that stands."""
+"""`finclaw approvals`: list, approve and deny pending approvals from a terminal; list and revoke grants."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
 from finclaw.cli.arguments import add_json_option, add_state_options, parse_text
+from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.shelf import Shelf, opened
 from finclaw.cli.terminal_text import clean, json_line
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing, short_id
@@ -47,16 +47,16 @@ def run(args: Namespace) -> int:
         raise ConfigError(
             f"finclaw approvals {args.what} {'takes no id' if lists else f'needs an id: `{where}` lists them'}"
         )
-    with opened(settings) as shelf:
-        return _ACTIONS[args.what](shelf, args)
+    with attach(settings) as client:
+        return _ACTIONS[args.what](client, args)
 
 
-def _list(shelf: Shelf, args: Namespace) -> int:
-    found = shelf.approvals(everything=args.all)
+def _list(client: StateClient, args: Namespace) -> int:
+    found = client.list_approvals(everything=args.all)
     if args.json:
         print(json_line(ApprovalsView(listed_views(found, summaries(found)))))
     else:
-        print(_table(found) or ("there are no approvals" if args.all else "nothing waits for a decision"))
+        print(_table(found) or ("there are no approvals" if args.all else "no approval is pending"))
     return 0
 
 
@@ -69,33 +69,33 @@ def _table(found: Sequence[Approval]) -> str:
     )
 
 
-def _show(shelf: Shelf, args: Namespace) -> int:
-    found = shelf.approval(args.id)
+def _show(client: StateClient, args: Namespace) -> int:
+    found = client.find_approval(args.id)
     if found is None:
         raise SessionError(
             f"there is no approval {args.id!r}, or more than one begins so; see `finclaw approvals list --all`"
         )
     if not args.json:
-        print(found.card + "\n" + _story(found))
+        print(found.card + "\n" + _describe_decision(found))
         return 0
-    return _told(found, args)
+    return _print_approval(found, args)
 
 
-def _story(found: Approval) -> str:
+def _describe_decision(found: Approval) -> str:
     who = "" if found.decided_by is None else f", decided by {text(found.decided_by)[1:-1]}"
     why = f": {text(found.reason)}" if found.reason else ""
     return f"[{found.state}{who}{why}]"
 
 
-def _approve(shelf: Shelf, args: Namespace) -> int:
-    decided = shelf.decide(args.id, "granted", args.scope, "")
-    code = _told(decided, args)
+def _approve(client: StateClient, args: Namespace) -> int:
+    decided = client.decide_approval(args.id, "granted", args.scope, "")
+    code = _print_approval(decided, args)
     if not args.json:
-        print(_came_of(decided))
+        print(_describe_result(decided))
     return code
 
 
-def _came_of(decided: Approval) -> str:
+def _describe_result(decided: Approval) -> str:
     if not isinstance(decided, DecidedApproval):
         return "No gateway runs here: it is done when one starts, if it is still in time (finclaw serve)."
     if decided.run is None:
@@ -103,11 +103,11 @@ def _came_of(decided: Approval) -> str:
     return clean(f"\n{decided.run.reply or decided.run.outcome}")
 
 
-def _deny(shelf: Shelf, args: Namespace) -> int:
-    return _told(shelf.decide(args.id, "denied", "once", args.reason), args)
+def _deny(client: StateClient, args: Namespace) -> int:
+    return _print_approval(client.decide_approval(args.id, "denied", "once", args.reason), args)
 
 
-def _told(found: Approval, args: Namespace) -> int:
+def _print_approval(found: Approval, args: Namespace) -> int:
     if args.json:
         print(json_line(found))
     else:
@@ -115,19 +115,22 @@ def _told(found: Approval, args: Namespace) -> int:
     return 0
 
 
-# ── a yes that stands ───────────────────────────────────────────────────────────────────────────────────────
+# ── grants ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _grants(shelf: Shelf, args: Namespace) -> int:
-    found = shelf.grants()
+def _grants(client: StateClient, args: Namespace) -> int:
+    found = client.list_grants()
     if args.json:
         print(json_line(GrantsView(tuple(found))))
     else:
-        print("\n".join(map(_standing, found)) or "no yes stands: everything that needs a person is asked for")
+        print(
+            "\n".join(map(_describe_grant, found))
+            or "there are no grants: everything that needs an approval is asked for"
+        )
     return 0
 
 
-def _standing(grant: Standing) -> str:
+def _describe_grant(grant: Standing) -> str:
     where = "everywhere" if grant.session is None else f"in {text(grant.session)[1:-1]}"
     arguments = without_secrets("; ".join(lines(grant.args))) or "without arguments"  # a list is no card
     return (
@@ -137,8 +140,8 @@ def _standing(grant: Standing) -> str:
     )
 
 
-def _revoke(shelf: Shelf, args: Namespace) -> int:
-    revoked = shelf.revoke(args.id)
+def _revoke(client: StateClient, args: Namespace) -> int:
+    revoked = client.revoke_grant(args.id)
     if args.json:
         print(json_line(revoked))
     else:

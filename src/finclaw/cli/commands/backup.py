@@ -11,8 +11,8 @@ import msgspec
 from finclaw import __version__
 from finclaw.cli.archive import FORMAT, Manifest, entry_of, is_allowed, write_archive
 from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.attach import attach
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.shelf import opened
 from finclaw.config.load import FILE_NAME as SETTINGS
 from finclaw.config.schema import Settings
 from finclaw.kernel.extension import EXTENSIONS
@@ -34,8 +34,8 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
     target = Path(args.file)
-    with opened(settings) as shelf:
-        copy = shelf.copy()
+    with attach(settings) as client:
+        copy = client.copy_for_backup()
         try:
             _copy_rest(settings, copy, args.config or settings.state / SETTINGS, with_token=args.with_token)
             manifest = _manifest(settings, copy)

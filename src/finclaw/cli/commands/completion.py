@@ -119,7 +119,7 @@ def _bash(parser: Parser) -> Iterator[str]:
 def _zsh(parser: Parser) -> Iterator[str]:
     yield "_finclaw() {"
     yield "  local -a commands=("
-    yield from (f"    {_quoted(f'{name}:{_about(command)}')}" for name, command in parser.commands.items())
+    yield from (f"    {_quote(f'{name}:{_about(command)}')}" for name, command in parser.commands.items())
     yield "  )"
     yield "  if (( CURRENT == 2 )); then"
     yield f"    _describe command commands; compadd -- {_names(parser)}; return"
@@ -131,7 +131,7 @@ def _zsh(parser: Parser) -> Iterator[str]:
     yield "  fi"
     yield "  case $command in"
     for name, command in _tree(parser):
-        yield f"    {_quoted(name)}) _arguments {' '.join(_zsh_arguments(name, command))};;"
+        yield f"    {_quote(name)}) _arguments {' '.join(_zsh_arguments(name, command))};;"
     yield "  esac"
     yield "}"
     yield "compdef _finclaw finclaw"
@@ -141,11 +141,11 @@ def _zsh_arguments(name: str, command: Parser) -> Iterator[str]:
     for option in command.options:
         yield from _zsh_option(option)
     if command.words:
-        yield _quoted(f"1:choice:({' '.join(command.words)})")
+        yield _quote(f"1:choice:({' '.join(command.words)})")
         if second := _second_words(name):
-            yield _quoted(f"2:name:({' '.join(second)})")
+            yield _quote(f"2:name:({' '.join(second)})")
     elif turn := _turn_words(command):
-        yield _quoted(f"1:turn:({' '.join(turn)})")
+        yield _quote(f"1:turn:({' '.join(turn)})")
     elif command.takes:
         yield "'*:FILE:_files'" if "FILE" in command.takes else f"'*:{command.takes[0]}: '"
 
@@ -155,7 +155,7 @@ def _zsh_option(option: Action) -> Iterator[str]:
     after = {"": "", "dir": ":DIR:_files -/", "file": ":FILE:_files", "any": f":{option.metavar}: "}
     values = _values(option)
     for name in option.option_strings:
-        yield _quoted(f"{name}[{about}]{after.get(values, f':value:({values})')}")
+        yield _quote(f"{name}[{about}]{after.get(values, f':value:({values})')}")
 
 
 # ── fish ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -165,7 +165,7 @@ def _fish(parser: Parser) -> Iterator[str]:
     first = "test (count (commandline -opc)) -eq 1"
     yield "complete -c finclaw -f"
     for name, command in parser.commands.items():
-        yield f"complete -c finclaw -n '{first}' -a {name} -d {_fish_quoted(_about(command))}"
+        yield f"complete -c finclaw -n '{first}' -a {name} -d {_fish_quote(_about(command))}"
     yield from (_fish_option(first, option) for option in parser.options)
     for name, command in parser.commands.items():
         here = f'test (commandline -opc)[2] = "{name}" 2>/dev/null'
@@ -193,7 +193,7 @@ def _fish_option(when: str, option: Action) -> str:
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.option_strings)
     values = _values(option)
     how = {"": "", "dir": " -xa '(__fish_complete_directories)'", "file": " -rF", "any": " -x"}
-    takes, about = how.get(values, f" -xa '{values}'"), _fish_quoted(option.help or "")
+    takes, about = how.get(values, f" -xa '{values}'"), _fish_quote(option.help or "")
     return f"complete -c finclaw -n '{when}' {names}{takes} -d {about}"
 
 
@@ -201,9 +201,9 @@ def _about(command: Parser) -> str:
     return (command.description or "").removesuffix(".")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _fish_quoted(text: str) -> str:
+def _fish_quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

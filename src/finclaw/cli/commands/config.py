@@ -54,7 +54,7 @@ def own_problems(args: Namespace) -> tuple[str, ...]:
 
 def loading_problems(args: Namespace) -> tuple[str, ...]:
     """What shows only when the extensions are loaded, where they get that far."""
-    from finclaw.cli.loading_problems import problems_when_loaded  # noqa: PLC0415  it loads the house
+    from finclaw.cli.loading_problems import problems_when_loaded  # noqa: PLC0415  start-up: it loads the extensions
 
     try:
         settings = _gather(args).settings()

@@ -4,9 +4,9 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Sequence
 
 from finclaw.cli.arguments import add_json_option, add_state_options
-from finclaw.cli.formatting import fitted, money, plural, short, table, terminal_columns
+from finclaw.cli.attach import attach
+from finclaw.cli.formatting import fit_line, money, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.shelf import opened
 from finclaw.cli.terminal_text import json_line
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
@@ -36,9 +36,9 @@ def _parse_days(text: str) -> int:
 
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
-    with opened(settings) as shelf:
-        view = shelf.costs(args.days, args.by)
-        used = view.items if args.by == "model" else () if args.json else shelf.costs(args.days, "model").items
+    with attach(settings) as client:
+        view = client.sum_costs(args.days, args.by)
+        used = view.items if args.by == "model" else () if args.json else client.sum_costs(args.days, "model").items
     print(json_line(view) if args.json else _in_words(view, [*_gaps(settings, used)]))
     return 0
 
@@ -51,7 +51,7 @@ def _in_words(view: CostsView, gaps: Sequence[str]) -> str:
     zone = "" if view.today is None else f"Days: {view.today.zone}. "
     lines.append(f"{zone}HIT: the cache's part of all input. SAVED: by that, less writing to it.")
     lines += (*_interrupted(view.total), *_today(view), *gaps)
-    return "\n".join(fitted(line, terminal_columns()) for line in lines)
+    return "\n".join(fit_line(line, terminal_columns()) for line in lines)
 
 
 def _interrupted(total: Cost) -> Iterator[str]:
@@ -80,11 +80,11 @@ def _gaps(settings: Settings, used: Sequence[Cost]) -> Iterator[str]:
     """What the sum leaves out: those of which nobody says what they cost."""
     catalog = Catalog(settings.models, settings.aliases, settings.providers)
     for each in used:
-        if not each.cost and not _priced(catalog, each.name):
+        if not each.cost and not _has_price(catalog, each.name):
             yield f"No price is known of {short(each.name, 100)}: its calls are counted, their cost not."
 
 
-def _priced(catalog: Catalog, name: str) -> bool:
+def _has_price(catalog: Catalog, name: str) -> bool:
     try:
         return catalog.find(name).priced
     except ConfigError:  # nobody knows it any more

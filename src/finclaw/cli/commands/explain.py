@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from finclaw.agent.named import FEW
 from finclaw.cli.arguments import add_caller_options, add_state_options
-from finclaw.cli.commands.tools import asked, judged
-from finclaw.cli.formatting import fitted, short, table, terminal_columns
+from finclaw.cli.commands.tools import build_context, load_policy
+from finclaw.cli.formatting import fit_line, short, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.cli.terminal_text import json_line
 from finclaw.errors import ConfigError
@@ -51,12 +51,12 @@ def _parse_object(text: str) -> dict[str, object]:
 
 def run(args: Namespace) -> int:
     settings = settings_from(args)
-    policy, tools = judged(settings)
+    policy, tools = load_policy(settings)
     name = _name(args.words)
     tool = tools.get(name)
     if tool is None:
         raise ConfigError(f"there is no tool {name!r}{close(name, tools)}")
-    ctx = asked(args, settings, tool)
+    ctx = build_context(args, settings, tool)
     judgement = policy.judge(ctx)
     after = policy.judge(replace(ctx, untrusted=True)) if args.strangers else None
     guessed = args.args is None and policy.book.of(tool.name).depend_on_arguments
@@ -88,7 +88,7 @@ def _lines(ctx: PolicyContext, judgement: Judgement, after: Judgement | None, *,
     yield from _stages(judgement)
     yield _decision(judgement)
     if after is not None:
-        yield "after strangers' words were read:"
+        yield "after untrusted text was read:"
         yield from _stages(after)
         yield _decision(after)
         if ctx.tool.group == WEB.id:
@@ -100,7 +100,7 @@ def _lines(ctx: PolicyContext, judgement: Judgement, after: Judgement | None, *,
 def _stages(judgement: Judgement) -> Iterator[str]:
     rows = [(_mark(word, judgement), word.stage, word.verdict, _reason(word)) for word in judgement.stages]
     for line in table(rows):
-        yield fitted(line, terminal_columns())
+        yield fit_line(line, terminal_columns())
 
 
 def _decision(judgement: Judgement) -> str:

@@ -37,12 +37,12 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if args.what == "new":
         return _make_extension(args)
-    found = [_described(each) for each in load_registrar(settings_from(args)).loaded]
+    found = [_describe(each) for each in load_registrar(settings_from(args)).loaded]
     print(json_line({"extensions": found}) if args.json else "\n".join(_lines(found)))
     return 0
 
 
-def _described(extension: Registered) -> dict[str, Any]:
+def _describe(extension: Registered) -> dict[str, Any]:
     return {
         "name": extension.name,
         "origin": extension.origin,

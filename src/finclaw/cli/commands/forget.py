@@ -3,9 +3,9 @@
 from argparse import ArgumentParser, Namespace
 
 from finclaw.cli.arguments import add_erasure_options, add_state_options, parse_text
-from finclaw.cli.erasure import confirm, erase_typed_lines, must_be_confirmed, report_erased
+from finclaw.cli.attach import attach
+from finclaw.cli.erasure import confirm, erase_typed_lines, needs_confirmation, report_erased
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.shelf import opened
 from finclaw.kernel.erasure import PersonId
 from finclaw.tools.approval.people import LOCAL
 
@@ -24,12 +24,12 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
     person = PersonId.parse(args.person)
-    asks = must_be_confirmed(args)
-    with opened(settings) as shelf:
-        if asks and not confirm(shelf.forget(person, dry_run=True)):
+    asks = needs_confirmation(args)
+    with attach(settings) as client:
+        if asks and not confirm(client.forget_person(person, dry_run=True)):
             print("nothing was erased")
             return 1
-        erased = shelf.forget(person, dry_run=args.dry_run)
+        erased = client.forget_person(person, dry_run=args.dry_run)
         if not args.dry_run and str(person) in LOCAL:
             erase_typed_lines(settings.state)
     report_erased(erased, args)

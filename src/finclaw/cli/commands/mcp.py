@@ -51,7 +51,7 @@ def run(args: Namespace) -> int:
         case "approve":
             return _approve(args)
         case _:
-            from finclaw.cli import mcp_server  # noqa: PLC0415  it loads the SDK, which the others need not
+            from finclaw.cli import mcp_server  # noqa: PLC0415  start-up: it loads the SDK
 
             return mcp_server.run(args)
 
@@ -61,7 +61,7 @@ def _pins(args: Namespace) -> int:
     if args.json:
         print(json_line({"pins": [_for_programs(pin) for pin in pins]}))
     elif not pins:
-        print("No MCP server has shown a tool yet; start a gateway with some in the settings of the extension mcp.")
+        print("No MCP server has offered a tool yet; start a gateway with some in the settings of the extension mcp.")
     else:
         rows = [(pin.server, _plain(pin.tool), pin.state, pin.offered[:12], pin.offered_at) for pin in pins]
         print("\n".join(table([("SERVER", "TOOL", "STATE", "DIGEST", "SINCE"), *rows])))
@@ -72,11 +72,11 @@ def _pins(args: Namespace) -> int:
 
 def _approve(args: Namespace) -> int:
     before = _with_pins(settings_from(args), lambda each: each.approve(args.server, args.tool, args.digest))
-    print("\n".join(_difference(before)) or f"It was let in already: {_plain(before.tool)} {before.offered[:12]}.")
+    print("\n".join(_difference(before)) or f"It was approved already: {_plain(before.tool)} {before.offered[:12]}.")
     if not before.holds:
-        print("It is let in now. A gateway that runs offers it within a few seconds.")
+        print("It is approved now. A gateway that runs offers it within a few seconds.")
     elif before.state == "unread":
-        print("It is no stranger's text any more. A gateway that runs knows within a few seconds.")
+        print("It counts as trusted text now. A gateway that runs knows within a few seconds.")
     return 0
 
 

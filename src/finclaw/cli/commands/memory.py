@@ -11,7 +11,7 @@ import msgspec
 from finclaw.builtins.memory import name as EXTENSION
 from finclaw.builtins.memory.notes import MIGRATIONS, Notes, OwnedNote
 from finclaw.cli.arguments import add_actions, add_json_option
-from finclaw.cli.formatting import fitted, local_time, plural, short, table, terminal_columns
+from finclaw.cli.formatting import fit_line, local_time, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.cli.terminal_text import escape_json, json_line
 from finclaw.cli.write_file import write_file
@@ -69,19 +69,19 @@ def run(args: Namespace) -> int:
 
 
 def _list(args: Namespace, directory: Path) -> int:
-    found = _within(directory, lambda notes: notes.everybodys(args.user), ())
+    found = _use_notes(directory, lambda notes: notes.everybodys(args.user), ())
     if args.json:
         print(escape_json(_as_json(found).decode()))
     elif not found:
         print("nothing is remembered" if args.user is None else f"nothing is remembered of {args.user}")
     else:
         head = ("USER", "ID", "SAVED", "NOTE")
-        rows = [(short(each.owner, 60), str(each.note.number), *_told(each)) for each in found]
-        print("\n".join(fitted(line, terminal_columns()) for line in table([head, *rows], right=(1,))))
+        rows = [(short(each.owner, 60), str(each.note.number), *_describe_note(each)) for each in found]
+        print("\n".join(fit_line(line, terminal_columns()) for line in table([head, *rows], right=(1,))))
     return 0
 
 
-def _told(owned: OwnedNote) -> tuple[str, str]:
+def _describe_note(owned: OwnedNote) -> tuple[str, str]:
     return local_time(owned.note.saved_at), short(owned.note.text, 200)
 
 
@@ -95,7 +95,7 @@ def _forget(args: Namespace, directory: Path) -> int:
             return await notes.clear(args.user)
         return [number for number in numbers if await notes.forget(args.user, number)]
 
-    gone = _within(directory, forget, [])
+    gone = _use_notes(directory, forget, [])
     count = gone if isinstance(gone, int) else len(gone)
     missing = [] if isinstance(gone, int) else sorted(set(numbers) - set(gone))
     if args.json:
@@ -108,7 +108,7 @@ def _forget(args: Namespace, directory: Path) -> int:
 
 
 def _export(args: Namespace, directory: Path) -> int:
-    found = _within(directory, lambda notes: notes.everybodys(args.user), ())
+    found = _use_notes(directory, lambda notes: notes.everybodys(args.user), ())
     if args.output == "-":
         print(escape_json(_as_json(found).decode()))
         return 0
@@ -129,7 +129,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _within(directory: Path, work: Callable[[Notes], Awaitable[T]], nothing: T) -> T:
+def _use_notes(directory: Path, work: Callable[[Notes], Awaitable[T]], nothing: T) -> T:
     """On the database itself, also beside a running gateway: it keeps nothing of it in its head."""
     if not (directory / f"{EXTENSION}.db").exists():
         return nothing  # asking makes nothing

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options
-from finclaw.cli.formatting import UNKNOWN, fitted, short, table, terminal_columns
+from finclaw.cli.formatting import UNKNOWN, fit_line, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.terminal_text import json_line
 from finclaw.kernel.chunk import Features, Model, Price, ThinkingOff
@@ -87,7 +87,7 @@ def _row_for_programs(known: Known, *, chosen: bool) -> dict[str, Any]:
 
 def _in_words(known: Sequence[Known], chosen: str) -> str:
     rows = [_row(each, chosen=_full(each.model) == chosen) for each in known]
-    lines = [fitted(line, terminal_columns()) for line in table([_HEAD, *rows], right=_FIGURES)]
+    lines = [fit_line(line, terminal_columns()) for line in table([_HEAD, *rows], right=_FIGURES)]
     if not any(_full(each.model) == chosen for each in known):
         lines.append(f"agent.model is {short(chosen, 200)}, which is not in this list")
     return "\n".join(lines)

@@ -5,8 +5,8 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Final
 
 from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.attach import attach
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.shelf import opened
 from finclaw.cli.terminal_text import json_line
 from finclaw.errors import ConfigError
 from finclaw.kernel.record import Pruned
@@ -48,14 +48,14 @@ def run(args: Namespace) -> int:
             f"finclaw: the last {DEDUPE_DAYS} days are always kept, so that a message which arrives twice is known",
             file=sys.stderr,
         )
-    with opened(settings) as shelf:
+    with attach(settings) as client:
         if asks:
-            expected = shelf.prune(days, dry_run=True)
-            if (expected.messages or expected.sessions) and not _agreed(expected, days):
+            expected = client.prune(days, dry_run=True)
+            if (expected.messages or expected.sessions) and not _confirm(expected, days):
                 print("nothing was removed")
                 return 1
-        pruned = shelf.prune(days, dry_run=args.dry_run)
-    _tell(pruned, days, args)
+        pruned = client.prune(days, dry_run=args.dry_run)
+    _report(pruned, days, args)
     return 0
 
 
@@ -63,7 +63,7 @@ def _at_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))  # pyright: ignore
 
 
-def _agreed(expected: Pruned, days: int) -> bool:
+def _confirm(expected: Pruned, days: int) -> bool:
     print(f"{_amount(expected)} not used for {days} days will be removed for good.")
     try:
         answer = input("Go on? [y/N] ")
@@ -77,7 +77,7 @@ def _amount(pruned: Pruned) -> str:
     return f"{messages} and {pruned.sessions:,} session{'' if pruned.sessions == 1 else 's'}"
 
 
-def _tell(pruned: Pruned, days: int, args: Namespace) -> None:
+def _report(pruned: Pruned, days: int, args: Namespace) -> None:
     if args.json:
         view = PrunedView(
             messages=pruned.messages, sessions=pruned.sessions, older_than_days=days, dry_run=args.dry_run

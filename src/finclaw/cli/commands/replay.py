@@ -66,12 +66,12 @@ def replay(settings: Settings, story: TurnTrace, extensions: Sequence[Extension]
     clock = FakeClock(story.before[0].created_at if story.before else story.accepted_at)
     recording = Recording(story, clock)
     with TemporaryDirectory(prefix="finclaw-replay-") as place, block_network():
-        aside = replace(settings, state=Path(place), storage=StorageSettings(), agent=_answered_by_one(settings, story))
+        aside = replace(settings, state=Path(place), storage=StorageSettings(), agent=_pin_model(settings, story))
         again = clock.run(_run_again(aside, story, recording, extensions, clock))
     return differences(story, again, recording.given)
 
 
-def _answered_by_one(settings: Settings, story: TurnTrace) -> AgentSettings:
+def _pin_model(settings: Settings, story: TurnTrace) -> AgentSettings:
     """The record answers for whomever was asked then, and there is nobody else to ask when it fails as it did."""
     wishes = (story.inbound.limits and story.inbound.limits.wishes) or story.inbound.wishes
     picked = wishes.model if wishes else None
@@ -103,7 +103,7 @@ def _must_be_replayable(story: TurnTrace) -> None:
 async def _run_again(
     settings: Settings, story: TurnTrace, recording: Recording, extensions: Sequence[Extension], clock: FakeClock
 ) -> TurnTrace:
-    accepted = await _lay_out(settings, story, clock)
+    accepted = await _prepare_store(settings, story, clock)
     async with build(
         settings,
         channels=[MailboxChannel(story.inbound.channel)],
@@ -122,20 +122,20 @@ def _without_turn(story: TurnTrace, outcome: Outcome | None) -> TurnTrace:
     return structs.replace(story, record=record, outcome=outcome, messages=())
 
 
-async def _lay_out(settings: Settings, story: TurnTrace, clock: FakeClock) -> Accepted:
+async def _prepare_store(settings: Settings, story: TurnTrace, clock: FakeClock) -> Accepted:
     """The session, the message and the beginning of the turn, each at its own time."""
     store = open_store(settings.state / DATABASE, clock, threaded=False)
     try:
         await store.restore(story.record.session, story.before)
         clock.jump(story.accepted_at - clock.now())
-        accepted = await store.accept(story.inbound, story.record.session, _nobody)
+        accepted = await store.accept(story.inbound, story.record.session, _ignore_accepted)
     finally:
         await store.close()
     clock.jump(story.record.started_at - clock.now())
     return accepted
 
 
-def _nobody(_: Accepted) -> None:
+def _ignore_accepted(_: Accepted) -> None:
     """Takes the message up yet."""
 
 

@@ -41,7 +41,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     state = state_directory(args.state, os.environ)
-    _must_be_confirmed(args, state)
+    _ask_for_confirmation(args, state)
     try:
         with StateLock(state), open_archive(Path(args.file)) as archive:
             manifest = archive.manifest
@@ -49,20 +49,20 @@ def run(args: Namespace) -> int:
             try:
                 fresh.mkdir(mode=0o700)
                 archive.extract(fresh)
-                _must_fit(fresh, manifest)
+                _check_databases(fresh, manifest)
                 _keep_token(state, fresh)
                 old = _exchange(state, fresh)
             except OSError as error:
-                raise _refused(state, error) from error
+                raise _explain_error(state, error) from error
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
     except StateBusy as error:
         raise StateBusy(f"{error}; a restore needs the state for itself") from error
-    _tell(args, state, old, manifest)
+    _report(args, state, old, manifest)
     return 0
 
 
-def _must_be_confirmed(args: Namespace, state: Path) -> None:
+def _ask_for_confirmation(args: Namespace, state: Path) -> None:
     if args.yes or not (state / DATABASE).exists():
         return
     if args.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -76,7 +76,7 @@ def _must_be_confirmed(args: Namespace, state: Path) -> None:
         raise ConfigError("nothing was changed")
 
 
-def _must_fit(fresh: Path, manifest: Manifest) -> None:
+def _check_databases(fresh: Path, manifest: Manifest) -> None:
     """The databases themselves, and not what the manifest says about them."""
     for path in (fresh / DATABASE, *sorted((fresh / "extensions").glob("*.db"))):
         try:
@@ -134,7 +134,7 @@ def _swap(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code))
 
 
-def _refused(state: Path, error: OSError) -> ConfigError:
+def _explain_error(state: Path, error: OSError) -> ConfigError:
     if error.errno == errno.EBUSY:
         return ConfigError(
             f"{state} is a mount point, which cannot change its place; restore into a directory inside it, with "
@@ -143,12 +143,12 @@ def _refused(state: Path, error: OSError) -> ConfigError:
     return ConfigError(f"cannot restore into {state}: {error.strerror}; the state there is as it was")
 
 
-def _tell(args: Namespace, state: Path, old: Path | None, manifest: Manifest) -> None:
+def _report(args: Namespace, state: Path, old: Path | None, manifest: Manifest) -> None:
     if args.json:
-        told = {"state": str(state), "old": None if old is None else str(old), "created_at": manifest.created_at}
-        print(msgspec.json.encode(told).decode())
+        report = {"state": str(state), "old": None if old is None else str(old), "created_at": manifest.created_at}
+        print(msgspec.json.encode(report).decode())
         return
     print(f"{state} is as it was at {manifest.created_at:%Y-%m-%d %H:%M:%S} UTC ({len(manifest.files)} files)")
     if old is not None:
         print(f"the state before is kept in {old}; remove it when you do not need it any more")
-    print("start the gateway: it answers what was unanswered then. Of what was done since, it knows nothing")
+    print("start the gateway: it answers the messages that were unanswered then; what was done since is not in it")

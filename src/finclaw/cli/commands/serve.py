@@ -1,4 +1,4 @@
-"""`finclaw serve`: the gateway, until it is told to stop."""
+"""`finclaw serve`: the gateway, until Ctrl-C or SIGTERM."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ async def _serve(settings: Settings, sock: socket.socket) -> None:
                 freeze_startup_objects()
                 _greet(settings, server.url, token if is_new else None)
                 await stop.wait()
-        print("stopping: messages on the road get a moment to end; Ctrl-C again leaves at once", flush=True)
+        print("stopping: running messages get a moment to end; Ctrl-C again leaves at once", flush=True)
 
 
 def _stop_signal() -> asyncio.Event:
@@ -79,13 +79,13 @@ def _stop_signal() -> asyncio.Event:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def told() -> None:
+    def request_stop() -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(each)
         stop.set()
 
     for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, told)
+        loop.add_signal_handler(each, request_stop)
     return stop
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 
 from finclaw.cli.arguments import Action, add_actions, add_erasure_options, add_json_option, parse_count, parse_text
-from finclaw.cli.erasure import confirm, erase_typed_lines, must_be_confirmed, report_erased
+from finclaw.cli.attach import StateClient, attach
+from finclaw.cli.erasure import confirm, erase_typed_lines, needs_confirmation, report_erased
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.session_keys import all_sessions, find_key, name_of, new_key
 from finclaw.cli.session_text import conversation, findings, table
-from finclaw.cli.shelf import Shelf, opened
 from finclaw.cli.terminal_text import escape_json
 from finclaw.cli.write_file import write_file
 from finclaw.config.schema import Settings
@@ -26,7 +26,7 @@ from finclaw.routing.session_key import place_of
 from finclaw.transcript.conversation_file import read_conversation, write_conversation
 from finclaw.web.sessions_view import MessagesView, RepairView, SessionView
 
-Handler = Callable[[Shelf, Settings, Namespace], int]
+Handler = Callable[[StateClient, Settings, Namespace], int]
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -110,12 +110,12 @@ def run(args: Namespace) -> int:
     settings = settings_to_look(args)
     if args.action == "import":
         return _import(settings, args)
-    with opened(settings) as shelf:
-        return _ACTIONS[args.action](shelf, settings, args)
+    with attach(settings) as client:
+        return _ACTIONS[args.action](client, settings, args)
 
 
-def _list(shelf: Shelf, _: Settings, args: Namespace) -> int:
-    page = shelf.page(args.limit, args.after, args.containing)
+def _list(client: StateClient, _: Settings, args: Namespace) -> int:
+    page = client.list_sessions(args.limit, args.after, args.containing)
     if args.json:
         _print_json(page)
     elif page.items:
@@ -127,9 +127,9 @@ def _list(shelf: Shelf, _: Settings, args: Namespace) -> int:
     return 0
 
 
-def _show(shelf: Shelf, settings: Settings, args: Namespace) -> int:
-    key = find_key(shelf, settings, args.key, guess=True)
-    messages = read_conversation(shelf.export(key))[1]
+def _show(client: StateClient, settings: Settings, args: Namespace) -> int:
+    key = find_key(client, settings, args.key, guess=True)
+    messages = read_conversation(client.export_session(key))[1]
     first = _first(messages, args.after, args.limit)
     shown = messages[first : first + args.limit]
     more = shown[-1].id if shown and first + args.limit < len(messages) else None
@@ -137,7 +137,7 @@ def _show(shelf: Shelf, settings: Settings, args: Namespace) -> int:
         _print_json(MessagesView(key, shown, more))
         return 0
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    print(f"{key}  ({_counted(len(messages))})")
+    print(f"{key}  ({_count_messages(len(messages))})")
     if shown:
         print(f"\n{conversation(shown, columns)}")
     if len(shown) < len(messages):
@@ -158,9 +158,9 @@ def _go_on(more: str | None) -> str:
     return "" if more is None else f", --after {more} the next"
 
 
-def _export(shelf: Shelf, settings: Settings, args: Namespace) -> int:
-    key = find_key(shelf, settings, args.key, guess=True)
-    content = hide_known_secrets(shelf.export(key).decode()).encode()
+def _export(client: StateClient, settings: Settings, args: Namespace) -> int:
+    key = find_key(client, settings, args.key, guess=True)
+    content = hide_known_secrets(client.export_session(key).decode()).encode()
     if args.output == "-":
         sys.stdout.flush()
         # The same JSON, but for a screen: what somebody wrote must not move the cursor or turn the direction.
@@ -172,7 +172,7 @@ def _export(shelf: Shelf, settings: Settings, args: Namespace) -> int:
     if args.json:
         _print_json({"session": key, "messages": count, "file": fix_surrogates(args.output)})
     else:
-        print(f"{args.output}: {_counted(count)} of {key}")
+        print(f"{args.output}: {_count_messages(count)} of {key}")
     return 0
 
 
@@ -185,9 +185,9 @@ def _import(settings: Settings, args: Namespace) -> int:
     if args.key is None and place_of(session) is None:
         raise SessionError(f"{args.file}: line 1 names no session that can be here; choose one with --as NAME")
     key = session if args.key is None else new_key(settings, args.key)
-    with opened(settings, make=True) as shelf:
-        shelf.restore(key, content)
-    return _done(args, key, len(messages), "imported")
+    with attach(settings, make=True) as client:
+        client.import_session(key, content)
+    return _report_session(args, key, len(messages), "imported")
 
 
 def _read(name: str) -> bytes:
@@ -199,16 +199,16 @@ def _read(name: str) -> bytes:
         raise ConfigError(f"cannot read {name}: {error.strerror}; give a file that `sessions export` wrote") from error
 
 
-def _fork(shelf: Shelf, settings: Settings, args: Namespace) -> int:
-    key, into = find_key(shelf, settings, args.key, guess=True), new_key(settings, args.into)
-    messages = read_conversation(shelf.export(key))[1]
-    shelf.restore(into, write_conversation(into, messages))
-    return _done(args, into, len(messages), f"copied from {key}")
+def _fork(client: StateClient, settings: Settings, args: Namespace) -> int:
+    key, into = find_key(client, settings, args.key, guess=True), new_key(settings, args.into)
+    messages = read_conversation(client.export_session(key))[1]
+    client.import_session(into, write_conversation(into, messages))
+    return _report_session(args, into, len(messages), f"copied from {key}")
 
 
-def _reset(shelf: Shelf, settings: Settings, args: Namespace) -> int:
-    key = find_key(shelf, settings, args.key)
-    shelf.reset(key)
+def _reset(client: StateClient, settings: Settings, args: Namespace) -> int:
+    key = find_key(client, settings, args.key)
+    client.reset_session(key)
     if args.json:
         _print_json(SessionView(key, 0))
     else:
@@ -217,22 +217,22 @@ def _reset(shelf: Shelf, settings: Settings, args: Namespace) -> int:
     return 0
 
 
-def _delete(shelf: Shelf, settings: Settings, args: Namespace) -> int:
-    asks, key = must_be_confirmed(args), find_key(shelf, settings, args.key)
-    if asks and not confirm(shelf.erase(key, dry_run=True)):
+def _delete(client: StateClient, settings: Settings, args: Namespace) -> int:
+    asks, key = needs_confirmation(args), find_key(client, settings, args.key)
+    if asks and not confirm(client.erase_session(key, dry_run=True)):
         print("nothing was erased")
         return 1
-    erased = shelf.erase(key, dry_run=args.dry_run)
+    erased = client.erase_session(key, dry_run=args.dry_run)
     if not args.dry_run and name_of(key):
         erase_typed_lines(settings.state)
     report_erased(erased, args)
     return 0
 
 
-def _repair(shelf: Shelf, settings: Settings, args: Namespace) -> int:
+def _repair(client: StateClient, settings: Settings, args: Namespace) -> int:
     one = args.key is not None
-    keys = [find_key(shelf, settings, args.key)] if one else [each.key for each in all_sessions(shelf)]
-    reports = [RepairView(key, shelf.repair(key, dry_run=args.dry_run), args.dry_run) for key in keys]
+    keys = [find_key(client, settings, args.key)] if one else [each.key for each in all_sessions(client)]
+    reports = [RepairView(key, client.repair_session(key, dry_run=args.dry_run), args.dry_run) for key in keys]
     broken = [report for report in reports if report.findings]
     if args.json:
         _print_json({"checked": len(reports), "broken": broken})
@@ -244,17 +244,17 @@ def _repair(shelf: Shelf, settings: Settings, args: Namespace) -> int:
     return 0
 
 
-def _done(args: Namespace, key: str, count: int, how: str) -> int:
+def _report_session(args: Namespace, key: str, count: int, how: str) -> int:
     if args.json:
         _print_json(SessionView(key, count))
         return 0
-    print(f"{key}: {_counted(count)} {how}")
+    print(f"{key}: {_count_messages(count)} {how}")
     if name := name_of(key):
         print(f"go on with:  finclaw chat --session {shlex.quote(name)}")
     return 0
 
 
-def _counted(number: int) -> str:
+def _count_messages(number: int) -> str:
     return f"{number} message{'' if number == 1 else 's'}"
 
 

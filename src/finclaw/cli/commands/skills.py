@@ -14,7 +14,7 @@ from finclaw.builtins.skills.front_matter import read_skill
 from finclaw.builtins.skills.record import RECORD
 from finclaw.builtins.skills.skill import BadSkill
 from finclaw.cli.arguments import add_actions, add_json_option
-from finclaw.cli.formatting import fitted, plural, short, table, terminal_columns
+from finclaw.cli.formatting import fit_line, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.cli.terminal_text import json_line
 from finclaw.config.schema import Settings
@@ -64,7 +64,7 @@ def _remove_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     settings = settings_from(args)
-    given = _given(settings)
+    given = _extension_settings(settings)
     directory = Path(str((given or {}).get("directory") or settings.state / "skills")).expanduser().absolute()
     match args.action:
         case "add":
@@ -78,7 +78,7 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _given(settings: Settings) -> Mapping[str, Any] | None:
+def _extension_settings(settings: Settings) -> Mapping[str, Any] | None:
     """What the settings tell the extension; None where it is not listed, and so nothing is used."""
     refs = (ExtensionRef(each) if isinstance(each, str) else each for each in settings.agent.extensions)
     return next((each.settings for each in refs if each.use in _NAMES), None)
@@ -144,7 +144,7 @@ def _lines(views: list[SkillView], directory: Path) -> Iterator[str]:
         return
     columns = terminal_columns()
     if good := [each for each in views if not each.problem]:
-        yield from (fitted(line, columns) for line in table([_HEAD, *map(_row, good)]))
+        yield from (fit_line(line, columns) for line in table([_HEAD, *map(_row, good)]))
     for each in views:
         if each.withheld:
             name = short(each.name, 50)

@@ -30,6 +30,8 @@ _LABELS = {
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a gateway, or of a store at rest."""
+
     running: bool
     url: str | None = None
     pid: int | None = None
@@ -49,29 +51,29 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
-    status = _running(settings) or _at_rest(settings)
+    status = _ask_gateway(settings) or _read_store(settings)
     print(json_line(status) if args.json else _in_words(status))
     return 0
 
 
-def _running(settings: Settings) -> Status | None:
+def _ask_gateway(settings: Settings) -> Status | None:
     client = find_gateway(settings.state)
     if client is None:
         return None
-    told = client.status()
+    status = client.status()
     return Status(
         running=True,
         url=client.address.url,
         pid=client.address.pid,
-        ready=told.ready,
+        ready=status.ready,
         state=str(settings.state),
-        market=told.market,
-        model=told.model,
-        counts=told.counts,
+        market=status.market,
+        model=status.model,
+        counts=status.counts,
     )
 
 
-def _at_rest(settings: Settings) -> Status:
+def _read_store(settings: Settings) -> Status:
     at_rest = Status(running=False, state=str(settings.state), market=settings.market, model=chosen_model(settings))
     try:
         return msgspec.structs.replace(at_rest, counts=_counts(settings))

@@ -7,7 +7,7 @@ from typing import Any
 from finclaw.agent.settings import ExtensionRef
 from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.arguments import add_caller_options, add_state_options
-from finclaw.cli.formatting import fitted, plural, table, terminal_columns
+from finclaw.cli.formatting import fit_line, plural, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.cli.terminal_text import json_line
 from finclaw.config.schema import Settings
@@ -32,9 +32,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     settings = settings_from(args)
-    policy, tools = judged(settings)
+    policy, tools = load_policy(settings)
     searched = _is_searched(settings)
-    rows = [(tool, policy.judge(asked(args, settings, tool))) for tool in tools.values()]
+    rows = [(tool, policy.judge(build_context(args, settings, tool))) for tool in tools.values()]
     if args.json:
         described = [_for_programs(policy, tool, judgement, searched=searched) for tool, judgement in rows]
         print(json_line({"tools": described}))
@@ -49,7 +49,7 @@ def _is_searched(settings: Settings) -> bool:
     return any(each.use in ("tool-search", "finclaw.builtins.tool_search") for each in refs)
 
 
-def judged(settings: Settings) -> tuple[Policy, Mapping[str, ToolFacts]]:
+def load_policy(settings: Settings) -> tuple[Policy, Mapping[str, ToolFacts]]:
     """The policy as a gateway would have it, and the tools by name. Raises as a gateway would at its start."""
     registrar = load_registrar(settings)
     must_know(settings.tools.rules, registrar.tools.list())
@@ -61,7 +61,7 @@ def _tools_of(registrar: Registrar) -> Sequence[ToolFacts]:
     return sorted(found, key=lambda tool: tool.name)
 
 
-def asked(args: Namespace, settings: Settings, tool: ToolFacts) -> PolicyContext:
+def build_context(args: Namespace, settings: Settings, tool: ToolFacts) -> PolicyContext:
     """The call that was typed: without a user it is the owner's own."""
     user = args.user or OWNER.name
     roles = args.role or (OWNER.roles if args.user is None else ())
@@ -99,7 +99,7 @@ def _lines(policy: Policy, rows: Sequence[tuple[ToolFacts, Judgement]], *, searc
         lines.append(
             f"* {plural(len(depending), 'verdict')} without arguments; with them: finclaw explain tool NAME --args JSON"
         )
-    return [fitted(line, terminal_columns()) for line in lines]
+    return [fit_line(line, terminal_columns()) for line in lines]
 
 
 def _row(policy: Policy, tool: ToolFacts, judgement: Judgement, *, searched: bool) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from finclaw.cli.arguments import add_turn_argument
-from finclaw.cli.formatting import fitted, terminal_columns
+from finclaw.cli.formatting import fit_line, terminal_columns
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.terminal_text import escape_json
 from finclaw.cli.trace.find_turn import find_turn_and_approvals
@@ -22,5 +22,5 @@ def run(args: Namespace) -> int:
     if args.json:
         print(escape_json(hide_known_secrets(msgspec.json.encode(trace).decode())))
     else:
-        print("\n".join(fitted(line, terminal_columns()) for line in tree_lines(trace)))
+        print("\n".join(fit_line(line, terminal_columns()) for line in tree_lines(trace)))
     return 0

@@ -4,9 +4,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
 from finclaw.cli.arguments import add_json_option, add_state_options, parse_count
-from finclaw.cli.formatting import fitted, local_time, milliseconds, money, short, table, terminal_columns
+from finclaw.cli.attach import attach
+from finclaw.cli.formatting import fit_line, local_time, milliseconds, money, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.shelf import opened
 from finclaw.cli.terminal_text import json_line
 from finclaw.kernel.record import TurnRecord
 from finclaw.web.view import TurnsView
@@ -22,8 +22,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    with opened(settings_to_look(args)) as shelf:
-        turns = shelf.turns(args.limit)
+    with attach(settings_to_look(args)) as client:
+        turns = client.list_turns(args.limit)
     print(json_line(TurnsView(turns)) if args.json else _in_words(turns))
     return 0
 
@@ -32,7 +32,7 @@ def _in_words(turns: Sequence[TurnRecord]) -> str:
     if not turns:
         return 'there is no turn yet; try: finclaw ask "What is AAPL trading at?"'
     lines = table([_HEAD, *map(_row, turns)], right=_FIGURES)
-    return "\n".join(fitted(line, terminal_columns()) for line in lines)
+    return "\n".join(fit_line(line, terminal_columns()) for line in lines)
 
 
 def _row(turn: TurnRecord) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def check_database(state: Path) -> Finding:
 
 def _read(path: Path, held: bool) -> Finding:
     try:
-        with _opened(path, held) as db:
+        with _open_read_only(path, held) as db:
             if not held and not has_journal(path) and is_marked_open(db):
                 return bad("database", f"{path}: {JOURNAL_MISSING}", _COPIES)
             return _judge(path, int(db.pragma("user_version")), _problem(db))
@@ -43,7 +43,7 @@ def _read(path: Path, held: bool) -> Finding:
 
 
 @contextmanager
-def _opened(path: Path, held: bool) -> Generator[apsw.Connection]:
+def _open_read_only(path: Path, held: bool) -> Generator[apsw.Connection]:
     wal = journal_of(path)
     where = f"file:{quote(str(path))}?mode=ro"
     if held:

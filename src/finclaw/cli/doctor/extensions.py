@@ -35,7 +35,7 @@ def checks(settings: Settings | None) -> Iterator[Finding]:
     yield from _summary(settings, registrar)
     yield from (bad("prompt", problem) for problem in problems_of_prompt(settings, registrar))
     for each in registrar.loaded:
-        yield from (_looked(check) for check in each.doctor)
+        yield from (_run_check(check) for check in each.doctor)
 
 
 def _file(path: Path) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ def _summary(settings: Settings, registrar: Registrar) -> Iterator[Finding]:
     yield ok("extensions", f"{names}; {len(registrar.loaded) - listed} built in")
 
 
-def _looked(check: DoctorCheck) -> Finding:
+def _run_check(check: DoctorCheck) -> Finding:
     try:
         said = cast("object", check.look())
     except Exception as error:  # noqa: BLE001  a look of a stranger; that it failed is what it found

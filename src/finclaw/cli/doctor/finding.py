@@ -1,4 +1,4 @@
-"""What the doctor found in one place: how bad it is, and what to do."""
+"""A finding of the doctor: how bad it is, and what to do."""
 
 from typing import Literal
 
@@ -8,6 +8,8 @@ Level = Literal["ok", "warn", "bad"]
 
 
 class Finding(Struct, frozen=True):
+    """A result of one check."""
+
     check: str
     level: Level
     says: str

@@ -1,4 +1,4 @@
-"""What the doctor looks at first: Python, the packages, the clock, the time zones, the terminal."""
+"""The checks of the machine: Python, the packages, the clock, the time zones, the terminal."""
 
 import importlib
 import platform

@@ -24,7 +24,7 @@ def _directory(state: Path) -> Finding:
     try:
         found = state.stat()
     except FileNotFoundError:
-        return _not_yet(state)
+        return _check_missing(state)
     except OSError as error:
         return bad("state", f"cannot look into {state}: {error.strerror}", "choose another with --state DIR")
     return judge_directory(state, found.st_uid, stat.S_IMODE(found.st_mode), read_only=_is_read_only(state))
@@ -66,7 +66,7 @@ def _open_files(state: Path) -> Iterator[Finding]:
         yield warn("state", f"other users can read what people wrote, in {readable[0]}", f"run: chmod 600 {names}")
 
 
-def _not_yet(state: Path) -> Finding:
+def _check_missing(state: Path) -> Finding:
     place = nearest(state)
     if not os.access(place, os.W_OK | os.X_OK):
         return bad("state", f"{state} is not there and cannot be made in {place}", "choose another with --state DIR")

@@ -1,4 +1,4 @@
-"""What became of the approvals that a turn asked for or ran: told from the record, each change in its order."""
+"""The approvals that a turn asked for or ran, from the record, with each change in its order."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -13,7 +13,10 @@ from finclaw.tools.approval.shown import text
 
 
 class TracedChange(Struct, frozen=True, kw_only=True):
-    """`at` is None where the record does not say when; `by` is a person, or the turn that ran it."""
+    """A change of an approval.
+
+    `at` is None where the record does not say when; `by` is a person, or the turn that ran it.
+    """
 
     change: ApprovalChange
     at: datetime | None = None
@@ -21,6 +24,8 @@ class TracedChange(Struct, frozen=True, kw_only=True):
 
 
 class TracedApproval(Struct, frozen=True, kw_only=True):
+    """An approval, with its changes."""
+
     approval_id: str
     call_id: str
     tool: str
@@ -30,8 +35,8 @@ class TracedApproval(Struct, frozen=True, kw_only=True):
 def approvals_of(story: TurnTrace, known: Iterable[Approval]) -> tuple[TracedApproval, ...]:
     """Those of this turn, in the order in which they were asked for: the one it ran first, then those it asked for."""
     turn_id = story.record.turn_id
-    own = [each for each in known if turn_id in (each.turn_id, each.used_by) or each.id == _ran(story)]
-    return tuple(map(_traced, sorted(own, key=lambda each: each.asked_at)))
+    own = [each for each in known if turn_id in (each.turn_id, each.used_by) or each.id == _approval_that_ran(story)]
+    return tuple(map(_trace_approval, sorted(own, key=lambda each: each.asked_at)))
 
 
 def approval_lines(approval: TracedApproval) -> Iterator[str]:
@@ -39,11 +44,11 @@ def approval_lines(approval: TracedApproval) -> Iterator[str]:
     yield from (f"   {_change_line(change)}" for change in approval.changes)
 
 
-def _ran(story: TurnTrace) -> str | None:
+def _approval_that_ran(story: TurnTrace) -> str | None:
     return None if story.inbound.limits is None else story.inbound.limits.approval
 
 
-def _traced(approval: Approval) -> TracedApproval:
+def _trace_approval(approval: Approval) -> TracedApproval:
     return TracedApproval(
         approval_id=approval.id, call_id=approval.call_id, tool=approval.tool, changes=tuple(_changes(approval))
     )

@@ -1,4 +1,4 @@
-"""Where two runs of one turn part: each run as named parts of text, and a small diff of every part that differs."""
+"""The differences between two runs of one turn: named parts of text, and a diff of every part that differs."""
 
 from collections.abc import Iterator, Mapping
 from difflib import unified_diff
@@ -32,13 +32,13 @@ def _lines(text: str | None) -> list[str]:
 
 def differences(recorded: TurnTrace, now: TurnTrace, given: Arguments) -> list[Difference]:
     """In the order of the turn. `given` is what the tools were given now."""
-    ends = _parting(_end(recorded), _end(now))
+    ends = _compare_parts(_end_parts(recorded), _end_parts(now))
     if not now.messages:  # no turn came of it: what the agent would have done is beside the point
         return ends
-    return _parting(_way(recorded, recorded_arguments(recorded)), _way(now, given)) + ends
+    return _compare_parts(_run_parts(recorded, recorded_arguments(recorded)), _run_parts(now, given)) + ends
 
 
-def _parting(then: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
+def _compare_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
     names = dict.fromkeys((*then, *now))
     return [Difference(name, then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)]
 
@@ -51,7 +51,7 @@ def recorded_arguments(story: TurnTrace) -> Arguments:
     return given
 
 
-def _way(story: TurnTrace, given: Arguments) -> dict[str, str]:
+def _run_parts(story: TurnTrace, given: Arguments) -> dict[str, str]:
     parts: dict[str, str] = {}
     step = 0
     for place, message in enumerate(story.messages, 1):
@@ -69,7 +69,7 @@ def _way(story: TurnTrace, given: Arguments) -> dict[str, str]:
     return parts
 
 
-def _end(story: TurnTrace) -> dict[str, str]:
+def _end_parts(story: TurnTrace) -> dict[str, str]:
     end = {"status": story.record.status, "steps": str(story.record.steps)}
     if story.outcome is not None:
         end["outcome"] = f"{story.outcome.kind} {story.outcome.reason}".strip()

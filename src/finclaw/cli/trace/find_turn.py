@@ -1,9 +1,9 @@
-"""Finds a turn of the past by what a person types, and tells how much of it there is."""
+"""The lookup of a turn of the past by what was typed."""
 
 from collections.abc import Sequence
 
 from finclaw.agent.gauge import is_summary
-from finclaw.cli.shelf import Shelf, opened
+from finclaw.cli.attach import StateClient, attach
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.approval import Approval
@@ -12,22 +12,22 @@ from finclaw.kernel.record import TurnTrace
 
 def find_turn(settings: Settings, name: str) -> TurnTrace:
     """By a turn's id, a message's id, or `last`. Raises ConfigError when there is none, with what to type instead."""
-    with opened(settings) as shelf:
-        return _on(shelf, settings, name)
+    with attach(settings) as client:
+        return _find_turn(client, settings, name)
 
 
 def find_turn_and_approvals(settings: Settings, name: str) -> tuple[TurnTrace, Sequence[Approval]]:
     """The turn, with the approvals of its session, which may be its own or not."""
-    with opened(settings) as shelf:
-        story = _on(shelf, settings, name)
-        return story, shelf.approvals(everything=True, session=story.record.session)
+    with attach(settings) as client:
+        story = _find_turn(client, settings, name)
+        return story, client.list_approvals(everything=True, session=story.record.session)
 
 
-def _on(shelf: Shelf, settings: Settings, name: str) -> TurnTrace:
+def _find_turn(client: StateClient, settings: Settings, name: str) -> TurnTrace:
     if name != "last":
-        found = shelf.turn(name)
-    elif turns := shelf.turns(1):
-        found = shelf.turn(turns[0].turn_id)
+        found = client.find_turn(name)
+    elif turns := client.list_turns(1):
+        found = client.find_turn(turns[0].turn_id)
     else:
         raise ConfigError(f"there is no turn yet in {settings.state}; `finclaw ask` makes the first")
     if found is None:

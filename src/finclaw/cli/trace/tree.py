@@ -23,7 +23,10 @@ from finclaw.kernel.scope import OutcomeKind, StageEntry
 
 
 class TracedCall(Struct, frozen=True, kw_only=True):
-    """`status` is None while it runs."""
+    """A tool call.
+
+    `status` is None while it runs.
+    """
 
     call_id: str
     tool: str
@@ -34,7 +37,10 @@ class TracedCall(Struct, frozen=True, kw_only=True):
 
 
 class TracedStep(Struct, frozen=True, kw_only=True):
-    """`ms` is the time until the model's answer was there; model and cost are None where they were not recorded."""
+    """A step of a turn: one answer of the model, and its tool calls.
+
+    `ms` is the time until the model's answer was there; model and cost are None where they were not recorded.
+    """
 
     model: str | None
     instead_of: str | None
@@ -49,6 +55,8 @@ class TracedStep(Struct, frozen=True, kw_only=True):
 
 
 class TracedTurn(Struct, frozen=True, kw_only=True):
+    """A turn, with its steps and approvals."""
+
     turn_id: str
     status: str
     started_at: datetime
@@ -165,14 +173,14 @@ def tree_lines(trace: Trace) -> Iterator[str]:
     yield f"│  accepted  {local_time(trace.accepted_at)} from {short(trace.sender, 40)} on {trace.channel}"
     yield f"│  session   {short(trace.session, 100)}"
     yield f"│  text      {short(trace.text, 100)}"
-    for place, line in enumerate(_wrapped(trace.reason)):
+    for place, line in enumerate(_wrap_reason(trace.reason)):
         yield f"│  {'reason  ' if place == 0 else '        '}  {line}"
     if trace.stages:
         yield f"│  stages    {', '.join(f'{stage.name} {stage.ms:.1f}' for stage in trace.stages)} ms"
     yield from _turn_lines(trace.turn)
 
 
-def _wrapped(reason: str) -> list[str]:
+def _wrap_reason(reason: str) -> list[str]:
     """All of it: what to do stands at its end. In one line for a program that looks for something in it."""
     columns = terminal_columns()
     line = short(reason, 2_000)

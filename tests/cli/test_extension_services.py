@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,8 +69,10 @@ def serving(state: Path) -> Generator[GatewayClient]:
     command = [sys.executable, "-m", "finclaw", "serve", "--state", str(state)]
     with subprocess.Popen(command, env=clean_environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE) as gateway:
         try:
+            deadline = time.monotonic() + 60
             while (client := find_gateway(state)) is None:
                 assert gateway.poll() is None, gateway.communicate()
+                assert time.monotonic() < deadline, "the gateway did not start"
             yield client
         finally:
             gateway.send_signal(signal.SIGTERM)
@@ -78,8 +81,9 @@ def serving(state: Path) -> Generator[GatewayClient]:
 
 def wait_for_all(client: GatewayClient) -> None:
     """Until every message has ended: one that waits no longer may still be on its way."""
+    deadline = time.monotonic() + 60
     while (counts := client.status().counts).waiting or counts.running:
-        pass
+        assert time.monotonic() < deadline, f"messages have not ended: {counts}"
 
 
 def outcomes(state: Path) -> list[tuple[str, str | None]]:

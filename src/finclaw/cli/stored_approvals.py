@@ -1,4 +1,4 @@
-"""Approvals in the state itself, when no gateway runs: the next one takes up what was decided."""
+"""The approvals in the store, for when no gateway runs: the next one continues with what was decided."""
 
 from collections.abc import Sequence
 from typing import Final, cast, get_args
@@ -18,40 +18,38 @@ from finclaw.web.principal import OWNER
 MOST_LISTED: Final = 500
 
 
-class ApprovalsHere:
-    """Whoever may open the state is its owner, as with the token that lies in it."""
+class StoredApprovals:
+    """Approvals decided by the owner: only the owner can open the state, as with the token in it."""
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._approvals = Approvals(
-            store, settings.everybody(), settings.approvals, clock, _for_the_next_start, NoDoors(), unheard()
+            store, settings.everybody(), settings.approvals, clock, _leave_to_next_start, NoDoors(), unheard()
         )
 
-    async def listed(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
+    async def list_approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
         states = cast("tuple[ApprovalState, ...]", get_args(ApprovalState)) if everything else ("pending",)
         return await self._approvals.approvals(states, session, MOST_LISTED)
 
-    async def approval(self, typed: str) -> Approval | None:
+    async def find_approval(self, typed: str) -> Approval | None:
         return await self._approvals.approval(typed)
 
-    async def decide(self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str) -> Approval:
+    async def decide_approval(
+        self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str
+    ) -> Approval:
         decided = await self._approvals.decide(typed, verdict, evidence(OWNER), scope=scope, reason=reason)
         if isinstance(decided, Refusal):
-            raise refused(decided)
+            raise SessionError(REFUSED[decided.why][1])
         return decided
 
-    async def grants(self) -> Sequence[Standing]:
+    async def list_grants(self) -> Sequence[Standing]:
         return await self._approvals.grants.listed()
 
-    async def revoke(self, typed: str) -> Standing:
+    async def revoke_grant(self, typed: str) -> Standing:
         revoked = await self._approvals.grants.revoke(typed, evidence(OWNER))
         if isinstance(revoked, Refusal):
             raise SessionError(not_revoked(revoked.why)[1])
         return revoked
 
 
-def refused(refusal: Refusal) -> SessionError:
-    return SessionError(REFUSED[refusal.why][1])
-
-
-def _for_the_next_start(_: Accepted) -> None:
+def _leave_to_next_start(_: Accepted) -> None:
     """It is on disk; nobody here runs turns."""

@@ -1,4 +1,4 @@
-"""Erasure without a gateway: the store under its lock, and the extensions loaded for as long as they are asked."""
+"""The erasure and the backup in the store, for when no gateway runs; extensions are loaded to erase their own data."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -17,7 +17,9 @@ from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 
 
-class ErasingHere:
+class StoredErasure:
+    """Erasure in a store that this process holds the lock of."""
+
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store = store
         self._settings = settings
