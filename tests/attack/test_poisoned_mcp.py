@@ -360,7 +360,7 @@ async def test_one_that_goes_on_talking_does_not_keep_us_from_leaving(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for grace in ("recurring.STOP_GRACE", "registrar.CLOSE_GRACE"):  # one that is only slow is not kept
-        monkeypatch.setattr(f"finclaw.pipeline.{grace}", 20.0)
+        monkeypatch.setattr(f"finclaw.extensions.{grace}", 20.0)
     server = {"command": [sys.executable, str(Path(__file__).parent / "chattering_server.py")]}
     for number in range(5):
         bench = Bench(tmp_path / str(number))
