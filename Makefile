@@ -5,8 +5,9 @@
 VENV ?= .venv
 bin := $(VENV)/bin
 export VENV PYTHON
-# Tests start hundreds of processes; where Python may not keep what it compiled, each compiles us again.
-unexport PYTHONDONTWRITEBYTECODE
+# Tests start hundreds of processes, so what they import is compiled before. They write no bytecode themselves: one with
+# a limit on the size of files would leave a file cut short, which Python then fails to read for good.
+pytest := $(bin)/python -m compileall -q src && PYTHONDONTWRITEBYTECODE=1 $(bin)/python -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help run test quick check spec chaos soak opinion bench lock clean
@@ -23,13 +24,13 @@ run: ## start the gateway                (ARGS="…" goes to finclaw serve)
 # Three for two cores: a fifth of the time is spent waiting for processes that start, hang or are killed.
 test: ## run every test, chaos in short   (ARGS="tests/kernel -k fold" for some)
 	@scripts/venv test
-	@$(bin)/python -m pytest -n 3 --dist worksteal $(ARGS)
+	@$(pytest) -n 3 --dist worksteal $(ARGS)
 
 # The packages whose tests start few processes: seconds, not minutes.
 unit := $(addprefix tests/,kernel routing channels delivery pipeline conformance finance tools house)
 quick: ## the unit tests, in a minute     (make test runs everything)
 	@scripts/venv test
-	@$(bin)/python -m pytest -n 2 -q $(unit) --ignore=tests/tools/guard/test_time.py --ignore=tests/tools/test_check_cost.py $(ARGS)
+	@$(pytest) -n 2 -q $(unit) --ignore=tests/tools/guard/test_time.py --ignore=tests/tools/test_check_cost.py $(ARGS)
 
 check: ## style, types, imports, spec
 	@scripts/venv check
@@ -46,11 +47,11 @@ spec: ## which requirements have a test that proves them
 # -s: progress is seen while it goes on; the table of kills and losses comes at the end.
 chaos: ## the chaos tests, in full         (takes long)
 	@scripts/venv test
-	@$(bin)/python -m pytest -s tests/chaos -m chaos --chaos=full --timeout=1800 $(ARGS)
+	@$(pytest) -s tests/chaos -m chaos --chaos=full --timeout=1800 $(ARGS)
 
 soak: ## chaos at length               (1,000 random kills, 20 at each crash point)
 	@scripts/venv test
-	@$(bin)/python -m pytest -s tests -m "chaos or soak" --chaos=soak --timeout=14400 $(ARGS)
+	@$(pytest) -s tests -m "chaos or soak" --chaos=soak --timeout=14400 $(ARGS)
 
 # Not part of `make test`: that needs python3 and nothing else, and a test that skips itself where node is missing
 # would look like a pass. Installed by the hash in its lock file; the package has no dependencies of its own.
@@ -60,7 +61,7 @@ opinion: ## a mock model server by others    (needs node 20.15 or newer, and npm
 	    { echo "make opinion needs node 20.15 or newer, and npm. On Debian 13:  apt-get install -y nodejs npm" >&2; exit 1; }
 	@mkdir -p build/aimock && cp tests/second_opinion/package*.json build/aimock/
 	@npm ci --prefix build/aimock --ignore-scripts --no-audit --no-fund --loglevel=error
-	@$(bin)/python -m pytest tests/second_opinion -m aimock $(ARGS)
+	@$(pytest) tests/second_opinion -m aimock $(ARGS)
 
 bench: ## speed beside SDKs and peers      (BENCH=quick: within three minutes)
 	@scripts/venv run
