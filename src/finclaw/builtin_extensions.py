@@ -7,8 +7,8 @@ from typing import Never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.agent.asides import Asides
-from finclaw.agent.prompt import moment_note
+from finclaw.agent.overflow_results import OverflowResults
+from finclaw.agent.prompt import turn_context_note
 from finclaw.builtins.approvals import ApprovalCommands
 from finclaw.builtins.basics import Basics
 from finclaw.builtins.calculator import Calculator
@@ -40,7 +40,7 @@ class BuiltinServices(Struct, frozen=True, kw_only=True):
     reset: Callable[[str], Awaitable[None]]
     gateway: Callable[[], Gateway]
     approvals: Callable[[], Approvals]
-    asides: Asides
+    overflow: OverflowResults
     clock: Clock
 
 
@@ -57,9 +57,9 @@ def builtin_extensions(settings: Settings, registrar: Registrar, house: BuiltinS
     )
     yield as_builtin(Calculator(), "its one tool is exact arithmetic, and every result of it is a fact")
     yield as_builtin(Now(), "its one tool tells the time, by the house's own clock")
-    yield as_builtin(ReadResult(house.asides.of), "its one tool reads on in results that were too long to show")
+    yield as_builtin(ReadResult(house.overflow.of), "its one tool reads on in results that were too long to show")
     yield as_builtin(EndTurn(), "its layer sees a step before all others let go of it, so that the turn can end there")
-    told = partial(moment_note, level=settings.agent.compliance)
+    told = partial(turn_context_note, level=settings.agent.compliance)
     yield as_builtin(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
     yield as_builtin(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
     yield as_builtin(CutNote(), "beside it: one line behind an answer that reached its limit before its end")
@@ -94,7 +94,7 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
         reset=nowhere,
         gateway=no_gateway,
         approvals=no_gateway,
-        asides=Asides(services.recall, services.remember),
+        overflow=OverflowResults(services.recall, services.remember),
         clock=services.clock,
     )
     registrar.load(builtin_extensions(settings, registrar, house))

@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import NamedTuple
 
-from finclaw.agent.asides import Asides
+from finclaw.agent.budget.turn_budget import BudgetService, open_budget
+from finclaw.agent.overflow_results import OverflowResults
 from finclaw.agent.prompt import PromptParts, system_prompt
-from finclaw.agent.purse import Cashier, open_cashier
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn import Abilities, Agent, AgentLayers
 from finclaw.app import App
@@ -85,17 +85,17 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         )
         registrar = Registrar(events, services)
         house.push_async_callback(registrar.close)
-        asides = Asides(store.recall, store.remember)
+        overflow = OverflowResults(store.recall, store.remember)
         house_of_ours = BuiltinServices(
-            reset=store.reset, gateway=lambda: app, approvals=lambda: app.consents, asides=asides, clock=clock
+            reset=store.reset, gateway=lambda: app, approvals=lambda: app.consents, overflow=overflow, clock=clock
         )
         registrar.load(builtin_extensions(settings, registrar, house_of_ours))
         registrar.load(find_configured(settings, extensions))
         registrar.load(extensions)
 
-        cashier = await open_cashier(settings.budget, [route.model for route in routes.default], store, clock)
-        guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, asides)
-        agent = _agent(settings, registrar, routes, clock, guards, cashier)
+        budget = await open_budget(settings.budget, [route.model for route in routes.default], store, clock)
+        guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, overflow)
+        agent = _agent(settings, registrar, routes, clock, guards, budget)
         app = App(settings, registrar, store, agent, doors, clock)
         house.push_async_callback(app.stop)
         await app.start()
@@ -111,7 +111,7 @@ def _agent(
     routes: Routes,
     clock: Clock,
     guards: "Guards",
-    cashier: Cashier | None,
+    budget: BudgetService | None,
 ) -> Agent:
     chosen, *fallbacks = routes.default
     abilities = Abilities(
@@ -121,12 +121,12 @@ def _agent(
         within=chosen.within,
         fallbacks=fallbacks,
         pick=routes.picked,
-        cashier=cashier,
+        budget=budget,
         tools=registrar.tools,
         policy=guards.policy,
         consent=guards.consent,
         approvals=guards.approvals,
-        asides=guards.asides,
+        overflow=guards.overflow,
         guards=GuardChoice(settings.tools.guard, settings.tools.guards),
         show=settings.tools.show,
         system=agent_prompt(settings.agent, registrar, [route.model for route in routes.default]),
@@ -143,7 +143,7 @@ class Guards(NamedTuple):
     policy: Policy
     consent: Consent | None
     approvals: Callable[[], Approvals]
-    asides: Asides
+    overflow: OverflowResults
 
 
 def _policy(settings: Settings, registrar: Registrar) -> Policy:

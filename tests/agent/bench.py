@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from finclaw.agent.asking import ModelRoute
-from finclaw.agent.log import TurnLog
+from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn import Abilities, Agent, AgentLayers
+from finclaw.agent.turn_log import TurnLog
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Capabilities, Inbound

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machine import examples
 
-from finclaw.agent.budget import Account, Budget, LimitName, Refusal, Reservation, Spent
-from finclaw.agent.call_ledger import Payer
-from finclaw.agent.meter import Meter, most_of
-from finclaw.agent.purse import Cashier, Payment, Purse
-from finclaw.agent.settings import BudgetSettings
+from finclaw.agent.budget.budget import Account, Budget, LimitName, Refusal, Reservation, Spent
+from finclaw.agent.budget.call_ledger import Payer
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.budget.turn_budget import BudgetService, Payment, TurnBudget
+from finclaw.agent.budget.usage_meter import UsageMeter, most_of
 from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, ModelRequest, Price, ToolSpec, Usage
 from finclaw.kernel.event import BudgetRefused, BudgetWarned, Event
@@ -75,12 +75,12 @@ def test_what_a_cache_saves_is_measured_and_may_be_a_loss(usage: Usage, saved: s
 
 @given(st.lists(dollars, max_size=60))
 def test_sums_are_exact(costs: list[Decimal]) -> None:
-    purse = Account("month_usd", Decimal(10_000))
+    account = Account("month_usd", Decimal(10_000))
     house = budget(month_usd="10000")
     for cost in costs:
-        house.settle(taken(house.reserve([purse], Decimal(10))), cost)
-    assert purse.spent == sum(costs, Decimal(0))
-    assert purse.reserved == 0
+        house.settle(taken(house.reserve([account], Decimal(10))), cost)
+    assert account.spent == sum(costs, Decimal(0))
+    assert account.reserved == 0
 
 
 # ── reserve and settle ──────────────────────────────────────────────────────────────────────────────────────
@@ -198,25 +198,25 @@ def test_no_limit_is_no_budget() -> None:
 
 @dataclass
 class Shop:
-    """A cashier whose turns tell what they tell into one list."""
+    """A budget service whose turns tell what they tell into one list."""
 
     house: Budget
     events: list[Event] = field(default_factory=list[Event])
 
     def __post_init__(self) -> None:
-        self.cashier = Cashier(self.house)
-        self.meter = Meter()
+        self.service = BudgetService(self.house)
+        self.meter = UsageMeter()
 
-    def purse(self, user: str = "ada", turn: str = "t-1") -> Purse:
+    def open_turn(self, user: str = "ada", turn: str = "t-1") -> TurnBudget:
         ids = Ids(agent="main", session="s", inbound_id="i", turn_id=turn)
-        return self.cashier.purse(ids, self.events.append, user, Decimal(0), ())
+        return self.service.open_turn(ids, self.events.append, user, Decimal(0), ())
 
-    async def pay(self, request: ModelRequest, purse: Purse | None = None) -> Payment:
+    async def pay(self, request: ModelRequest, budget: TurnBudget | None = None) -> Payment:
         """As a turn does before each call."""
         size = self.meter.size(request, whole=True)
         most = most_of(request.model, size.tokens, request.max_tokens, Payer(), EPOCH)
         measure = partial(self.meter.settle, request, size)
-        return await (purse or self.purse()).pay_for(request.model, most.cost, measure)
+        return await (budget or self.open_turn()).pay_for(request.model, most.cost, measure)
 
     def held(self, user: str = "ada") -> Decimal:
         return max(each.reserved for each in self.house.accounts("main", user))
@@ -277,7 +277,7 @@ async def test_a_model_without_a_price_is_refused_under_a_budget() -> None:
 
 async def test_a_turn_has_a_limit_of_its_own() -> None:
     shop = Shop(budget(turn_usd="0.05"))
-    first, second = shop.purse(), shop.purse(turn="t-2")
+    first, second = shop.open_turn(), shop.open_turn(turn="t-2")
     (await shop.pay(question(), first)).settle(Usage(input=12_000), begun=True, said="")
     with pytest.raises(BudgetExceeded) as caught:
         await shop.pay(question(), first)
@@ -287,12 +287,12 @@ async def test_a_turn_has_a_limit_of_its_own() -> None:
 
 async def test_the_operator_is_warned_once_and_told_of_every_refusal() -> None:
     shop = Shop(budget(agent_day_usd="0.1"))
-    purse = shop.purse()
+    own = shop.open_turn()
     for tokens in (20_000, 8_000, 500):
-        (await shop.pay(question(most=100), purse)).settle(Usage(input=tokens), begun=True, said="")
+        (await shop.pay(question(most=100), own)).settle(Usage(input=tokens), begun=True, said="")
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
-            await shop.pay(question(), purse)
+            await shop.pay(question(), own)
     (warned,) = (event for event in shop.events if isinstance(event, BudgetWarned))
     assert (warned.limit, warned.limit_usd, warned.spent_usd) == ("agent_day_usd", Decimal("0.1"), Decimal("0.084"))
     refused = [event for event in shop.events if isinstance(event, BudgetRefused)]
@@ -307,7 +307,7 @@ def test_a_call_waits_for_others_that_hold_what_it_needs() -> None:
     shop = Shop(budget(clock, agent_day_usd="0.1"))
 
     async def one(number: int) -> float:
-        payment = await shop.pay(question(most=3_000), shop.purse(turn=f"t-{number}"))
+        payment = await shop.pay(question(most=3_000), shop.open_turn(turn=f"t-{number}"))
         await clock.sleep(10)
         payment.settle(Usage(input=10, output=10), begun=True, said="")
         return clock.monotonic()
@@ -327,7 +327,7 @@ def test_whoever_is_stopped_while_waiting_holds_nothing() -> None:
     async def walk() -> None:
         first = await shop.pay(question(most=5_000))
         held = shop.held()
-        waiting = asyncio.create_task(shop.pay(question(most=5_000), shop.purse(turn="t-2")))
+        waiting = asyncio.create_task(shop.pay(question(most=5_000), shop.open_turn(turn="t-2")))
         await clock.sleep(1)
         assert not waiting.done()
         waiting.cancel()
@@ -350,12 +350,12 @@ def test_fifty_turns_at_once_never_overshoot(seed: int, limit: Decimal) -> None:
     paid: dict[str, list[Decimal]] = {}
 
     async def turn(number: int) -> None:
-        user, purse = f"user {number % 4}", shop.purse(f"user {number % 4}", f"t-{number}")
+        user, budget = f"user {number % 4}", shop.open_turn(f"user {number % 4}", f"t-{number}")
         own: list[Decimal] = []
         for _ in range(dice.randint(1, 5)):
             request = question("word " * dice.randint(1, 2_000), most=dice.randint(1, 4_000))
             await clock.sleep(dice.random())
-            payment = await shop.pay(request, purse)
+            payment = await shop.pay(request, budget)
             usage = Usage()
             try:
                 await clock.sleep(dice.random() * 3)

@@ -23,13 +23,13 @@ from tests.agent.talk import (
 )
 from tests.machine import examples, slowness
 
-from finclaw.agent.compaction import HEADING, Compaction, Compactor, Options, Strategy, Summaries
-from finclaw.agent.compaction.facts import facts_of, missing, names_in
-from finclaw.agent.compaction.prompt import BEGIN, END, instructions, transcript
-from finclaw.agent.compaction.shorten import common_level, cut, cut_point, with_results_within
-from finclaw.agent.compaction.summary import MOST_PARTS, OVERHEAD
-from finclaw.agent.gauge import is_summary
-from finclaw.agent.tokens import Estimator
+from finclaw.agent.window.compaction import HEADING, Compaction, Compactor, Options, Strategy, Summaries
+from finclaw.agent.window.compaction.facts import facts_of, missing, names_in
+from finclaw.agent.window.compaction.options import is_summary
+from finclaw.agent.window.compaction.prompt import BEGIN, END, instructions, transcript
+from finclaw.agent.window.compaction.shorten import common_level, cut, cut_point, with_results_within
+from finclaw.agent.window.compaction.summary import MOST_PARTS, OVERHEAD
+from finclaw.agent.window.tokens.estimator import Estimator
 from finclaw.errors import BudgetExceeded, FinclawError, Overloaded, ProviderError
 from finclaw.kernel.message import Image, Message, Thinking, ToolCall, ToolResult
 from finclaw.sessions.conversation import Conversation

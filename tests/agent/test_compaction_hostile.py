@@ -9,17 +9,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.agent.bench import Bench
 from tests.agent.talk import AT, asks, conversations, entry, exchange, judge, talk, tells
-from tests.agent.test_room import SMALL, assert_whole, talked
+from tests.agent.test_context_window import SMALL, assert_whole, talked
 from tests.machine import examples
 
-from finclaw.agent.compaction import HEADING, Compaction, Compactor, Options, Strategy, Summaries
-from finclaw.agent.compaction.facts import facts_of, missing
-from finclaw.agent.compaction.prompt import BEGIN, END, transcript
-from finclaw.agent.compaction.summary import OVERHEAD
-from finclaw.agent.context_guard import ContextGuard, ContextPolicy
-from finclaw.agent.gauge import Gauge, is_summary
-from finclaw.agent.room import SUMMARY_SECONDS
-from finclaw.agent.tokens import AN_IMAGE, Estimator
+from finclaw.agent.window.compaction import HEADING, Compaction, Compactor, Options, Strategy, Summaries
+from finclaw.agent.window.compaction.facts import facts_of, missing
+from finclaw.agent.window.compaction.options import is_summary
+from finclaw.agent.window.compaction.prompt import BEGIN, END, transcript
+from finclaw.agent.window.compaction.summary import OVERHEAD
+from finclaw.agent.window.context_window import SUMMARY_SECONDS
+from finclaw.agent.window.guard import ContextGuard, ContextPolicy
+from finclaw.agent.window.size import ContextSize
+from finclaw.agent.window.tokens.estimator import AN_IMAGE, Estimator
 from finclaw.errors import ContextTooLong, Overloaded, ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.event import CompactionFellBack, ContextCompacted, Event
@@ -363,7 +364,7 @@ class Life:
             self.conversation,
             self.conversation.push,
             input_id=input_id,
-            gauge=Gauge(count, count_text),
+            gauge=ContextSize(count, count_text),
             compact=Compactor(summaries, count, count_text, lambda: AT),
             emit=self.events.append,
             ids=IDS,

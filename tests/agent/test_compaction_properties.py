@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.agent.talk import AT, asks, conversations, count, count_text, entry, judge, talk, tells
 from tests.machine import examples
 
-from finclaw.agent.announcer import Announcer
-from finclaw.agent.compaction import Compaction, Compactor, Options, Strategy, Summaries
-from finclaw.agent.compaction.compact import MARGIN
-from finclaw.agent.compaction.summary import FellBack
-from finclaw.agent.context_guard import MOST_SUMMARIES, ContextGuard, ContextPolicy
-from finclaw.agent.gauge import Gauge, is_summary
-from finclaw.agent.window import Breakdown, Capacity
+from finclaw.agent.window.capacity import Breakdown, Capacity
+from finclaw.agent.window.compaction import Compaction, Compactor, Options, Strategy, Summaries
+from finclaw.agent.window.compaction.compact import MARGIN
+from finclaw.agent.window.compaction.options import is_summary
+from finclaw.agent.window.compaction.summary import FellBack
+from finclaw.agent.window.guard import MOST_SUMMARIES, ContextGuard, ContextPolicy
+from finclaw.agent.window.size import ContextNotifier, ContextSize
 from finclaw.errors import ContextTooLong, Overloaded
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.event import ContextStatusChanged, Event
@@ -62,7 +62,7 @@ class Turn:
             self.conversation,
             self.conversation.push,
             input_id="now",
-            gauge=Gauge(count, count_text),
+            gauge=ContextSize(count, count_text),
             compact=Compactor(self.summaries, count, count_text, lambda: AT),
             emit=self.events.append,
             ids=IDS,
@@ -269,7 +269,7 @@ def test_ratio_and_remainder_are_figures_whatever_was_sent(window: int, asked: i
 
 @pytest.mark.spec("W-06", "W-01", "E-14", "DX-72")
 def test_every_change_of_status_is_told_at_its_boundary_upwards_and_downwards() -> None:
-    capacity, announcer, events = Capacity(100_000), Announcer(), list[Event]()
+    capacity, announcer, events = Capacity(100_000), ContextNotifier(), list[Event]()
     walk = [69_999, 70_000, 84_999, 85_000, 94_999, 95_000, 94_999, 85_000, 84_999, 70_000, 69_999]
     statuses: list[str] = []
     for tokens in walk:

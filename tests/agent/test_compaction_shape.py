@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.agent.compaction import facts
-from finclaw.agent.compaction.draft import Draft, Shape
-from finclaw.agent.compaction.facts import facts_of
-from finclaw.agent.compaction.options import PINNED, is_pinned
+from finclaw.agent.window.compaction import facts
+from finclaw.agent.window.compaction.draft import Draft, Shape
+from finclaw.agent.window.compaction.facts import facts_of
+from finclaw.agent.window.compaction.options import PINNED, is_pinned
 from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolResult
 from finclaw.transcript.tool_pairing import calls_of, match_results
 

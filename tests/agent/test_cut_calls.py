@@ -7,11 +7,11 @@ from decimal import Decimal
 import pytest
 from tests.agent.bench import Bench
 from tests.agent.test_nasty import under
-from tests.agent.test_plainer import message
+from tests.agent.test_without_thinking import message
 
-from finclaw.agent.asking import ModelRoute
-from finclaw.agent.books import spend_of
-from finclaw.agent.room import measured_size
+from finclaw.agent.budget.turn_spend import spend_of
+from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.window.context_window import measured_size
 from finclaw.errors import AuthFailed, StreamCut
 from finclaw.kernel.chunk import (
     Chunk,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.agent.bench import Bench
 
-from finclaw.agent.asking import ModelRoute
-from finclaw.agent.cooldown import Cooldowns, Route
-from finclaw.agent.remedy import REMEDIES, remedy_for
+from finclaw.agent.model.cooldown import Cooldowns
+from finclaw.agent.model.retry_policy import RETRY_POLICIES, policy_for
+from finclaw.agent.model.route import ModelRoute, Route
 from finclaw.errors import (
     AuthFailed,
     BadRequest,
@@ -141,11 +141,11 @@ WAYS = [Route("a", credential, model) for credential in ("work", "spare") for mo
 def cooled(*errors: ProviderError) -> list[Any]:
     cooldowns = Cooldowns(FakeClock())
     for error in errors:
-        cooldowns.note(WAYS[0], error, remedy_for(error).cools)
+        cooldowns.note(WAYS[0], error, policy_for(error).cools)
     return [(way.credential, way.model) for way in (*WAYS, Route("b", "work", "big")) if cooldowns.remaining(way)]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in REMEDIES if issubclass(kind, BadRequest)])
+@pytest.mark.parametrize("kind", [kind for kind in RETRY_POLICIES if issubclass(kind, BadRequest)])
 def test_a_400_says_nothing_about_any_way(kind: type[ProviderError]) -> None:
     assert cooled(*[kind("x")] * 5) == []
 
@@ -170,7 +170,7 @@ def test_an_answer_by_one_key_forgives_the_server_and_not_another_key() -> None:
     cooldowns = Cooldowns(FakeClock())
     work, spare = WAYS[0], WAYS[2]
     for error in (Overloaded("x"), AuthFailed("x")):
-        cooldowns.note(work, error, remedy_for(error).cools)
+        cooldowns.note(work, error, policy_for(error).cools)
     cooldowns.answered(spare)
     assert cooldowns.remaining(spare) == 0
     assert cooldowns.remaining(work) == 30

@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 from tests.agent.bench import Bench
-from tests.agent.test_asking import instead, other, waits
-from tests.agent.test_plainer import message
+from tests.agent.test_model_retry import instead, other, waits
+from tests.agent.test_without_thinking import message
 
-from finclaw.agent.asking import GO_ON, ModelRoute
-from finclaw.agent.budget import Budget
-from finclaw.agent.cooldown import LONGEST, Cooldowns, Route
-from finclaw.agent.purse import Cashier
-from finclaw.agent.remedy import remedy_for
+from finclaw.agent.budget.budget import Budget
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.budget.turn_budget import BudgetService
+from finclaw.agent.model.cooldown import LONGEST, Cooldowns
+from finclaw.agent.model.retry import GO_ON
+from finclaw.agent.model.retry_policy import policy_for
+from finclaw.agent.model.route import ModelRoute, Route
 from finclaw.agent.running import RunningTurn
-from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.agent.settings import AgentSettings
 from finclaw.errors import (
     AuthFailed,
     BadRequest,
@@ -151,7 +153,7 @@ def test_who_asks_for_years_is_tried_again_within_the_hour(wish: float) -> None:
     cooldowns = Cooldowns(clock)
     here = Route("a", "key", "big")
     error = RateLimited("x", retry_after=wish)
-    cooldowns.note(here, error, remedy_for(error).cools, wish)
+    cooldowns.note(here, error, policy_for(error).cools, wish)
     assert cooldowns.remaining(here) == LONGEST
 
 
@@ -329,7 +331,7 @@ def under(bench: Bench, **limits: str) -> Budget:
 
     async def with_purse(ctx: TurnContext) -> TurnResult:
         turn = RunningTurn.of(ctx)
-        turn.purse = Cashier(house).purse(turn.ids, bench.events.append, "ada", Decimal(0), ())
+        turn.budget = BudgetService(house).open_turn(turn.ids, bench.events.append, "ada", Decimal(0), ())
         return await ctx.next()
 
     bench.turn.append(with_purse)
@@ -372,7 +374,7 @@ def test_what_was_said_before_the_cut_is_paid_for_though_nobody_told() -> None:
     (month,) = [each for each in house.accounts("main", "ada") if each.name == "month_usd"]
     assert Decimal("0.005") < month.spent < Decimal("0.008"), "500 words at 10 dollars for a million, and the question"
     assert bench.log is not None
-    assert sum((each.cost for each in bench.log.beside), Decimal(0)) == month.spent
+    assert sum((each.cost for each in bench.log.side_costs), Decimal(0)) == month.spent
 
 
 def test_at_the_limit_a_cheaper_one_goes_on() -> None:
@@ -414,7 +416,7 @@ def test_a_stop_gives_back_what_was_reserved_and_pays_what_was_said(moment: floa
     assert month.reserved == 0
     assert (month.spent > 0) == (moment > 1)
     assert bench.log is not None
-    assert sum((each.cost for each in bench.log.beside), Decimal(0)) == month.spent
+    assert sum((each.cost for each in bench.log.side_costs), Decimal(0)) == month.spent
 
 
 def test_a_stop_while_another_turn_holds_the_money() -> None:

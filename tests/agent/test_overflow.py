@@ -2,11 +2,11 @@
 
 import pytest
 from tests.agent.bench import Bench
-from tests.agent.test_room import assert_whole, talked
+from tests.agent.test_context_window import assert_whole, talked
 
-from finclaw.agent.asking import ModelRoute
-from finclaw.agent.compaction.prompt import BEGIN
-from finclaw.agent.tokens import Estimator
+from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.agent.window.tokens.estimator import Estimator
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError
 from finclaw.kernel.chunk import Model, ModelRequest, Vocabulary
 from finclaw.kernel.event import ContextCompacted, ModelFellBack

@@ -6,12 +6,12 @@ from itertools import pairwise
 import pytest
 from msgspec import Struct
 from tests.agent.bench import Bench
-from tests.agent.test_room import SMALL, Mind, talked
+from tests.agent.test_context_window import SMALL, Mind, talked
 
-from finclaw.agent.asking import LONGEST_PAUSE
-from finclaw.agent.compaction.prompt import BEGIN
-from finclaw.agent.gauge import is_summary
+from finclaw.agent.model.retry import LONGEST_PAUSE
 from finclaw.agent.settings import AgentSettings
+from finclaw.agent.window.compaction.options import is_summary
+from finclaw.agent.window.compaction.prompt import BEGIN
 from finclaw.errors import Overloaded, RateLimited, ServerFailed
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.event import ModelRetried, UsageUpdated

@@ -31,8 +31,8 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 from tests.machine import slowness
 
-from finclaw.agent.token_count import WEIGHTS, Weights, count_tokens
-from finclaw.agent.tokens import A_CALL, A_MESSAGE, AN_IMAGE, Estimator
+from finclaw.agent.window.tokens.count import WEIGHTS, Weights, count_tokens
+from finclaw.agent.window.tokens.estimator import A_CALL, A_MESSAGE, AN_IMAGE, Estimator
 from finclaw.kernel.chunk import ToolSpec, Vocabulary
 from finclaw.kernel.message import Block, Image, Message, Source, Text, Thinking, ToolCall, ToolResult
 

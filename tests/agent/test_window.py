@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tests.agent.talk import AT, FRAME, asks, conversations, count, count_text, entry, judge, talk, tells
 from tests.machine import examples
 
-from finclaw.agent.announcer import Announcer
-from finclaw.agent.compaction import Compactor, Summaries
-from finclaw.agent.context_guard import MOST_SUMMARIES, ContextGuard, ContextPolicy
-from finclaw.agent.gauge import Gauge, Gauges, is_summary, part_of
-from finclaw.agent.window import Breakdown, Capacity, Status, Thresholds
+from finclaw.agent.window.capacity import Breakdown, Capacity, Status, Thresholds
+from finclaw.agent.window.compaction import Compactor, Summaries
+from finclaw.agent.window.compaction.options import is_summary
+from finclaw.agent.window.guard import MOST_SUMMARIES, ContextGuard, ContextPolicy
+from finclaw.agent.window.size import ContextNotifier, ContextSize, ContextSizes, part_of
 from finclaw.errors import ConfigError, ContextTooLong, Overloaded
 from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import (
@@ -117,7 +117,7 @@ def test_tokens_are_told_by_their_source() -> None:
         asks("a", "c"),
         tells("t", ("c", "x" * 4_000)),
     )
-    gauge = Gauge(count, count_text)
+    gauge = ContextSize(count, count_text)
     gauge.begin(Conversation(base))
     gauge.head("y" * 80, (TOOL,))
     parts = gauge.breakdown
@@ -158,7 +158,7 @@ def _event(kind: str, number: int, serial: int, there: Sequence[Message]) -> Mes
 @settings(max_examples=examples(200))
 @given(conversations(), EVENTS)
 def test_the_sums_are_those_of_a_recount(base: tuple[Message, ...], events: list[tuple[str, int]]) -> None:
-    gauge = Gauge(count, count_text)
+    gauge = ContextSize(count, count_text)
     conversation = Conversation([each for each in base if not each.passing])  # the fold has left those out
     gauge.begin(conversation)
     for serial, (kind, number) in enumerate(events):
@@ -189,7 +189,7 @@ class Counting:
 @pytest.mark.spec("W-03")
 def test_a_long_history_is_counted_once() -> None:
     counter = Counting()
-    gauges = Gauges(counter, count_text)
+    gauges = ContextSizes(counter, count_text)
     base = talk(500)
     gauges.of("s").begin(Conversation(base))
     assert counter.calls == len(base)
@@ -205,7 +205,7 @@ def test_a_long_history_is_counted_once() -> None:
 
 
 def test_only_the_last_sessions_are_remembered() -> None:
-    gauges = Gauges(count, count_text, limit=2)
+    gauges = ContextSizes(count, count_text, limit=2)
     first = gauges.of("1")
     assert gauges.of("1") is first
     gauges.of("2")
@@ -219,8 +219,8 @@ def test_only_the_last_sessions_are_remembered() -> None:
 # ── measured usage ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def measuring(exchanges: int = 20) -> tuple[Gauge, Conversation]:
-    gauge, conversation = Gauge(count, count_text), Conversation(talk(exchanges))
+def measuring(exchanges: int = 20) -> tuple[ContextSize, Conversation]:
+    gauge, conversation = ContextSize(count, count_text), Conversation(talk(exchanges))
     gauge.begin(conversation)
     return gauge, conversation
 
@@ -252,7 +252,7 @@ def test_figures_that_cannot_be_are_not_believed(usage: Usage) -> None:
 
 
 def test_a_short_request_does_not_teach_how_long_ones_are_counted() -> None:
-    gauge = Gauge(count, count_text)
+    gauge = ContextSize(count, count_text)
     gauge.begin(Conversation((entry("u", "user", "hello"),)))
     gauge.measured(Usage(input=60), entry("answer", "assistant", "."))
     assert gauge.factor == 1.0
@@ -281,7 +281,7 @@ class Turn:
         self.conversation = Conversation(base)
         self.conversation.push(Append(entry("now", "user", "and now?")))
         self._summary = summary
-        self.gauge = Gauge(count, count_text)
+        self.gauge = ContextSize(count, count_text)
         self._policy = ContextPolicy(**policy)
         self.guard = self.guarded()
 
@@ -333,7 +333,7 @@ def window_for(turn: Turn, ratio: float) -> int:
     [(79_000, []), (79_999, []), (80_000, [0.8]), (94_999, [0.8]), (95_000, [0.8, 0.95]), (10**9, [0.8, 0.95])],
 )
 def test_a_threshold_is_told_exactly_when_it_is_reached(tokens: int, told: list[float]) -> None:
-    announcer, events = Announcer(), list[Event]()
+    announcer, events = ContextNotifier(), list[Event]()
     for _ in range(3):
         announcer.tell(LARGE.state(tokens, Breakdown()), LARGE.table, events.append, IDS)
     assert [event.threshold for event in events if isinstance(event, ContextThresholdCrossed)] == told

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.agent.bench import Bench
-from tests.agent.test_room import SMALL, talked
+from tests.agent.test_context_window import SMALL, talked
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 
 import finclaw
-from finclaw.agent.asking import ModelRoute
-from finclaw.agent.compaction.prompt import BEGIN
+from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
+from finclaw.agent.window.compaction.prompt import BEGIN
 from finclaw.builtins.fallback_note import Fallback
 from finclaw.errors import AuthFailed, StreamCut
 from finclaw.kernel.chunk import Model, ModelRequest

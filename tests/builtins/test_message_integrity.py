@@ -11,8 +11,8 @@ from tests.builtins.extended import extended
 from tests.walks.house import AnyRegistration, Gateway, House, crash, in_virtual_time
 from tests.walks.tools import Desk
 
-from finclaw.agent.log import from_layer
 from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.agent.turn_log import as_layer_event
 from finclaw.builtins.message_integrity import changes, made_whole
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import SessionRepaired
@@ -177,7 +177,7 @@ def test_the_events_make_exactly_the_messages_that_were_wanted(made: list[Any]) 
     whole, _ = made_whole(old)
     conversation = Conversation(old)
     for event in changes(old, whole):
-        conversation.push(from_layer(event))
+        conversation.push(as_layer_event(event))
     assert [(each.id, each.role, each.blocks) for each in conversation.next_messages] == [
         (each.id, each.role, each.blocks) for each in whole
     ]
@@ -198,6 +198,6 @@ def test_a_message_that_is_there_twice_is_there_once_afterwards() -> None:
     whole, findings = made_whole(old)
     conversation = Conversation(old)
     for event in changes(old, whole):
-        conversation.push(from_layer(event))
+        conversation.push(as_layer_event(event))
     assert findings
     assert [each.text for each in conversation.next_messages] == ["first", "again", "yes"]

@@ -13,7 +13,8 @@ from uuid import uuid4
 
 import finclaw
 from finclaw import Settings
-from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.settings import AgentSettings
 from finclaw.config.schema import StorageSettings
 from finclaw.diagnostics.log import start_logging
 from finclaw.kernel.envelope import Inbound, Sender

@@ -18,8 +18,8 @@ from tests.ports.nouns import AT
 from tests.walks.house import AnyLayer, Parts
 from tests.walks.tools import Desk, hang
 
+from finclaw.agent.model.stream import collect
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.stream import collect
 from finclaw.cli.commands.replay import replay
 from finclaw.cli.main import main
 from finclaw.cli.trace.difference import Difference

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from finclaw.agent.settings import BudgetSettings
+from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.config.load import load_settings
 from finclaw.errors import ConfigError
 

@@ -13,8 +13,9 @@ from tests.conformance.onion import Extending, Heard, extended
 from tests.walks.house import AnyRegistration, Gateway, House, in_virtual_time, until
 from tests.walks.tools import Desk, hang
 
-from finclaw.agent.compaction.prompt import BEGIN
-from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.settings import AgentSettings
+from finclaw.agent.window.compaction.prompt import BEGIN
 from finclaw.config.schema import StorageSettings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import BadRequest, Overloaded, ProviderError, ToolError

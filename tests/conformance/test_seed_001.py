@@ -18,10 +18,10 @@ from tests.storage.raw_conversations import RAW, WRITTEN
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
-from finclaw.agent.compaction import HEADING, Strategy
 from finclaw.agent.prompt import build_prompt
-from finclaw.agent.prompt.moment import moment_sections
-from finclaw.agent.window import Breakdown, Capacity, Status
+from finclaw.agent.prompt.turn_context_note import turn_context_sections
+from finclaw.agent.window.capacity import Breakdown, Capacity, Status
+from finclaw.agent.window.compaction import HEADING, Strategy
 from finclaw.errors import ExtensionError
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import LockTakenOver, PolicyJudged
@@ -329,7 +329,7 @@ def test_row_10_fifteen_sections_and_the_finance_ones_in_every_mode() -> None:
         capabilities=Capabilities(max_length=160),
         provided={"investment_profile": {"risk_tolerance": "moderate"}, "current_state": "open", "memory": "likes tea"},
     )
-    there = [*ids(build_prompt(parts()).sections), *ids(moment_sections(full, "retail"))]
+    there = [*ids(build_prompt(parts()).sections), *ids(turn_context_sections(full, "retail"))]
     assert there == [*CACHED, *VOLATILE]
     assert len(there) == 15
     for level in LEVELS:

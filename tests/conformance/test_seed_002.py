@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from msgspec import Struct
 from tests.agent.bench import Bench
-from tests.agent.test_state import LEGAL, SEED, STATES, machine_in
+from tests.agent.test_stream_state import LEGAL, SEED, STATES, machine_in
 from tests.providers import anthropic_streams as anthropic
 from tests.providers import openai_streams as openai
 from tests.providers.model_server import refuses, serving, streams
 from tests.walks.house import House, in_virtual_time, until
 from tests.walks.tools import Desk
 
-from finclaw.agent.announcer import Announcer
+from finclaw.agent.model.stream import collect
+from finclaw.agent.model.stream_state import InvalidMove
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.state import InvalidMove
-from finclaw.agent.stream import collect
-from finclaw.agent.window import Breakdown, Capacity
+from finclaw.agent.window.capacity import Breakdown, Capacity
+from finclaw.agent.window.size import ContextNotifier
 from finclaw.errors import (
     AuthFailed,
     BadRequest,
@@ -242,7 +242,7 @@ def test_row_5_totals_add_up_and_the_context_does_not() -> None:
 @pytest.mark.parametrize(("percent", "told"), [(79, []), (80, [0.8]), (94, [0.8]), (95, [0.8, 0.95])])
 def test_row_5_79_is_silent_80_warns_and_95_warns_again(percent: int, told: list[float]) -> None:
     """Each once, however often it is looked at; and once more after the conversation was made shorter."""
-    announcer, events, window = Announcer(), list[Event](), Capacity(200_000)
+    announcer, events, window = ContextNotifier(), list[Event](), Capacity(200_000)
 
     def look(tokens: int) -> list[float]:
         events.clear()

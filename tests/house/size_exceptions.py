@@ -3,7 +3,6 @@
 LONG_MODULES: frozenset[str] = frozenset()
 FULL_DIRECTORIES: frozenset[str] = frozenset(
     {
-        "src/finclaw/agent",
         "src/finclaw/tools",
         "src/finclaw/tools/guard",
     }
@@ -15,9 +14,6 @@ LARGE_STATES: frozenset[str] = frozenset(
 )
 CRUMBS: frozenset[str] = frozenset(
     {
-        "src/finclaw/agent/announcer.py",
-        "src/finclaw/agent/under_way.py",
-        "src/finclaw/agent/verbosity.py",
         "src/finclaw/builtins/mcp/remote_tool.py",
         "src/finclaw/builtins/memory/telling.py",
         "src/finclaw/delivery/split.py",
@@ -34,7 +30,6 @@ CRUMBS: frozenset[str] = frozenset(
 DOUBLED_CLASSES: frozenset[str] = frozenset(
     {
         "Address",
-        "Announcer",
         "AnswerReader",
         "Api",
         "Broken",
@@ -105,16 +100,16 @@ INNER_IMPORTS: frozenset[str] = frozenset(
 )
 SHARED_TEST_MODULES: frozenset[str] = frozenset(
     {
-        "tests/agent/test_compaction_hostile.py: tests.agent.test_room",
+        "tests/agent/test_compaction_hostile.py: tests.agent.test_context_window",
         "tests/agent/test_cut_calls.py: tests.agent.test_nasty",
-        "tests/agent/test_cut_calls.py: tests.agent.test_plainer",
-        "tests/agent/test_nasty.py: tests.agent.test_asking",
-        "tests/agent/test_nasty.py: tests.agent.test_plainer",
-        "tests/agent/test_overflow.py: tests.agent.test_room",
-        "tests/agent/test_plainer.py: tests.agent.test_asking",
-        "tests/agent/test_quiet_calls.py: tests.agent.test_nasty",
-        "tests/agent/test_quiet_calls.py: tests.agent.test_room",
-        "tests/agent/test_request.py: tests.agent.test_room",
+        "tests/agent/test_cut_calls.py: tests.agent.test_without_thinking",
+        "tests/agent/test_nasty.py: tests.agent.test_model_retry",
+        "tests/agent/test_nasty.py: tests.agent.test_without_thinking",
+        "tests/agent/test_overflow.py: tests.agent.test_context_window",
+        "tests/agent/test_without_thinking.py: tests.agent.test_model_retry",
+        "tests/agent/test_side_calls.py: tests.agent.test_nasty",
+        "tests/agent/test_side_calls.py: tests.agent.test_context_window",
+        "tests/agent/test_request.py: tests.agent.test_context_window",
         "tests/attack/test_advisories.py: tests.attack.test_advisories_doors",
         "tests/attack/test_advisories.py: tests.attack.test_canaries_calls",
         "tests/attack/test_advisories.py: tests.cli.test_sessions",
@@ -130,7 +125,7 @@ SHARED_TEST_MODULES: frozenset[str] = frozenset(
         "tests/attack/test_mcp_escape.py: tests.tools.test_worker",
         "tests/attack/test_poisoned_mcp.py: tests.tools.test_worker",
         "tests/attack/test_worker_escape.py: tests.tools.test_worker",
-        "tests/builtins/test_fallback_note.py: tests.agent.test_room",
+        "tests/builtins/test_fallback_note.py: tests.agent.test_context_window",
         "tests/chaos/test_backup.py: tests.cli.test_sessions",
         "tests/cli/test_approval_outcome.py: tests.cli.test_chat_unasked",
         "tests/cli/test_approvals.py: tests.cli.test_serve",
@@ -153,7 +148,7 @@ SHARED_TEST_MODULES: frozenset[str] = frozenset(
         "tests/conformance/test_one_path.py: tests.tools.test_registry",
         "tests/conformance/test_seed_001.py: tests.agent.test_compaction",
         "tests/conformance/test_seed_001.py: tests.agent.test_prompt",
-        "tests/conformance/test_seed_002.py: tests.agent.test_state",
+        "tests/conformance/test_seed_002.py: tests.agent.test_stream_state",
         "tests/providers/test_whole_answers.py: tests.providers.test_anthropic_oracle",
         "tests/providers/test_wire_pulse.py: tests.providers.test_wire_tls",
     }

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.agent.compaction import facts
+from finclaw.agent.window.compaction import facts
 from finclaw.kernel.lazy_pattern import LazyPattern
 from finclaw.tools.approval import shown
 from finclaw.tools.guard import clean, fold, markup

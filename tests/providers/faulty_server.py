@@ -15,7 +15,7 @@ from typing import Literal
 
 from tests.providers.protocols import Json, Said, Wire
 
-from finclaw.agent.asking import GO_ON
+from finclaw.agent.model.retry import GO_ON
 
 _NO_HEADERS: Mapping[str, str] = {}
 

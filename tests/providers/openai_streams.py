@@ -8,7 +8,7 @@ import httpx2
 from openai import OpenAI
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
-from finclaw.agent.stream import Answer, collect
+from finclaw.agent.model.stream import Answer, collect
 from finclaw.kernel.chunk import Chunk
 from finclaw.providers.openai.answer import AnswerReader
 from finclaw.providers.wire.sse import EventReader

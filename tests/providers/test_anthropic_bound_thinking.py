@@ -15,7 +15,7 @@ from tests.machine import examples
 from tests.providers.bound_api import BoundApi
 from tests.providers.model_server import serving
 
-from finclaw.agent.stream import collect
+from finclaw.agent.model.stream import collect
 from finclaw.errors import ProviderError
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import new_id

@@ -11,8 +11,8 @@ from aiohttp import web
 from tests.providers.anthropic_streams import HELLO, begin, block, call, delta, end, event, given, say, stop, why
 from tests.providers.model_server import ASKED, as_one, chunks, provider, refuses, streams
 
-from finclaw.agent.remedy import remedy_for
-from finclaw.agent.stream import collect
+from finclaw.agent.model.retry_policy import policy_for
+from finclaw.agent.model.stream import collect
 from finclaw.errors import (
     AuthFailed,
     BadRequest,
@@ -348,8 +348,8 @@ async def test_a_success_that_is_no_stream(kind: str, body: str, error: type[Pro
         await chunks(streams([body.encode()], kind=kind))
     assert type(told.value) is error
     assert ("`base_url`" in str(told.value)) == (error in (NoStream, Unreachable))
-    assert remedy_for(told.value).again == (error not in (NoStream, BadRequest))
-    assert remedy_for(told.value).elsewhere == (error is not BadRequest)
+    assert policy_for(told.value).again == (error not in (NoStream, BadRequest))
+    assert policy_for(told.value).elsewhere == (error is not BadRequest)
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["ended", "cut"])

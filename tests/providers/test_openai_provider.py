@@ -16,7 +16,7 @@ from tests.providers import model_server
 from tests.providers.model_server import Answer, as_one, refuses, serving
 from tests.providers.openai_streams import DONE, SAMPLES, ask, call, event, finish, ours, say, usage
 
-from finclaw.agent.stream import collect
+from finclaw.agent.model.stream import collect
 from finclaw.errors import (
     AuthFailed,
     BadRequest,

@@ -15,7 +15,7 @@ from tests.providers.openai_streams import SAMPLES, theirs
 from tests.providers.reading import Read, collected, read
 from tests.providers.test_anthropic_oracle import read_by_the_sdk, streams_of_events
 
-from finclaw.agent.stream import collect
+from finclaw.agent.model.stream import collect
 from finclaw.errors import NoStream, Overloaded, ProviderError, StreamCut
 from finclaw.kernel.chunk import Chunk, Usage
 from finclaw.kernel.message import Text, ToolCall

@@ -4,7 +4,7 @@ import pytest
 from tests.second_opinion.aimock import Aimock
 from tests.second_opinion.asking import ASKED
 
-from finclaw.agent.stream import collect
+from finclaw.agent.model.stream import collect
 from finclaw.errors import ProviderError, RateLimited
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.message import Text, ToolCall

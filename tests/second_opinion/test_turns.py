@@ -12,7 +12,7 @@ from tests.providers.protocols import WIRES, Wire
 from tests.second_opinion.aimock import Aimock, Json
 
 import finclaw
-from finclaw.agent.asking import GO_ON
+from finclaw.agent.model.retry import GO_ON
 from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import ToolResult

@@ -4,7 +4,8 @@ from decimal import Decimal
 
 from tests.walks.house import Gateway
 
-from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.event import BudgetRefused
 from finclaw.testing import Reply, reply

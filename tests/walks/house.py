@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import finclaw
-from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.settings import AgentSettings
 from finclaw.config.schema import StorageSettings
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import Event

@@ -10,7 +10,8 @@ from tests.walks.budgets import COST, SONNET, TEN_CENTS, answer, limit, refusals
 from tests.walks.house import Gateway, House, crash, in_virtual_time, until
 from tests.walks.tools import Desk
 
-from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.settings import AgentSettings
 from finclaw.builtins.delegate import NAME as DELEGATE
 from finclaw.errors import ConfigError, Overloaded
 from finclaw.kernel.chunk import ModelRequest, Usage

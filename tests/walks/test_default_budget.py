@@ -8,7 +8,8 @@ from tests.cli.terminal import finclaw
 from tests.walks.budgets import SONNET, refusals
 from tests.walks.house import House, in_virtual_time
 
-from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.settings import AgentSettings
 from finclaw.config.load import load_settings
 from finclaw.config.model_problems import problems_of_models, say_budget, warnings_of_models
 from finclaw.kernel.chunk import Usage

@@ -19,7 +19,8 @@ from tests.walks.house import TRUSTING, Gateway, Parts, until
 from tests.walks.tools import Desk
 
 import finclaw
-from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.redaction import Secret

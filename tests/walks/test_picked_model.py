@@ -9,7 +9,8 @@ import pytest
 from tests.walks.house import Gateway
 
 import finclaw
-from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.settings import AgentSettings
 from finclaw.errors import AuthFailed
 from finclaw.kernel.envelope import Limits
 from finclaw.kernel.event import ModelFellBack

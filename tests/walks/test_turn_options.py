@@ -8,7 +8,8 @@ from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
 import finclaw
-from finclaw.agent.settings import AgentSettings, BudgetSettings
+from finclaw.agent.budget.settings import BudgetSettings
+from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.chunk import ModelRequest, Usage
 from finclaw.kernel.envelope import Limits
 from finclaw.kernel.port import ToolScope

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final, assert_never
 
-from finclaw.agent.books import user_of
-from finclaw.agent.log import APPROVED
-from finclaw.agent.reach import Reach, may_act
+from finclaw.agent.budget.spend import user_of
 from finclaw.agent.running import RunningCall, RunningTurn
+from finclaw.agent.tool_effects import ToolEffects, may_act
+from finclaw.agent.turn_log import APPROVED
 from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
 from finclaw.kernel.approval import Approval, action_hash
 from finclaw.kernel.port import Tool, ToolScope
@@ -40,7 +40,7 @@ class Permission:
         self._tools = tools
         self._consent = consent
         self._approvals = approvals
-        self._reach = Reach(tools.get)
+        self._reach = ToolEffects(tools.get)
 
     async def __call__(self, ctx: RunningCall, tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> None:
         """Returns when it may. Raises ToolDenied, or ToolAwaiting when somebody has been asked."""
@@ -104,7 +104,7 @@ class Permission:
             raise ToolDenied(f"{tool.spec.name} needs a person's approval and nobody can be asked; it was not run")
         quote = await _quote(tool, args, scope)
         approvals, action = self._approvals(), self._action(ctx, turn, tool, args, sources, quote)
-        begun = ctx.call_id in turn.log.begun or ctx.call_id in turn.log.ended
+        begun = ctx.call_id in turn.log.started or ctx.call_id in turn.log.ended
         approved = turn.approved
         agreed = approved is not None and not begun and _is_that(approved, ctx, tool, args)
         if approved is not None and agreed and not approvals.has_drifted(approved, quote):

@@ -4,11 +4,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from finclaw.agent.context_guard import ContextGuard
-from finclaw.agent.log import TurnLog
-from finclaw.agent.purse import Purse
-from finclaw.agent.quiet import QuietQuestions
-from finclaw.agent.state import StateMachine
+from finclaw.agent.budget.turn_budget import TurnBudget
+from finclaw.agent.model.side_calls import SideCalls
+from finclaw.agent.model.stream_state import StateMachine
+from finclaw.agent.turn_log import TurnLog
+from finclaw.agent.window.guard import ContextGuard
 from finclaw.errors import ExtensionError
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.context import Context
@@ -17,7 +17,7 @@ from finclaw.kernel.scope import ToolCallContext, TurnContext
 from finclaw.tools.loop import LoopGuard
 
 if TYPE_CHECKING:
-    from finclaw.agent.asking import ModelRoute
+    from finclaw.agent.model.route import ModelRoute
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,15 +35,15 @@ class RunningTurn(TurnContext):
     """The only tools this turn may run, whatever a layer puts into the catalog; None: all of them."""
     asked_in: Context
     """The context as it was made: who asked, and where, is no layer's to change."""
-    plain: bool = False
+    without_thinking: bool = False
     """A question of it was refused with what its model had thought, and has been asked without since."""
     offered: tuple[str, ...] = ()
     """What the running step may use: its catalog when its layers had let it through, and no wider afterwards."""
-    quiet: QuietQuestions = field(default_factory=QuietQuestions)
+    side_calls: SideCalls = field(default_factory=SideCalls)
     """What it asks for itself, beside its own calls."""
     guard: ContextGuard | None = None
     """Over its requests, once the model's window gets tight."""
-    purse: Purse | None = None
+    budget: TurnBudget | None = None
     """What it pays model calls from; None where there is no budget."""
     approved: Approval | None = None
     """What a person has agreed to, in the turn that runs it."""
@@ -68,11 +68,11 @@ class RunningTurn(TurnContext):
 @dataclass(slots=True, kw_only=True)
 class RunningCall(ToolCallContext):
     call: ToolCall
-    given: dict[str, Any] | None = None
+    checked_args: dict[str, Any] | None = None
     """The arguments with which the core ran it, once they have been checked."""
-    reread: str = ""
+    coercion_note: str = ""
     """A line for the model when some of them were read as another type than it wrote."""
-    word: ToolResult | None = None
+    core_result: ToolResult | None = None
     """What the core itself says of this call: the only facts that count, and how an order truly ended."""
 
     @staticmethod

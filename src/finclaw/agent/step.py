@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from finclaw.agent.model_call import ModelCall, stop_of, with_own_ids
-from finclaw.agent.paid import usage_of
+from finclaw.agent.budget.spend import usage_of
+from finclaw.agent.model.answer_message import stop_of, with_own_ids
+from finclaw.agent.model.call import ModelCall
 from finclaw.agent.running import RunningTurn
-from finclaw.agent.tool_call import unknown_outcome
+from finclaw.agent.tool_results import last_known_result, skipped_result
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ToolUseStarted
@@ -36,7 +37,7 @@ class Step:
         left_open = turn.log.unanswered()
         if left_open is not None:  # a crash came between the model's wish and the tools' results
             message, calls = left_open
-            known = {call.id: _last_known(turn, call) for call in calls if call.id in turn.log.begun}
+            known = {call.id: last_known_result(turn.log, call) for call in calls if call.id in turn.log.started}
         else:
             answer = await self._model(turn, ctx.tool_catalog, ctx.index)
             message = with_own_ids(answer, turn.conversation.next_messages)
@@ -81,7 +82,7 @@ class Step:
             if results:
                 crash_point("tools:between")
             waits = any(result.status == "awaiting" for result in results.values())
-            results[call.id] = not_begun(call) if waits else await self._use(ctx, call)
+            results[call.id] = skipped_result(call) if waits else await self._use(ctx, call)
         return results
 
     async def _side_by_side(self, ctx: StepContext, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
@@ -107,16 +108,6 @@ class Step:
         return tool is None or (tool.parallel_safe and not tool.transactional)
 
 
-def not_begun(call: ToolCall) -> ToolResult:
-    """Behind one that waits for a person: what they say may change whether this is wanted at all."""
-    return ToolResult(call.id, call.name, "skipped: another call waits for a person's approval", "skipped")
-
-
 def _offered(ctx: StepContext, turn: RunningTurn) -> tuple[str, ...]:
     """What a layer put into the catalog beyond the turn's own limits does not count."""
     return tuple([spec.name for spec in ctx.tool_catalog if turn.allowed is None or spec.name in turn.allowed])
-
-
-def _last_known(turn: RunningTurn, call: ToolCall) -> ToolResult:
-    """Of a call that had begun and must not begin again: its own word if it was kept, else that nobody knows."""
-    return turn.log.ended.get(call.id) or unknown_outcome(call.id, call.name)

@@ -11,7 +11,7 @@ _MOST: Final = 50
 """That one message remembers. The newest; a card shows fewer, and one is enough to ask."""
 
 
-def still_to_know(conversation: ConversationView, before: Sequence[str]) -> Patch | None:
+def remember_taint(conversation: ConversationView, before: Sequence[str]) -> Patch | None:
     """For when messages have gone: what was answered under their spell stays, so the last one remembers them."""
     left = [message for message in conversation.next_messages if not message.passing]
     known = frozenset(sources_read(left))

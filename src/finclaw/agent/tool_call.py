@@ -1,32 +1,58 @@
-"""The core of one tool use: final arguments checked, policy judged, run under a limit. No layer is inside this."""
+"""One tool call, from outside to inside: loop guard, ring of layers, core; then the guard over its result.
 
+`ToolCallRunner` is what surrounds the ring and tells both ends of the call. `ToolCallCore` lies inside it, where no
+layer is: final arguments are checked there, policy judges, and the tool runs under a limit.
+"""
+
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from copy import deepcopy
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from finclaw.agent.log import APPROVED
+from msgspec.structs import replace
+
+from finclaw.agent.model.structured import StructuredAnswers
+from finclaw.agent.overflow_results import OverflowResult, OverflowResults
 from finclaw.agent.permission import Permission
 from finclaw.agent.running import RunningCall, RunningTurn
-from finclaw.agent.structured import StructuredAnswers
+from finclaw.agent.tool_results import failure_of, refuse_loop, refuse_unreadable, stopped_result, unknown_outcome
+from finclaw.agent.turn_log import APPROVED
+from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import (
     InvalidArguments,
     ToolAwaiting,
     ToolDenied,
     ToolError,
+    ToolLoop,
     ToolStopped,
     ToolTimeout,
     ToolUnavailable,
 )
-from finclaw.kernel.event import Circuit, CircuitChanged, ToolTimedOut
-from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult, ToolStarted, ToolStatus
-from finclaw.kernel.port import Tool, ToolOutput, ToolScope
-from finclaw.kernel.scope import ToolCallContext
+from finclaw.kernel.event import (
+    Circuit,
+    CircuitChanged,
+    ToolEndedEvent,
+    ToolFailedEvent,
+    ToolLooped,
+    ToolStartedEvent,
+    ToolTimedOut,
+    ToolUsed,
+    ToolUseEnded,
+)
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.message import ToolCall, ToolEnded, ToolFailure, ToolResult, ToolStarted, ToolStatus
+from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
+from finclaw.kernel.scope import StepContext, ToolCallContext
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.contain import Broken
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard import GuardOptions, guard, guard_off_loop
+from finclaw.tools.guard.choice import GuardChoice
+from finclaw.tools.guard.told import reason_of
 from finclaw.tools.limit import CutOff, run_with_limit
+from finclaw.tools.loop import LoopVerdict
+from finclaw.tools.origin import origin_of, shown
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.sources import sources_met
 
@@ -40,11 +66,167 @@ _STATUS: Final[Mapping[type[ToolError], ToolStatus]] = {
     ToolStopped: "stopped",
     ToolUnavailable: "unavailable",
 }
-_NOT_THE_END_OF_IT: Final = (ToolTimeout, ToolStopped, ToolUnavailable, CutOff)
+_MAY_HAVE_HAPPENED: Final = (ToolTimeout, ToolStopped, ToolUnavailable, CutOff)
 """After these an order may have been placed all the same: the line broke, and perhaps behind it."""
 
+ToolRing = Callable[[ToolCallContext], Coroutine[Any, Any, ToolResult]]
 
-class ToolRunner:
+
+class ToolCallRunner:
+    """The outside of a tool call: what surrounds its ring of layers."""
+
+    def __init__(
+        self,
+        ring: ToolRing,
+        clock: Clock,
+        tools: ToolRegistry | None = None,
+        overflow: OverflowResults | None = None,
+        guards: GuardChoice | None = None,
+    ) -> None:
+        self._ring = ring
+        self._clock = clock
+        self._tools = tools
+        self._overflow = overflow
+        self._guards = guards or GuardChoice()
+
+    async def __call__(self, ctx: StepContext, call: ToolCall) -> ToolResult:
+        """What the model gets for this call. Only cancellation, a loop without end and a layer's mistake get out."""
+        turn = RunningTurn.of(ctx.turn)
+        started = self._clock.monotonic()
+        ctx.emit(ToolStartedEvent(call_id=call.id, tool=call.name, **ctx.ids))
+        status = "error"
+        try:
+            result = await self._run_unless_looping(ctx, turn, call)
+            status = result.status
+        except asyncio.CancelledError:
+            status = "aborted"
+            if call.id not in turn.log.started:  # of those nobody knows
+                turn.log.pending_results.setdefault(call.id, stopped_result(call))
+            raise
+        except Exception as error:
+            self._tell_failure(ctx, call, reason_of(error))
+            raise
+        finally:
+            ms = round((self._clock.monotonic() - started) * 1000, 3)
+            ctx.emit(ToolEndedEvent(call_id=call.id, tool=call.name, status=status, duration_ms=ms, **ctx.ids))
+        result = replace(result, ms=ms)
+        await self._keep_result(turn, result)
+        ctx.emit(ToolUseEnded(call_id=call.id, tool=call.name, status=status, **ctx.ids))
+        ctx.emit(ToolUsed(call_id=call.id, tool=call.name, status=status, duration_ms=ms, **ctx.ids))
+        return result
+
+    async def _run_unless_looping(self, ctx: StepContext, turn: RunningTurn, call: ToolCall) -> ToolResult:
+        args = call.args if call.bad_args is None else {"": call.bad_args}
+        verdict = turn.loop.judge(call.name, args)
+        if verdict.action != "run":
+            self._tell_loop(ctx, call, verdict)
+        if verdict.action == "end":
+            raise ToolLoop(verdict.words)
+        result = refuse_loop(call, verdict.words) if verdict.action == "refuse" else await self._run_ring(ctx, call)
+        if result.is_error:
+            error = result.content if result.error is None else f"{result.error.name}: {result.error.message}"
+            self._tell_failure(ctx, call, error)
+        turn.loop.note(call.name, args, result.content)
+        return result if verdict.action == "run" else replace(result, content=verdict.warned(result.content))
+
+    async def _run_ring(self, ctx: StepContext, call: ToolCall) -> ToolResult:
+        if call.bad_args is not None:
+            return refuse_unreadable(call.id, call.name, call.bad_args)
+        inner = RunningCall(
+            ids=ctx.ids,
+            emit=ctx.emit,
+            metadata=ctx.metadata.new_child(),
+            step=ctx,
+            call_id=call.id,
+            tool_name=call.name,
+            args=dict(call.args),
+            call=call,
+        )
+        result = _hold_to_core_result(inner, await self._ring(inner))
+        if inner.checked_args is not None and (inner.args != call.args or inner.coercion_note):
+            RunningTurn.of(ctx.turn).log.changed[call.id] = inner.checked_args
+        return await self._guard_result(result, inner, self._known_facts(inner) if result.facts else ())
+
+    async def _guard_result(self, result: ToolResult, inner: RunningCall, known: Collection[Fact]) -> ToolResult:
+        """Applied to whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it.
+
+        Of the facts only those stay that a tool has given (`known`): a layer may take one away, and never make one up.
+        """
+        call, options = inner.call, self._guards.of(inner.call.name)
+        guarded = await guard_off_loop(result.content, options, is_error=result.is_error)
+        origin = self._origin_of(result, inner)
+        if guarded.full is not None and self._overflow is not None:
+            session = RunningTurn.of(inner.turn).log.claim.session
+            await self._overflow.keep(session, OverflowResult(call.name, call.id, guarded.full, origin))
+        facts = tuple(fact for fact in result.facts if fact in known)
+        failure = safe_failure(result.error, options)
+        return ToolResult(call.id, call.name, guarded.content, result.status, facts, failure, origin=origin)
+
+    def _origin_of(self, result: ToolResult, inner: RunningCall) -> str:
+        """A layer may say that words are a stranger's, never that they are not; and it may have kept some of them."""
+        word = inner.core_result
+        if word is not None and word.status in ("denied", "awaiting", "invalid") and result.content == word.content:
+            return ""  # nothing ran, so nobody else has said a word
+        tool = None if self._tools is None else self._tools.get(inner.tool_name)
+        told = ("" if word is None else word.origin) or result.origin
+        return shown(told) or ("" if tool is None else origin_of(tool, inner.checked_args or inner.args))
+
+    @staticmethod
+    def _known_facts(inner: RunningCall) -> Collection[Fact]:
+        """By this call, or by an earlier one of this turn that a layer has remembered."""
+        own = () if inner.core_result is None else inner.core_result.facts
+        earlier = RunningTurn.of(inner.turn).log.results
+        return (*own, *(fact for result in earlier for fact in result.facts))
+
+    @staticmethod
+    async def _keep_result(turn: RunningTurn, result: ToolResult) -> None:
+        """A turn that is cut off still knows what has happened; what moved money is known on disk, at once."""
+        turn.log.pending_results[result.call_id] = result
+        if result.call_id in turn.log.started:
+            crash_point("tools:money_moved")
+            turn.log.push(ToolEnded(result))
+            await turn.log.commit()
+
+    @staticmethod
+    def _tell_failure(ctx: StepContext, call: ToolCall, error: str) -> None:
+        ctx.emit(ToolFailedEvent(call_id=call.id, tool=call.name, error=error, **ctx.ids))
+
+    @staticmethod
+    def _tell_loop(ctx: StepContext, call: ToolCall, verdict: LoopVerdict) -> None:
+        action = verdict.action
+        if action != "run":
+            ctx.emit(ToolLooped(call_id=call.id, tool=call.name, repeats=verdict.repeats, action=action, **ctx.ids))
+
+
+def safe_failure(failure: ToolFailure | None, options: GuardOptions) -> ToolFailure | None:
+    """Its words were a tool's or a layer's too."""
+    if failure is None:
+        return None
+    suggestion = None if failure.suggestion is None else guard(failure.suggestion, options, is_error=True).content
+    return replace(failure, message=guard(failure.message, options, is_error=True).content, suggestion=suggestion)
+
+
+def _hold_to_core_result(inner: RunningCall, result: ToolResult) -> ToolResult:
+    """Of what has begun to move money a layer may say more or less, and never that it ended otherwise.
+
+    Nor may it hide that a person is asked, or say so where nobody is.
+    """
+    asked = inner.core_result is not None and inner.core_result.status == "awaiting"
+    if asked or result.status == "awaiting":
+        return inner.core_result if inner.core_result is not None and asked else replace(result, status="error")
+    if inner.call_id not in RunningTurn.of(inner.turn).log.started:
+        return result
+    if inner.core_result is None:  # a layer did not wait for it
+        return unknown_outcome(inner.call_id, inner.tool_name)
+    return result if result.status == inner.core_result.status else inner.core_result
+
+
+# ── the core ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ToolCallCore:
+    """The core of a tool call, which no layer can reach."""
+
     def __init__(
         self, tools: ToolRegistry, arguments: ArgumentCheck, permission: Permission, answers: StructuredAnswers
     ) -> None:
@@ -56,32 +238,32 @@ class ToolRunner:
     async def __call__(self, ctx: ToolCallContext) -> ToolResult:
         """Whatever happens to a tool becomes a result the model can read; only cancellation passes."""
         call = RunningCall.of(ctx)
-        call.word = await self._word(call)
-        return call.word
+        call.core_result = await self._run_to_result(call)
+        return call.core_result
 
-    async def _word(self, ctx: RunningCall) -> ToolResult:
+    async def _run_to_result(self, ctx: RunningCall) -> ToolResult:
         try:
             output = await self._run(ctx)
         except ToolError as error:
-            if isinstance(error, _NOT_THE_END_OF_IT) and _has_begun(ctx):
+            if isinstance(error, _MAY_HAVE_HAPPENED) and _has_begun(ctx):
                 return unknown_outcome(ctx.call_id, ctx.tool_name)
-            return _failed(ctx, _status_of(error), _failure(error))
+            return _failed_result(ctx, _status_of(error), failure_of(error))
         except Exception as error:  # a tool is a stranger: its bug is a result, not the end of the turn
             log.exception("tool %s failed", ctx.tool_name)
             if _has_begun(ctx):
                 return unknown_outcome(ctx.call_id, ctx.tool_name)
             name = error.kind if isinstance(error, Broken) else type(error).__name__
-            return _failed(ctx, "error", ToolFailure(name, f"{ctx.tool_name} failed: {name}", code="crashed"))
-        content = f"{output.content}\n\n{ctx.reread}" if ctx.reread else output.content
+            return _failed_result(ctx, "error", ToolFailure(name, f"{ctx.tool_name} failed: {name}", code="crashed"))
+        content = f"{output.content}\n\n{ctx.coercion_note}" if ctx.coercion_note else output.content
         return ToolResult(ctx.call_id, ctx.tool_name, content, facts=output.facts, origin=output.origin)
 
     async def _run(self, ctx: RunningCall) -> ToolOutput:
         turn = RunningTurn.of(ctx.turn)
-        tool = self._offered(ctx, turn)
+        tool = self._find_offered(ctx, turn)
         # A copy of our own: a layer may still hold the one it was given, and change it while a person decides.
         checked = await self._arguments.check_off_loop(tool.spec, deepcopy(ctx.args))
-        args = ctx.given = checked.args
-        ctx.reread = checked.note
+        args = ctx.checked_args = checked.args
+        ctx.coercion_note = checked.note
         scope = self._scope(ctx, turn)
         await self._permission(ctx, tool, args, scope)
         with self._tools.breakers.call(tool.upstream, partial(_tell_circuit, ctx, tool)):
@@ -107,7 +289,7 @@ class ToolRunner:
             sources=partial(sources_met, turn.log.conversation, turn.asked_in.inbound),
         )
 
-    def _offered(self, ctx: ToolCallContext, turn: RunningTurn) -> Tool:
+    def _find_offered(self, ctx: ToolCallContext, turn: RunningTurn) -> Tool:
         tool = self._tools.get(ctx.tool_name)
         if tool is None or ctx.tool_name not in turn.offered:
             known = ", ".join(sorted(turn.offered)) or "none"
@@ -115,7 +297,7 @@ class ToolRunner:
         return tool
 
 
-def _failed(ctx: ToolCallContext, status: ToolStatus, failure: ToolFailure) -> ToolResult:
+def _failed_result(ctx: ToolCallContext, status: ToolStatus, failure: ToolFailure) -> ToolResult:
     return ToolResult(ctx.call_id, ctx.tool_name, failure.message, status=status, error=failure)
 
 
@@ -126,10 +308,6 @@ def _status_of(error: ToolError) -> ToolStatus:
     return "error"
 
 
-def _failure(error: ToolError) -> ToolFailure:
-    return ToolFailure(type(error).__name__, str(error), error.suggestion, code=error.code)
-
-
 def _tell_circuit(ctx: ToolCallContext, tool: Tool, before: Circuit, after: Circuit) -> None:
     log.warning("the circuit to %s is %s now, after a call of %s", tool.upstream, after, tool.spec.name)
     ctx.emit(CircuitChanged(upstream=tool.upstream, tool=tool.spec.name, before=before, after=after, **ctx.ids))
@@ -137,27 +315,4 @@ def _tell_circuit(ctx: ToolCallContext, tool: Tool, before: Circuit, after: Circ
 
 def _has_begun(ctx: ToolCallContext) -> bool:
     """It moves money or was approved, and has started: only its own word, result or ToolError, says how that ended."""
-    return ctx.call_id in RunningTurn.of(ctx.step.turn).log.begun
-
-
-def refused(call: ToolCall, why: str) -> ToolResult:
-    """By the loop guard: it was not run because it would bring nothing new."""
-    return ToolResult(call.id, call.name, why, "denied", error=ToolFailure("ToolDenied", why, code="loop"))
-
-
-def unreadable(call_id: str, name: str, text: str) -> ToolResult:
-    shown = without_secrets(text)[:200]  # in this order: no half of one is left
-    error = InvalidArguments(f"the arguments of {name} are not one complete JSON object: {shown!r}; call it again")
-    return ToolResult(call_id, name, str(error), "invalid", error=_failure(error))
-
-
-def stopped(call: ToolCall) -> ToolResult:
-    """It was running when its turn was stopped: unlike one that was skipped, it may have done some of its work."""
-    text = "it was stopped before it gave a result, together with its turn"
-    return ToolResult(call.id, call.name, text, "stopped", error=_failure(ToolStopped(text)))
-
-
-def unknown_outcome(call_id: str, name: str) -> ToolResult:
-    """For a transactional call that had begun and came to no known end. It is never begun again to find out."""
-    text = "it is unknown whether this happened: it began and was cut off. Do not repeat it: tell the person and ask."
-    return ToolResult(call_id, name, text, "unknown", error=ToolFailure("UnknownOutcome", text, code="unknown_outcome"))
+    return ctx.call_id in RunningTurn.of(ctx.step.turn).log.started

@@ -6,24 +6,25 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from finclaw.agent.approved import ApprovedActions
-from finclaw.agent.asides import Asides
-from finclaw.agent.asking import ModelRoute
-from finclaw.agent.books import cost_so_far, usage_so_far, user_of
-from finclaw.agent.call_ledger import Payer
-from finclaw.agent.log import TurnLog
-from finclaw.agent.meter import UNFORESEEN, most_of
-from finclaw.agent.model_call import ModelCall, without_calls
-from finclaw.agent.open_calls import answer_open_calls
+from finclaw.agent.approved_actions import ApprovedActions
+from finclaw.agent.budget.call_ledger import Payer
+from finclaw.agent.budget.spend import user_of
+from finclaw.agent.budget.turn_budget import BudgetService, TurnBudget
+from finclaw.agent.budget.turn_spend import cost_so_far, usage_so_far
+from finclaw.agent.budget.usage_meter import UNFORESEEN, most_of
+from finclaw.agent.model.answer_message import without_calls
+from finclaw.agent.model.call import ModelCall
+from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.stream_state import StateMachine
+from finclaw.agent.model.structured import StructuredAnswers
+from finclaw.agent.overflow_results import OverflowResults
 from finclaw.agent.permission import Permission
-from finclaw.agent.purse import Cashier, Purse
 from finclaw.agent.running import RunningTurn
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.state import StateMachine
 from finclaw.agent.step import Step
-from finclaw.agent.structured import StructuredAnswers
-from finclaw.agent.tool_call import ToolRunner
-from finclaw.agent.tool_use import UseTool
+from finclaw.agent.tool_call import ToolCallCore, ToolCallRunner
+from finclaw.agent.tool_results import answer_open_calls
+from finclaw.agent.turn_log import TurnLog
 from finclaw.errors import ConfigError, ModelUnknown
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context
@@ -83,7 +84,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     """A program's own way to ask a person at once, instead of `approvals`."""
     approvals: Callable[[], Approvals] | None = None
     """Where a person's word is asked for and kept; None: nobody can be asked, and what needs it does not run."""
-    asides: Asides | None = None
+    overflow: OverflowResults | None = None
     """Where the rest of long results is kept."""
     guards: GuardChoice = field(default_factory=GuardChoice)
     """What is done to a tool's results before the model reads them."""
@@ -97,7 +98,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     """Asked in this order when the model does not answer: by its other keys, then other models."""
     pick: Callable[[str], Sequence[ModelRoute]] | None = None
     """The ways to a model that somebody names, by its own keys alone. Raises ConfigError. None: nobody may choose."""
-    cashier: Cashier | None = None
+    budget: BudgetService | None = None
     """None: there is no budget."""
 
 
@@ -110,11 +111,11 @@ class Agent:
         self._clock = clock
         chosen = ModelRoute(abilities.provider, abilities.model, abilities.credential, abilities.within)
         self._model_call = ModelCall((chosen, *abilities.fallbacks), clock)
-        answers = StructuredAnswers(self._model_call.ask_quietly, clock)
+        answers = StructuredAnswers(self._model_call.make_side_call, clock)
         permission = Permission(abilities.policy, abilities.tools, abilities.consent, abilities.approvals)
-        runner = ToolRunner(abilities.tools, ArgumentCheck(), permission, answers)
+        runner = ToolCallCore(abilities.tools, ArgumentCheck(), permission, answers)
         ring = compose("tool_call", layers.tool_call, runner.__call__, ToolResult)
-        use = UseTool(ring, clock, abilities.tools, abilities.asides, abilities.guards)
+        use = ToolCallRunner(ring, clock, abilities.tools, abilities.overflow, abilities.guards)
         self._approved = ApprovedActions(abilities.approvals, use.__call__, clock)
         step = Step(self._model_call, use.__call__, abilities.tools, clock, settings.parallel_tools)
         self._step = compose("step", layers.step, step.__call__, StepResult)
@@ -139,7 +140,7 @@ class Agent:
             status = answer.status if turn.entered else "short_circuited"
             text = answer.text
             asked = await self._approved.cards(turn)
-            turn.quiet.close()
+            turn.side_calls.close()
             if asked:  # no layer has a word in what a person is asked
                 status, text = "waiting_for_human", "\n\n".join(asked)
             result = self._told(status, text, log, answer.metadata, self._since(started), asked)
@@ -154,7 +155,7 @@ class Agent:
             emit(StreamFailed(error=reason_of(error), **ids))
             raise
         finally:
-            turn.quiet.close()
+            turn.side_calls.close()
             log.close_to_layers()
             emit(StreamDone(status=status, **ids))
             usage = usage_so_far(log)
@@ -197,7 +198,7 @@ class Agent:
             picked=picked,
             allowed=limits.tools,
             asked_in=context,
-            purse=self._purse(log, context, ids, emit),
+            budget=self._open_budget(log, context, ids, emit),
         )
 
     def _picked(self, reference: str) -> Sequence[ModelRoute]:
@@ -213,11 +214,11 @@ class Agent:
     def _on_demand(self) -> frozenset[str]:
         return on_demand(self._abilities.tools.list(), self._abilities.show)
 
-    def _purse(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> Purse | None:
-        cashier, user = self._abilities.cashier, user_of(context.inbound)
-        if cashier is None:
+    def _open_budget(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnBudget | None:
+        budget, user = self._abilities.budget, user_of(context.inbound)
+        if budget is None:
             return None
-        return cashier.purse(ids, emit, user, cost_so_far(log), log.ledger.unbooked_lines())
+        return budget.open_turn(ids, emit, user, cost_so_far(log), log.ledger.unbooked_lines())
 
     def reserve_first_call(self, inbound: Inbound) -> Reserve | None:
         """What a commit that begins a turn reserves for it: its first model call follows without another commit.
@@ -234,8 +235,8 @@ class Agent:
             tokens = min((context or head) + said + UNFORESEEN, model.window)
             return most_of(model, tokens, longest, payer, now)
 
-        cashier = abilities.cashier
-        return reserve if cashier is None or cashier.has_room(payer.agent, payer.user, reserve(0).cost) else None
+        budget = abilities.budget
+        return reserve if budget is None or budget.has_room(payer.agent, payer.user, reserve(0).cost) else None
 
     async def _loop(self, turn: TurnContext) -> TurnResult:
         running = RunningTurn.of(turn)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.tokens import Estimator
-from finclaw.agent.window import Capacity, Thresholds
+from finclaw.agent.window.capacity import Capacity, Thresholds
+from finclaw.agent.window.tokens.estimator import Estimator
 from finclaw.builtin_extensions import load_registrar
 from finclaw.composition import agent_prompt
 from finclaw.config.routes import Routes

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from finclaw.agent.purse import must_have_prices, say_unpriced
+from finclaw.agent.budget.turn_budget import must_have_prices, say_unpriced
 from finclaw.config.routes import open_provider
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from finclaw.agent.asking import ModelRoute
+from finclaw.agent.model.route import ModelRoute
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from finclaw.agent.books import context_tokens
-from finclaw.agent.log import TurnLog
-from finclaw.agent.open_calls import answer_open_calls
+from finclaw.agent.tool_results import answer_open_calls
+from finclaw.agent.turn_log import TurnLog, context_tokens
 from finclaw.delivery.checks import Check, apply_visibility_checks
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.notice import notice

@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from finclaw.agent.advice import reason_with_advice
-from finclaw.agent.books import calls_of
+from finclaw.agent.budget.turn_spend import calls_of
+from finclaw.agent.model.operator_hints import reason_with_hint
 from finclaw.agent.turn import Agent
 from finclaw.delivery.notice import Notice, at_the_limit, notice, without_answer
 from finclaw.diagnostics.crash_points import crash_point
@@ -276,7 +276,7 @@ class Pipeline:
                 run.unaffordable = run.log is not None and not calls_of(run.log)
                 log.warning("a model was not asked: %s", error)
             case ProviderError():
-                which, reason = without_answer(error), reason_with_advice(error)
+                which, reason = without_answer(error), reason_with_hint(error)
                 log.error("the model did not answer: %s", reason)
             case TimeoutError() if run.deadline.expired:
                 which, reason = "timeout", f"timeout after {self._settings.timeout_ms} ms, by pipeline.timeout_ms"

@@ -12,11 +12,11 @@ import msgspec
 from msgspec.structs import replace
 
 import finclaw.errors
-from finclaw.agent.context_guard import ContextGuard
-from finclaw.agent.model_call import stop_of
-from finclaw.agent.paid import usage_of
+from finclaw.agent.budget.spend import usage_of
+from finclaw.agent.model.answer_message import stop_of
 from finclaw.agent.running import RunningCall, RunningTurn
-from finclaw.agent.window import Breakdown, Capacity, Thresholds, WindowState
+from finclaw.agent.window.capacity import Breakdown, Capacity, Thresholds, WindowState
+from finclaw.agent.window.guard import ContextGuard
 from finclaw.errors import InvalidArguments, ProviderError
 from finclaw.kernel.chunk import (
     Chunk,
@@ -111,8 +111,8 @@ class Recording:
         self.given[call.call_id] = dict(call.args)
         if call.tool_name not in RunningTurn.of(call.turn).offered:
             return await ctx.next()  # the core knows no such tool either, and says so
-        call.word = self._misuse(call) or await self._result(call)
-        return call.word
+        call.core_result = self._misuse(call) or await self._result(call)
+        return call.core_result
 
     async def _result(self, call: RunningCall) -> ToolResult:
         recorded = self._results.get(call.call_id)

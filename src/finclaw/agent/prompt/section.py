@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from finclaw.agent.token_count import count_tokens
+from finclaw.agent.window.tokens.count import count_tokens
 from finclaw.kernel.chunk import Vocabulary
 
 PromptMode = Literal["full", "minimal", "none"]

@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from finclaw.agent.named import FEW
+from finclaw.agent.named_addresses import FEW
 from finclaw.cli.arguments import add_caller_options, add_state_options
 from finclaw.cli.commands.tools import build_context, load_policy
 from finclaw.cli.formatting import fit_line, short, table, terminal_columns

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from finclaw.agent.gauge import is_summary
+from finclaw.agent.window.compaction.options import is_summary
 from finclaw.cli.attach import StateClient, attach
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError

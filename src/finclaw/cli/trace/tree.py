@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from finclaw.agent.model_call import stop_of
-from finclaw.agent.paid import usage_of
+from finclaw.agent.budget.spend import usage_of
+from finclaw.agent.model.answer_message import stop_of
 from finclaw.cli.commands.turns import turn_ms
 from finclaw.cli.formatting import local_time, milliseconds, money, plural, short, terminal_columns, tokens
 from finclaw.cli.trace.approvals import TracedApproval, approval_lines, approvals_of

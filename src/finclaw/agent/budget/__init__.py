@@ -1,0 +1,1 @@
+"""The budget: what may be spent on model calls, what each has cost, and how it is entered into the books."""

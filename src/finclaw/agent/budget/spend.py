@@ -1,0 +1,85 @@
+"""What one model call was paid for: kept with the answer it gave, or beside the turn's log where it gave none."""
+
+import sys
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final, cast
+
+from msgspec import Struct, convert
+from msgspec.structs import astuple
+
+from finclaw.kernel.chunk import Model, Usage
+from finclaw.kernel.clock import local_day
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.message import Message
+
+_NOTHING: Final = Decimal(0)
+
+
+class CallCost(Struct, frozen=True):
+    at: datetime
+    model: str
+    usage: Usage
+    cost: Decimal
+    saved: Decimal
+    """By the cache."""
+    cut_off: bool = False
+    """We left before the answer had come to its end."""
+
+    @property
+    def day(self) -> date:
+        return local_day(self.at)
+
+
+def cost_of_call(model: Model, usage: Usage, at: datetime, *, cut_off: bool = False) -> CallCost:
+    return CallCost(at, f"{model.provider}/{model.name}", usage, model.cost(usage), model.saved(usage), cut_off)
+
+
+def to_metadata(model: Model, tries: list[CallCost]) -> dict[str, Any]:
+    """For the answer of `model`: its own call and those before it that failed, each at the price of its model."""
+    usage, cost, saved = Usage(), _NOTHING, _NOTHING
+    for each in tries:
+        usage, cost, saved = usage + each.usage, cost + each.cost, saved + each.saved
+    # Kept with every answer in memory and on disk, so as little as will do.
+    metadata: dict[str, Any] = {"usage": list(astuple(usage)), "model": sys.intern(f"{model.provider}/{model.name}")}
+    if cost:
+        metadata["cost"] = str(cost)
+    if saved:
+        metadata["saved"] = str(saved)
+    return metadata
+
+
+def from_metadata(message: Message) -> CallCost:
+    told = message.metadata
+    return CallCost(
+        message.created_at, str(told.get("model", "")), usage_of(message), _amount(told, "cost"), _amount(told, "saved")
+    )
+
+
+def usage_of(message: Message) -> Usage:
+    """What this answer cost in tokens: its four numbers, or by name, as they were once written."""
+    told = message.metadata.get("usage", ())
+    if isinstance(told, list):
+        numbers = cast("list[Any]", told)[:4]
+        if set(map(type, numbers)) == {int}:  # as we write it
+            return Usage(*numbers)
+    return convert(told, Usage) if isinstance(told, dict) else Usage(*convert(told, tuple[int, ...])[:4])
+
+
+def measured_size(answer: Message) -> int:
+    """The size of the conversation up to and with this answer, by the model's own count; 0 where it gave none."""
+    if answer.source.kind != "assistant":
+        return 0
+    told = answer.metadata.get("context")
+    return told if isinstance(told, int) else usage_of(answer).total
+
+
+def _amount(told: Mapping[str, Any], name: str) -> Decimal:
+    return Decimal(str(told[name])) if name in told else _NOTHING
+
+
+def user_of(inbound: Inbound) -> str:
+    """Whose money it is. A helper's turn is paid for by the person for whom it was begun."""
+    delegated = inbound.limits is not None and inbound.limits.pool == "subagent"
+    return f"{inbound.account if delegated else inbound.channel}:{inbound.sender.id}"

@@ -1,0 +1,112 @@
+"""What a call has used: as its server told, and where that is silent or older than the last words, as estimated."""
+
+from datetime import datetime
+from decimal import Decimal
+from math import ceil
+from typing import Final, NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from finclaw.agent.budget.call_ledger import Payer
+from finclaw.agent.budget.spend import measured_size
+from finclaw.agent.window.tokens.estimator import Estimator
+from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage
+from finclaw.kernel.clock import local_day
+from finclaw.kernel.record import Spend
+
+MARGIN: Final = Decimal("1.25")
+"""An estimate of the input is never under by more than a fifth."""
+
+
+UNFORESEEN: Final = 2_000
+"""Tokens that a request may have beyond what is known when it is reserved ahead: what layers and memory add."""
+
+
+class Settle(Protocol):
+    """What a call has used, whatever came of it."""
+
+    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage: ...
+
+
+class Size(NamedTuple):
+    """Of a request, in the tokens of its model. `counted`: in ours; None where the model's last count was taken."""
+
+    tokens: int
+    counted: int | None
+
+
+class UsageMeter:
+    """Counts in the tokens of each model, as far as we know them."""
+
+    def __init__(self) -> None:
+        self._estimators: dict[str, Estimator] = {}
+
+    def estimator(self, model: Model) -> Estimator:
+        name = f"{model.provider}/{model.name}"
+        if name not in self._estimators:
+            self._estimators[name] = Estimator(model.vocabulary)
+        return self._estimators[name]
+
+    def count(self, request: ModelRequest) -> int:
+        """Tokens of a request, as we count them."""
+        estimator = self.estimator(request.model)
+        form = request.answer_schema
+        schema = 0 if form is None else estimator.tokens_of_tool(ToolSpec(form.name, "", form.schema))
+        head = estimator.tokens_of_head(request.system, request.tools)
+        return head + schema + sum(map(estimator.tokens_of, request.messages))
+
+    def size(self, request: ModelRequest, *, whole: bool) -> Size:
+        """By what the model measured with its last answer, and what came since: no walk over a long history.
+
+        `whole`: all of it is counted, for something was taken out of the conversation.
+        """
+        estimator, since = self.estimator(request.model), 0
+        for message in () if whole else reversed(request.messages):
+            if measured := measured_size(message):
+                return Size(measured + estimator.corrected(since), None)
+            since += estimator.tokens_of(message)
+        counted = self.count(request)
+        return Size(estimator.corrected(counted), counted)
+
+    def settle(
+        self, request: ModelRequest, size: Size, reported: Usage, *, begun: bool, said: str, whole: bool
+    ) -> Usage:
+        """What a call of this size has used; its report tells how far our own count was off."""
+        if reported != Usage() and size.counted is not None:
+            measured = reported.input + reported.cache_read + reported.cache_write
+            self.estimator(request.model).correct(size.counted, measured)
+        return self.used(request, reported, begun=begun, said=said, whole=whole)
+
+    def used(self, request: ModelRequest, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage:
+        """As it was reported, else as estimated if an answer had begun to come.
+
+        A stream that was cut, or that somebody stopped, is paid for all the same; so is one of a server that never
+        reports anything. Of one that is not `whole` a report may be older than the last words.
+        """
+        told = reported != Usage()
+        if not begun or (told and whole):
+            return reported
+        estimator = self.estimator(request.model)
+        output = estimator.tokens_in(said)
+        if told:
+            return replace(reported, output=max(reported.output, output))
+        return Usage(input=estimator.corrected(self.count(request)), output=output)
+
+
+def most_of(model: Model, tokens: int, max_tokens: int, payer: Payer, now: datetime) -> Spend:
+    """The most that a call may cost, estimated generously: what it sends with a margin for the estimate's own error,
+    at the price of writing all of it to the cache where that is dearer, and the longest answer that it may give.
+    """
+    price, input_tokens = model.price, ceil(tokens * MARGIN)
+    dearest = Decimal(0) if price is None else max(price.input, price.cache_write) * input_tokens
+    longest = Decimal(0) if price is None else price.output * max_tokens
+    return Spend(
+        day=local_day(now),
+        agent=payer.agent,
+        user=payer.user,
+        model=f"{model.provider}/{model.name}",
+        calls=1,
+        usage=Usage(input=input_tokens, output=max_tokens),
+        cost=(dearest + longest) / 1_000_000,
+        saved=Decimal(0),
+    )

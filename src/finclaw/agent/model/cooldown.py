@@ -1,0 +1,62 @@
+"""Whom not to ask for a while: by provider, key, model and kind of failure, so that one never stands for all."""
+
+from typing import Final
+
+from finclaw.agent.model.route import Route
+from finclaw.errors import AuthFailed, ProviderError, QuotaExceeded, RateLimited
+from finclaw.kernel.port import Clock
+
+_OF_THE_KEY: Final = (AuthFailed, QuotaExceeded)
+"""What says something about the key, whatever model was asked."""
+_OF_BOTH: Final = (RateLimited,)
+"""About this key at this model. Everything else is about the model alone: no other key would wake its server."""
+
+
+LONGEST: Final = 3_600.0
+"""Seconds. Who asks for more is asked again after these: it costs one refusal, and nobody is left out for a slip."""
+
+
+class Cooldowns:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until: dict[tuple[str, str, str, str], float] = {}
+        self._failures: dict[tuple[str, str, str, str], int] = {}
+
+    @property
+    def any(self) -> bool:
+        """Somebody may be cooling. Nearly always nobody is."""
+        return bool(self._until)
+
+    def note(self, route: Route, error: ProviderError, cools: tuple[float, ...], at_least: float = 0.0) -> None:
+        """A failure that cools: each one in a row longer than the last, and as long as the provider asked, within
+        reason.
+        """
+        if not cools:
+            return
+        key = _key(route, type(error))
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        seconds = min(max(cools[min(failures, len(cools)) - 1], at_least), LONGEST)
+        self._until[key] = self._clock.monotonic() + seconds
+
+    def answered(self, route: Route) -> None:
+        """It works again: nothing that was noted about it counts any more."""
+        for key in [key for key in self._until if _covers(key, route)]:
+            del self._until[key]
+            del self._failures[key]
+
+    def remaining(self, route: Route) -> float:
+        """Seconds for which nobody should ask there; 0 when it may be asked."""
+        now = self._clock.monotonic()
+        return max((0.0, *(until - now for key, until in self._until.items() if _covers(key, route))))
+
+
+def _key(route: Route, kind: type[ProviderError]) -> tuple[str, str, str, str]:
+    """What is empty stands for every one."""
+    credential = route.credential if issubclass(kind, (*_OF_THE_KEY, *_OF_BOTH)) else ""
+    model = "" if issubclass(kind, _OF_THE_KEY) else route.model
+    return (route.provider, credential, model, kind.__name__)
+
+
+def _covers(key: tuple[str, str, str, str], route: Route) -> bool:
+    provider, credential, model, _ = key
+    return provider == route.provider and credential in ("", route.credential) and model in ("", route.model)

@@ -1,0 +1,328 @@
+"""One question, asked until it is answered: once more after a pause, with another key, or of another model.
+
+What a person may already have seen of an answer is never said again: the next one is asked to go on from there.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from finclaw.agent.budget.call_ledger import CallLedger, OpenCall
+from finclaw.agent.budget.spend import CallCost, cost_of_call
+from finclaw.agent.budget.usage_meter import Settle, UsageMeter, most_of
+from finclaw.agent.model.cooldown import Cooldowns
+from finclaw.agent.model.operator_hints import operator_hint, reason_with_hint
+from finclaw.agent.model.retry_policy import policy_for, requested_wait
+from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.stream import Answer, PartialAnswer, collect
+from finclaw.agent.model.without_thinking import without_thinking
+from finclaw.agent.running import RunningTurn
+from finclaw.diagnostics.crash_points import crash_point
+from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout
+from finclaw.kernel.chunk import Model, ModelRequest, Usage
+from finclaw.kernel.envelope import new_id
+from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
+from finclaw.kernel.message import Block, Message, Source, Text, Thinking
+from finclaw.kernel.port import Clock
+from finclaw.kernel.record import Spend
+from finclaw.tools.guard.told import reason_of
+from finclaw.transcript.history import with_more
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 3
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 30.0
+LONGEST_WISH: Final = 60.0
+"""Seconds: who asks us to come back later than this is not waited for."""
+
+GO_ON: Final = (
+    "[Your answer was cut off behind its last words above. Go on exactly there. "
+    "Repeat nothing, and do not mention this.]"
+)
+
+
+RequestFor = Callable[[Model], Awaitable[ModelRequest]]
+"""The question as this model gets it; raises ContextTooLong where nothing that it could take can be made of it."""
+
+
+class ModelRetry:
+    """`paid` are its calls. Those of an answer are for whoever keeps it; of others the turn's log knows already.
+
+    Of a side_call one it knows every call as soon as that is settled.
+    """
+
+    def __init__(
+        self,
+        turn: RunningTurn,
+        clock: Clock,
+        cooldowns: Cooldowns,
+        dice: random.Random,
+        meter: UsageMeter,
+        *,
+        side_call: bool = False,
+        said: list[str] | None = None,
+    ) -> None:
+        """`side_call`: nobody follows this answer as it comes. `said` is what was seen of it before, and grows."""
+        self._side_call = side_call
+        self._turn = turn
+        self._clock = clock
+        self._cooldowns = cooldowns
+        self._dice = dice
+        self._meter = meter
+        self._said = [] if said is None else said
+        self.costs: list[CallCost] = turn.log.side_costs if side_call else []
+        self._call: InFlightCall | None = None
+        self.asked: Model | None = None
+        """Who was asked last."""
+
+    async def __call__(self, routes: Sequence[ModelRoute], request: RequestFor) -> tuple[Answer, ModelRoute]:
+        """Raises the last ProviderError when nobody answers, or BudgetExceeded when nobody may be asked."""
+        turn_log = self._turn.log
+        if not self._side_call:
+            turn_log.trying = self.costs
+        try:
+            return await self._of_anybody(routes, request)
+        except BaseException:  # also when it is stopped: what was paid for is counted, whatever came of it
+            if not self._side_call:
+                turn_log.side_costs.extend(self.costs)
+                turn_log.trying = ()
+            raise
+
+    def settle(self) -> None:
+        """Pay now for what has come of the answer so far. Whoever calls this wants no more of it."""
+        if self._call is not None:
+            self._call.settle(cut_off=True)
+
+    async def _of_anybody(self, routes: Sequence[ModelRoute], request: RequestFor) -> tuple[Answer, ModelRoute]:
+        failure: ProviderError | BudgetExceeded | None = None
+        order = self._in_order(routes)
+        for place, route in enumerate(order):
+            if failure is not None and not self._may_do_better(route, failure):
+                continue
+            try:
+                fitted = await request(route.model)
+            except ContextTooLong as error:  # it was not asked, and the next may have a larger window
+                failure = failure or error
+                continue
+            if failure is not None:
+                self._tell_next(route, failure)
+            self.asked = route.model
+            spare = any(_named(other.model) == _named(route.model) for other in order[place + 1 :])
+            try:
+                answer = await self._answer(route, fitted, spare=spare)
+            except ProviderError as error:
+                failure, policy = error, policy_for(error)
+                error.beside = error.beside or operator_hint(error, route.key)
+                self._cooldowns.note(route.key, error, policy.cools, requested_wait(error) or 0.0)
+                if not policy.elsewhere:
+                    raise
+            except BudgetExceeded as error:  # a cheaper model may still fit
+                failure = error
+            else:
+                if self._cooldowns.any:
+                    self._cooldowns.answered(route.key)
+                return answer, route
+        raise failure or ProviderError("there is no model to ask; set agent.model")
+
+    def _in_order(self, routes: Sequence[ModelRoute]) -> Sequence[ModelRoute]:
+        """As they were chosen, without those that failed a moment ago; if all have, then all the same."""
+        if not self._cooldowns.any:
+            return routes
+        return [route for route in routes if not self._cooldowns.remaining(route.key)] or routes
+
+    def _may_do_better(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> bool:
+        """Than the last: another model may, and by another key the same one, if it was the key."""
+        return self._is_another(route) or (isinstance(failure, ProviderError) and policy_for(failure).key)
+
+    def _is_another(self, route: ModelRoute) -> bool:
+        return self.asked is None or _named(route.model) != _named(self.asked)
+
+    async def _answer(self, route: ModelRoute, request: ModelRequest, *, spare: bool) -> Answer:
+        """`spare`: there is another key for the same model, so nobody waits for this one."""
+        attempt, refusal = 1, None
+        while True:
+            try:
+                return await self._once(route, request)
+            except ProviderError as error:
+                if (
+                    refusal is not None and policy_for(error).without_thinking
+                ):  # so it was not what the model had thought
+                    raise refusal from error
+                if (plain := self._without_thinking(request, error)) is not None:
+                    self._tell_retry(route, error, attempt, wait=0.0, plain=True)
+                    request, refusal = plain, error
+                    continue
+                wait = None if spare and policy_for(error).key else self._pause(error, attempt)
+                if wait is None:
+                    raise
+                self._tell_retry(route, error, attempt, wait)
+                await self._clock.sleep(wait)
+                attempt += 1
+
+    def _without_thinking(self, request: ModelRequest, error: ProviderError) -> ModelRequest | None:
+        """Once in a turn: from then on all of it is asked so."""
+        plain = (
+            without_thinking(request)
+            if policy_for(error).without_thinking and not self._turn.without_thinking
+            else None
+        )
+        self._turn.without_thinking = self._turn.without_thinking or plain is not None
+        return plain
+
+    def _pause(self, error: ProviderError, attempt: int) -> float | None:
+        """Seconds until the next try; None when there is none. Spread, so that not everybody comes back at once."""
+        wish = requested_wait(error)
+        if not policy_for(error).again or attempt >= ATTEMPTS or (wish is not None and wish > LONGEST_WISH):
+            return None
+        longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
+        return max(wish or 0.0, self._dice.uniform(longest / 2, longest))
+
+    async def _once(self, route: ModelRoute, request: ModelRequest) -> Answer:
+        request = self._going_on(request)
+        settle, most = await self._reserved(request)
+        call = self._call = InFlightCall(route.model, settle, self._clock, self.costs, self._turn.log.ledger)
+        before = tuple(self._said)
+        try:
+            call.open = await self._turn.log.begin_call(most)
+            crash_point("model:reserved")
+            answer = await self._collected(route, request, call.heard)
+            call.whole = True
+        except BaseException as error:
+            call.settle(cut_off=isinstance(error, (asyncio.CancelledError, ProviderTimeout)))
+            raise
+        call.settle()
+        crash_point("model:settled")
+        return self._joined(answer, before)
+
+    async def _collected(self, route: ModelRoute, request: ModelRequest, heard: PartialAnswer) -> Answer:
+        """In time, however slowly it comes."""
+        if route.within is None:
+            return await collect(route.provider.stream(request), self._hear, heard)
+        try:
+            async with asyncio.timeout(route.within):
+                return await collect(route.provider.stream(request), self._hear, heard)
+        except TimeoutError as error:
+            raise ProviderTimeout(f"{_named(route.model)} was not done within {route.within:g} s") from error
+
+    async def _reserved(self, request: ModelRequest) -> tuple[Settle, Spend]:
+        """How the call is settled, on every way out, and the most that it may cost; held where there is a budget."""
+        size = self._meter.size(request, whole=self._turn.guard is not None)
+        most = most_of(request.model, size.tokens, request.max_tokens, self._turn.log.ledger.payer, self._clock.now())
+        measure: Settle = partial(self._meter.settle, request, size)
+        budget = self._turn.budget
+        if budget is None:
+            return measure, most
+        return (await budget.pay_for(request.model, most.cost, measure)).settle, most
+
+    def _hear(self, text: str) -> None:
+        self._said.append(text)
+        if not self._side_call:
+            self._turn.emit(TextStreamed(text=text, **self._turn.ids))
+
+    def _going_on(self, request: ModelRequest) -> ModelRequest:
+        said = "".join(self._said)  # with the space at its end: without, the model would write that once more
+        if not said.strip():
+            return request
+        now = self._clock.now()
+        cut_off = Message(new_id(), "assistant", (Text(said),), Source("assistant"), now)
+        go_on = Message(new_id(), "user", (Text(GO_ON),), Source("system"), now)
+        return replace(request, messages=with_more(request.messages, (cut_off, go_on)))
+
+    def _joined(self, answer: Answer, before: Sequence[str]) -> Answer:
+        """The whole answer, of which `before` was said in earlier tries. Its usage stays that of the last."""
+        if not before:
+            return answer
+        lengths = (*(len(piece) for piece in before), *answer.lengths)
+        blocks = _with_beginning("".join(before), answer.blocks)
+        return Answer(blocks, answer.usage, answer.stop, lengths)
+
+    # ── what observers hear ─────────────────────────────────────────────────────────────────────────────────
+
+    def _tell_next(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> None:
+        if self._is_another(route):
+            self._tell_fallback(route, failure)
+        elif isinstance(failure, ProviderError):
+            log.warning("a key was not taken, so now the key %s is: %s", route.credential, reason_with_hint(failure))
+            self._tell_retry(route, failure, attempt=1, wait=0.0, credential=route.credential)
+
+    def _tell_retry(
+        self,
+        route: ModelRoute,
+        error: ProviderError,
+        attempt: int,
+        wait: float,
+        credential: str = "",
+        *,
+        plain: bool = False,
+    ) -> None:
+        self._turn.emit(
+            ModelRetried(
+                model=_named(route.model),
+                error=reason_of(error),
+                attempt=attempt,
+                wait_s=round(wait, 3),
+                credential=credential,
+                plain=plain,
+                **self._turn.ids,
+            )
+        )
+
+    def _tell_fallback(self, route: ModelRoute, error: ProviderError | BudgetExceeded) -> None:
+        chosen, instead = _named(self._turn.model), _named(route.model)
+        said = reason_of(error)
+        log.warning("%s did not answer, so now %s is asked: %s", chosen, instead, reason_with_hint(error))
+        self._turn.emit(ModelFellBack(model=chosen, instead=instead, error=said, **self._turn.ids))
+
+
+def _with_beginning(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Thinking comes first in a message; behind it stands what was said, and right behind that how it went on."""
+    if not said:
+        return tuple(blocks)
+    place = next((place for place, block in enumerate(blocks) if not isinstance(block, Thinking)), len(blocks))
+    rest = list(blocks[place:])
+    if rest and isinstance(first := rest[0], Text):
+        rest[0] = Text(said + first.text)
+    else:
+        rest.insert(0, Text(said))
+    return (*blocks[:place], *rest)
+
+
+def _named(model: Model) -> str:
+    return f"{model.provider}/{model.name}"
+
+
+class InFlightCall:
+    """`paid` gets its line, if it has cost anything; so does the turn's ledger."""
+
+    def __init__(self, model: Model, settle: Settle, clock: Clock, paid: list[CallCost], ledger: CallLedger) -> None:
+        self._model = model
+        self._settle = settle
+        self._clock = clock
+        self._paid = paid
+        self._ledger = ledger
+        self._settled = False
+        self.open: OpenCall | None = None
+        """Set when its reservation is on disk: from then on the request may have left."""
+        self.heard = PartialAnswer()
+        self.whole = False
+        """The answer has come to its end."""
+
+    def settle(self, *, cut_off: bool = False) -> None:
+        """`cut_off`: it is we who left, so nobody said that it costs nothing; what was sent is paid for."""
+        if self._settled:
+            return
+        self._settled = True
+        heard, cut_off = self.heard, cut_off and self.open is not None and not self.whole
+        usage = self._settle(heard.usage, begun=heard.begun or cut_off, said=heard.said, whole=self.whole)
+        paid = None
+        if usage != Usage():
+            paid = cost_of_call(self._model, usage, self._clock.now(), cut_off=cut_off)
+            self._paid.append(paid)
+        if self.open is not None:
+            self._ledger.end(self.open, paid)

@@ -1,0 +1,69 @@
+"""Results that the core itself gives for a tool call: refused, unreadable, stopped, skipped, or of unknown outcome.
+
+Each call of a turn gets a true result, for a conversation with an open call cannot be sent to a model again.
+"""
+
+from datetime import datetime
+
+from finclaw.agent.turn_log import TurnLog
+from finclaw.errors import InvalidArguments, ToolError, ToolStopped
+from finclaw.kernel.envelope import new_id
+from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolFailure, ToolResult
+from finclaw.tools.guard.told import without_secrets
+from finclaw.transcript.integrity import ABORTED
+
+
+def failure_of(error: ToolError) -> ToolFailure:
+    return ToolFailure(type(error).__name__, str(error), error.suggestion, code=error.code)
+
+
+def refuse_loop(call: ToolCall, why: str) -> ToolResult:
+    """The loop guard's refusal: the call was not run because it would bring nothing new."""
+    return ToolResult(call.id, call.name, why, "denied", error=ToolFailure("ToolDenied", why, code="loop"))
+
+
+def refuse_unreadable(call_id: str, name: str, text: str) -> ToolResult:
+    """The result of a call whose arguments are no JSON object."""
+    excerpt = without_secrets(text)[:200]  # in this order: no half of one is left
+    error = InvalidArguments(f"the arguments of {name} are not one complete JSON object: {excerpt!r}; call it again")
+    return ToolResult(call_id, name, str(error), "invalid", error=failure_of(error))
+
+
+def stopped_result(call: ToolCall) -> ToolResult:
+    """It was running when its turn was stopped: unlike one that was skipped, it may have done some of its work."""
+    text = "it was stopped before it gave a result, together with its turn"
+    return ToolResult(call.id, call.name, text, "stopped", error=failure_of(ToolStopped(text)))
+
+
+def skipped_result(call: ToolCall) -> ToolResult:
+    """Behind one that waits for a person: what they say may change whether this is wanted at all."""
+    return ToolResult(call.id, call.name, "skipped: another call waits for a person's approval", "skipped")
+
+
+def unknown_outcome(call_id: str, name: str) -> ToolResult:
+    """For a transactional call that had begun and came to no known end. It is never begun again to find out."""
+    text = "it is unknown whether this happened: it began and was cut off. Do not repeat it: tell the person and ask."
+    return ToolResult(call_id, name, text, "unknown", error=ToolFailure("UnknownOutcome", text, code="unknown_outcome"))
+
+
+def last_known_result(log: TurnLog, call: ToolCall) -> ToolResult:
+    """Of a call that had begun and must not begin again: its own result if it was kept, else that nobody knows."""
+    return log.ended.get(call.id) or unknown_outcome(call.id, call.name)
+
+
+def answer_open_calls(log: TurnLog, now: datetime) -> None:
+    """A layer may catch the error that cut a step off, and answer in its own words: then its calls are still open."""
+    left_open = log.unanswered()
+    if left_open is not None:
+        _, calls = left_open
+        results = tuple(_result_of_open_call(log, call) for call in calls)
+        log.push(Append(Message(new_id(), "tool", results, Source("tool"), now)))
+
+
+def _result_of_open_call(log: TurnLog, call: ToolCall) -> ToolResult:
+    """A call may have finished while another was running, and one that moves money may have done so unseen."""
+    if call.id in log.pending_results:
+        return log.pending_results[call.id]
+    if call.id in log.started:
+        return last_known_result(log, call)
+    return ToolResult(call.id, call.name, ABORTED, status="skipped")

@@ -1,0 +1,257 @@
+"""The log of one turn: on disk before anything acts upon it, so that after a crash the turn resumes from it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import replace
+
+from finclaw.agent.budget.call_ledger import CallLedger, OpenCall, Payer
+from finclaw.agent.budget.spend import CallCost, from_metadata, measured_size
+from finclaw.agent.taint import remember_taint
+from finclaw.agent.window.tokens.estimator import characters_of
+from finclaw.errors import ExtensionError
+from finclaw.kernel.message import (
+    Append,
+    Block,
+    Message,
+    MessageEvent,
+    Patch,
+    Remove,
+    Replace,
+    Source,
+    ToolCall,
+    ToolEnded,
+    ToolResult,
+    ToolStarted,
+    Truncate,
+    TurnEvent,
+)
+from finclaw.kernel.record import Claim, Spend, TurnCalls
+from finclaw.kernel.store_port import ConversationStore
+from finclaw.sessions.conversation import Conversation
+from finclaw.tools.guard import guard_result
+from finclaw.tools.sources import sources_read
+
+MOST_FROM_LAYERS: Final = 10_000
+"""Message events in one turn. More come from a layer that is in a loop, and the room for a turn's log has an end."""
+
+
+APPROVED: Final = "approved-"
+"""How the id of a call begins that no model made: a person approved it, and its turn runs it."""
+
+
+class TurnLog:
+    def __init__(
+        self, store: ConversationStore, claim: Claim, conversation: Conversation, payer: Payer | None = None
+    ) -> None:
+        self._store = store
+        self.ledger = CallLedger(claim, payer or Payer())
+        self.claim = claim
+        self._logged = len(claim.events)
+        self._offset = conversation.length
+        self.conversation = conversation
+        """Changed through this log alone, which reads each event as it comes."""
+        self.changed: dict[str, dict[str, Any]] = {}
+        """Arguments that are not the model's own any more, by call: layers have changed them."""
+        self.pending_results: dict[str, ToolResult] = {}
+        """Results by call that are not in the log yet: a turn that is cut off still knows what has happened."""
+        self.side_costs: list[CallCost] = []
+        """Costs of this process with no answer to keep it with: calls that failed or were stopped, summaries."""
+        self.trying: Sequence[CallCost] = ()
+        """Costs of the question that is being asked, until its answer is here and tells of it."""
+        self.answer_costs: list[CallCost] = []
+        """What the answers cost, in their order, as far as somebody asked."""
+        self.told_action = ""
+        """The gateway's own line about the approved action that this turn has run."""
+        self._open_to_layers = True
+        self._from_layers = 0
+        # What the log tells, fifty times a turn. Only the log itself adds to it, with each event.
+        self.messages: list[Message] = []
+        """Messages this turn has added."""
+        self.answers: list[Message] = []
+        """What the model has said in this turn, one message a step; not what layers or the gateway put beside it."""
+        self.results: list[ToolResult] = []
+        """What the core's own tool messages say; a layer's words are not evidence."""
+        self.waits = False
+        """For a person: something was asked for that nobody has decided yet."""
+        self.started: set[str] = set()
+        """Transactional and approved calls that have begun. None of them may begin again."""
+        self.ended: dict[str, ToolResult] = {}
+        """Results that were kept at once, by call."""
+        for event in conversation.events_from(0):
+            self._read(event)
+        if not claim.booked:
+            self.ledger.add_unbooked(map(from_metadata, self.answers))
+
+    def push(self, event: TurnEvent) -> None:
+        """Count an event in now; it reaches the disk with the next commit, at the latest with Finish."""
+        self.conversation.push(event)
+        self._read(event)
+
+    def push_from_layer(self, event: MessageEvent) -> None:
+        if not self._open_to_layers:
+            raise ExtensionError("a layer emitted a message event after its turn had ended; emit before you return")
+        self._from_layers += 1
+        if self._from_layers > MOST_FROM_LAYERS:
+            raise ExtensionError(f"layers emitted over {MOST_FROM_LAYERS} message events in one turn; emit fewer")
+        before = () if isinstance(event, Append) else sources_read(self.conversation.next_messages)
+        self.push(as_layer_event(event))
+        self.remember_sources(before)
+
+    def remember_sources(self, before: Sequence[str]) -> None:
+        """Nobody takes away that strangers' words were read by taking away the words."""
+        if before and (known := remember_taint(self.conversation, before)) is not None:
+            self.conversation.push(known)
+
+    def close_to_layers(self) -> None:
+        """The turn's layers have returned: what is folded from here on is what they have left."""
+        self._open_to_layers = False
+
+    @property
+    def unlogged(self) -> tuple[TurnEvent, ...]:
+        return self.conversation.events_from(self._offset)
+
+    async def commit(self) -> None:
+        if events := self.unlogged:
+            await self._record(events)
+
+    async def _record(self, events: tuple[TurnEvent, ...]) -> None:
+        is_committed = False
+        calls, booked = self.ledger.take((*self.side_costs, *self.trying))
+
+        def committed() -> None:  # counted by the commit itself: a caller cut off meanwhile must not log them twice
+            nonlocal is_committed
+            is_committed = True
+            self._logged += len(events)
+            self._offset += len(events)
+
+        try:
+            await self._store.record(self.claim, self._logged, events, committed, calls)
+        finally:
+            if not is_committed:
+                self.ledger.give_back(booked)
+
+    # ── model calls ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def begin_call(self, most: Spend) -> OpenCall:
+        """Returns when the most that the call may cost is on disk; before that its request must not leave."""
+        call = self.ledger.begin(most)
+        try:
+            if not call.on_disk:
+                await self._record(())  # no events: others may be on their way with them
+        except BaseException:
+            self.ledger.end(call, None)
+            raise
+        return call
+
+    def put_back(self) -> TurnCalls:
+        """What its model calls come to for the process that will resume the turn, from what is on disk of its log."""
+        lost = len(self.answers) - sum(_is_answer(event) for event in self.unlogged)
+        return self.ledger.put_back((*self.side_costs, *self.trying, *map(from_metadata, self.answers[lost:])))
+
+    # ── what the log tells ──────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, event: TurnEvent) -> None:
+        match event:
+            case Append(message):
+                self._read_message(message)
+            case ToolStarted(call_id, transactional=True):
+                self.started.add(call_id)
+            case ToolEnded(result):
+                if result.call_id.startswith(APPROVED):  # no message of the turn will tell of it
+                    self._read_results([result])
+                self.ended[result.call_id] = result
+            case _:
+                pass
+
+    def _read_message(self, message: Message) -> None:
+        self.messages.append(message)
+        if message.source.kind == "assistant":
+            self.answers.append(message)
+            self.trying = ()
+        elif message.source.kind == "tool":
+            self._read_results(message.tool_results)
+
+    def _read_results(self, results: Sequence[ToolResult]) -> None:
+        self.results += results
+        self.waits = self.waits or any(result.status == "awaiting" for result in results)
+
+    def history(self) -> Iterable[tuple[str, dict[str, Any], str]]:
+        """Name, arguments and result of every call that has one, in order."""
+        calls = {call.id: call for message in self.messages for call in message.tool_calls}
+        for result in self.results:
+            call = calls.get(result.call_id)
+            if call is not None and result.status != "skipped":
+                yield call.name, call.args if call.bad_args is None else {"": call.bad_args}, result.content
+
+    def unanswered(self) -> tuple[Message, tuple[ToolCall, ...]] | None:
+        """The last assistant message and those of its calls that have no result: what a crash or a stop left open."""
+        asked = self.answers[-1] if self.answers else None
+        if asked is None:
+            return None
+        answered = {result.call_id for result in self.results}
+        open_calls = tuple(call for call in asked.tool_calls if call.id not in answered)
+        return (asked, open_calls) if open_calls else None
+
+    def unseen(self) -> tuple[Message, tuple[ToolResult, ...]] | None:
+        """The last step of a turn that was taken up again, if the log ended with its results: nobody knows whether its
+        layers have seen them.
+        """
+        last = self.claim.events[-1] if self.claim.events else None
+        if not isinstance(last, Append) or last.message.source.kind != "tool" or not self.answers:
+            return None
+        return self.answers[-1], last.message.tool_results
+
+
+def _is_answer(event: TurnEvent) -> bool:
+    return isinstance(event, Append) and event.message.source.kind == "assistant"
+
+
+def as_layer_event(event: MessageEvent) -> MessageEvent:
+    """An event as a layer may emit it: it speaks in its own name, and what it says of tools is guarded like any.
+
+    Else a layer could pass its words off as the model's or a tool's, and figures in them as facts.
+    """
+    match _well_formed(event):
+        case Append(message):
+            return Append(_tame(message))
+        case Replace(target, message):
+            return Replace(target, _tame(message, keep_source=True))
+        case Remove() | Truncate() | Patch() as event:
+            return event
+
+
+def _well_formed(event: MessageEvent) -> MessageEvent:
+    """A copy of its own, as it would be read back: a layer need not be typed, and what cannot be read again would
+    close the session for ever.
+    """
+    if not isinstance(event, MessageEvent):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExtensionError(f"a layer emitted {type(event).__name__}; it may emit message events only")
+    try:
+        return convert(to_builtins(event), MessageEvent)
+    except (TypeError, ValidationError) as error:
+        raise ExtensionError(f"a layer emitted a message event that cannot be kept: {error}") from error
+
+
+def _tame(message: Message, *, keep_source: bool = False) -> Message:
+    source = message.source
+    if not keep_source and source.kind not in ("extension", "system"):
+        source = Source("extension", source.id, source.name)
+    return replace(message, source=source, blocks=tuple(map(_tame_block, message.blocks)))
+
+
+def _tame_block(block: Block) -> Block:
+    if not isinstance(block, ToolResult):
+        return block
+    return replace(block, content=guard_result(block.content), facts=())
+
+
+def context_tokens(log: TurnLog) -> int:
+    """The size of the conversation behind this turn, as its model measured it; what nobody measured is estimated."""
+    since = 0
+    for message in reversed(log.messages):
+        if measured := measured_size(message):
+            return measured + since
+        since += characters_of(message)
+    return log.claim.context + since

@@ -1,0 +1,136 @@
+"""Room in the model's window: a glance while there is plenty of it, a guard over every request when there is not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from finclaw.agent.budget.spend import measured_size
+from finclaw.agent.running import RunningTurn
+from finclaw.agent.window.capacity import Capacity, Thresholds
+from finclaw.agent.window.compaction import Compactor, Summaries
+from finclaw.agent.window.compaction.prompt import instructions, transcript
+from finclaw.agent.window.guard import ContextGuard
+from finclaw.agent.window.size import ContextSizes
+from finclaw.agent.window.tokens.estimator import Estimator, characters_of
+from finclaw.errors import ProviderTimeout
+from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage, Vocabulary
+from finclaw.kernel.envelope import new_id
+from finclaw.kernel.message import Message, Source, Text
+from finclaw.kernel.port import Clock
+
+LOOK_CLOSER: Final = 0.6
+"""Of the window. Below it there is nothing to warn of, and nobody need count."""
+NEARLY_FULL: Final = 0.8
+"""Of what goes in. Our estimates are never under by more than a fifth, so from here on it may have been too much."""
+SUMMARY_SECONDS: Final = 180.0
+
+MakeSideCall = Callable[[RunningTurn, ModelRequest], Awaitable[str]]
+"""A question of our own: its answer is no part of the conversation, and is paid for like any."""
+
+
+class ContextWindow:
+    def __init__(self, clock: Clock, ask: MakeSideCall) -> None:
+        self._clock = clock
+        self._ask = ask
+        self._estimators: dict[Vocabulary, Estimator] = {}
+        self._gauges: dict[Vocabulary, ContextSizes] = {}
+
+    async def fit(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> int:
+        """Before each call, of the model that will be asked: the longest answer that it may be asked for.
+
+        Raises ContextTooLong when what must be sent is too much for it.
+        """
+        longest = _longest_answer(turn, model)
+        is_guarded = turn.guard is not None and model == turn.model
+        if not is_guarded and not self._may_be_tight(turn, tools, model):
+            return longest
+        return await self._guard(turn, model).fit(model, longest, turn.system, tools)
+
+    def measured(self, turn: RunningTurn, usage: Usage, answer: Message) -> None:
+        """After each answer, before it is in the conversation."""
+        if turn.guard is not None:
+            turn.guard.measured(usage, answer)
+
+    async def overflowed(self, turn: RunningTurn, model: Model) -> bool:
+        """The model that was asked refused the request as too long. False: nothing more can be taken away."""
+        return await self._guard(turn, model).overflowed(model, _longest_answer(turn, model))
+
+    def may_have_overflowed(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> bool:
+        """Many servers have only words for it, and words are not read: a refusal of what by our own count nearly
+        fills the window is taken for this one.
+        """
+        messages = sum(map(self._estimator(model).tokens_of, turn.conversation.next_messages))
+        capacity = Capacity.of(model, _longest_answer(turn, model), Thresholds())
+        head = self._estimator(model).tokens_of_head(turn.system, tools)
+        return capacity.ratio(head + messages) >= NEARLY_FULL
+
+    # ── a glance ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _may_be_tight(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> bool:
+        """By what a model itself measured last, and what came since at a token a character, which is too much
+        for nearly everything: no walk over the history, and nothing to remember.
+        """
+        limit = min(model.window * LOOK_CLOSER, model.window - _longest_answer(turn, model))
+        since = 0
+        for message in reversed(turn.conversation.next_messages):
+            if measured := measured_size(message):
+                return measured + since >= limit
+            since += characters_of(message)
+            if since >= limit:
+                return True
+        return self._estimator(model).tokens_of_head(turn.system, tools) + since >= limit
+
+    def _estimator(self, model: Model) -> Estimator:
+        if model.vocabulary not in self._estimators:
+            self._estimators[model.vocabulary] = Estimator(model.vocabulary)
+        return self._estimators[model.vocabulary]
+
+    # ── the guard ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _guard(self, turn: RunningTurn, model: Model) -> ContextGuard:
+        """The turn keeps that of its own model. One that steps in seldom gets another: it counts in other tokens, and
+        a summary must be asked for in pieces that it can read.
+        """
+        if model != turn.model:
+            return self._new_guard(turn, model)
+        if turn.guard is None:
+            turn.guard = self._new_guard(turn, model)
+        return turn.guard
+
+    def _new_guard(self, turn: RunningTurn, model: Model) -> ContextGuard:
+        estimator = self._estimator(model)
+        count, count_text = estimator.tokens_of, estimator.tokens_in
+        gauges = self._gauges.setdefault(model.vocabulary, ContextSizes(count, count_text))
+        summaries = Summaries(self._summariser(turn, model), count, count_text, model.window)
+        return ContextGuard(
+            turn.conversation,
+            turn.log.push,
+            input_id=turn.input.id,
+            gauge=gauges.of(turn.ids["session"]),
+            compact=Compactor(summaries, count, count_text, self._clock.now),
+            emit=turn.emit,
+            ids=turn.ids,
+            policy=None if turn.guard is None else turn.guard.policy,
+        )
+
+    def _summariser(self, turn: RunningTurn, model: Model) -> Callable[[Sequence[Message], int], Awaitable[str]]:
+        async def summarise(messages: Sequence[Message], limit: int) -> str:
+            text = (Text(transcript(messages)),)
+            request = ModelRequest(
+                model=model,
+                system=instructions(limit),
+                messages=(Message(new_id(), "user", text, Source("system"), self._clock.now()),),
+                max_tokens=min(limit, model.max_output),
+            )
+            try:
+                async with asyncio.timeout(SUMMARY_SECONDS):
+                    return await self._ask(turn, request)
+            except TimeoutError as error:
+                raise ProviderTimeout(f"no summary within {SUMMARY_SECONDS:g} s") from error
+
+        return summarise
+
+
+def _longest_answer(turn: RunningTurn, model: Model) -> int:
+    """Tokens that one call may write, as far as this model goes; what it thinks comes on top of what it says."""
+    return min(turn.max_tokens + model.room_to_think(turn.thinking), model.max_output)

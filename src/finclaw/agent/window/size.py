@@ -1,0 +1,226 @@
+"""Counts a conversation once and then follows its events: no walk over the history for a model call.
+
+What the model measures corrects what is counted, for the request that it measured and for all that comes after.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from math import ceil
+from typing import Final, Literal
+
+import msgspec
+
+from finclaw.agent.window.capacity import Breakdown, Status, Thresholds, WindowState
+from finclaw.agent.window.compaction.options import SUMMARY
+from finclaw.agent.window.tokens.count import CountMessage, CountText
+from finclaw.kernel.chunk import ToolSpec, Usage
+from finclaw.kernel.event import ContextStatusChanged, ContextThresholdCrossed, Emit
+from finclaw.kernel.message import Append, Message, Patch, Replace, ToolEnded, ToolStarted, TurnEvent
+from finclaw.kernel.scope import ConversationView, Ids
+
+_Part = Literal["conversation", "tool_results", "summary"]
+_TELLING: Final = 1_000
+"""A shorter request says little about how the counter errs: what the API itself adds weighs too much in it."""
+_LEAST_FACTOR: Final = 0.5
+_MOST_FACTOR: Final = 2.0
+_AFTER_OVERFLOW: Final = 1.25
+_MOST_AFTER_OVERFLOW: Final = 16.0
+
+
+def part_of(message: Message) -> _Part:
+    if SUMMARY in message.metadata:
+        return "summary"
+    return "tool_results" if message.role == "tool" else "conversation"
+
+
+class ContextSize:
+    """The size of one session's requests. It may outlive turns: a base it knows is not counted again."""
+
+    def __init__(self, count: CountMessage, count_text: CountText) -> None:
+        self._count = count
+        self._count_text = count_text
+        self._sums: dict[_Part, int] = {"conversation": 0, "tool_results": 0, "summary": 0}
+        self._head: tuple[str, tuple[ToolSpec, ...]] = ("", ())
+        self._system = 0
+        self._tools = 0
+        self._known: tuple[int, str, str] = (0, "", "")
+        self._recent: dict[str, Message] = {}
+        self._passing: dict[str, Message] = {}
+        self._seen = 0
+        self.announcer = ContextNotifier()
+        self._model: str = ""
+        self.factor = 1.0
+        """By how much the model counts more than we do."""
+        self._measured: tuple[int, int] | None = None
+
+    # ── following ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(self, conversation: ConversationView) -> None:
+        """A turn begins: its base is what the last turn left, with perhaps a little more at its end."""
+        for message in self._passing.values():
+            self._add(message, -1)
+        self._recent, self._passing, self._seen = {}, {}, 0
+        base = conversation.base_messages
+        size, first, last = self._known
+        if 0 < size <= len(base) and (base[0].id, base[size - 1].id) == (first, last):
+            for message in base[size:]:
+                self._add(message, 1)
+            self._known = (len(base), first, base[-1].id)
+        else:
+            self._recount(base)
+        self.follow(conversation)
+
+    def follow(self, conversation: ConversationView) -> None:
+        """Take in what has happened since it last looked."""
+        news = conversation.events[self._seen :]
+        self._seen += len(news)
+        for event in news:
+            if not self._take(event):  # it changed what lies further back
+                self._recount(conversation.next_messages)
+                return
+
+    def _take(self, event: TurnEvent) -> bool:
+        match event:
+            case Append(message):
+                self._append(message)
+                return True
+            case Replace(target, message) if target in self._recent and message.id == target:
+                self._add(self._recent[target], -1)
+                self._add(message, 1)
+                self._recent[target] = message
+                return True
+            case Patch(_, metadata):
+                return SUMMARY not in metadata
+            case ToolStarted() | ToolEnded():
+                return True
+            case _:
+                return False
+
+    def _append(self, message: Message) -> None:
+        self._add(message, 1)
+        if message.passing:
+            former = self._passing.get(message.passing)
+            if former is not None:
+                self._add(former, -1)
+            self._passing[message.passing] = message
+            return
+        self._recent[message.id] = message
+        size, first, _ = self._known
+        self._known = (size + 1, first or message.id, message.id)
+
+    def _recount(self, messages: Sequence[Message]) -> None:
+        self._sums = dict.fromkeys(self._sums, 0)
+        for message in messages:
+            self._add(message, 1)
+        self._passing = {each.passing: each for each in messages if each.passing}
+        lasting = [each for each in messages if not each.passing] if self._passing else messages
+        self._known = (len(lasting), lasting[0].id, lasting[-1].id) if lasting else (0, "", "")
+        here = {each.id: each for each in lasting}
+        self._recent = {id: here[id] for id in self._recent if id in here}
+        if self._measured is not None and self._measured[1] > self.counted:
+            self._measured = None  # it was of a longer conversation
+
+    def _add(self, message: Message, sign: int) -> None:
+        self._sums[part_of(message)] += sign * self._count(message)
+
+    # ── telling ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def head(self, system: str, tools: Sequence[ToolSpec]) -> None:
+        """What stands before the messages. Counted when it changes."""
+        fresh = (system, tuple(tools))
+        if fresh != self._head:
+            self._head = fresh
+            self._system = self._count_text(system)
+            self._tools = sum(self._count_text(msgspec.json.encode(each).decode()) for each in tools)
+
+    @property
+    def breakdown(self) -> Breakdown:
+        return Breakdown(system=self._system, tools=self._tools, **self._sums)
+
+    @property
+    def counted(self) -> int:
+        return self._system + self._tools + sum(self._sums.values())
+
+    @property
+    def tokens(self) -> int:
+        """The size of the next request: as measured, and what came since, corrected."""
+        if self._measured is None:
+            return ceil(self.counted * self.factor)
+        measured, counted = self._measured
+        return max(0, measured + ceil((self.counted - counted) * self.factor))
+
+    def tokens_with(self, message: Message | None) -> int:
+        """The size of a request with this message alone."""
+        counted = 0 if message is None else self._count(message)
+        return ceil((self._system + self._tools + counted) * self.factor)
+
+    def as_counted(self, tokens: int) -> int:
+        """So many of the model's tokens, in those of the counter."""
+        return int(tokens / self.factor)
+
+    # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def measured(self, usage: Usage, answer: Message) -> None:
+        """The model's own figures for the request as it stands; `answer` is not in the conversation yet."""
+        sent = usage.input + usage.cache_read + usage.cache_write
+        counted = self.counted
+        if sent <= 0 or counted <= 0 or not _LEAST_FACTOR / 2 <= sent / counted <= _MOST_AFTER_OVERFLOW:
+            return  # some servers report nothing, and some report nonsense
+        if counted >= _TELLING:
+            self.factor = min(_MOST_FACTOR, max(_LEAST_FACTOR, sent / counted))
+        self._measured = (sent + usage.output, counted + self._count(answer))
+
+    def overflowed(self, limit: int) -> None:
+        """The model refused the request as too long, so it counts more than we thought: above its limit at least."""
+        least = limit / max(1, self.counted)
+        self.factor = min(_MOST_AFTER_OVERFLOW, max(self.factor * _AFTER_OVERFLOW, least))
+        self._measured = None
+
+    def use(self, model: str) -> None:
+        """What one model measured says nothing about another."""
+        if model != self._model:
+            self._model, self.factor, self._measured = model, 1.0, None
+
+    def forget_measured(self) -> None:
+        """After a compaction: it was of a longer conversation."""
+        self._measured = None
+
+
+class ContextSizes:
+    """The gauges of the sessions that were active last. Any may be dropped; a new one counts once."""
+
+    def __init__(self, count: CountMessage, count_text: CountText, limit: int = 1_000) -> None:
+        self._make = lambda: ContextSize(count, count_text)
+        self._limit = limit
+        self._kept: OrderedDict[str, ContextSize] = OrderedDict()
+
+    def of(self, session: str) -> ContextSize:
+        gauge = self._kept.pop(session, None) or self._make()
+        self._kept[session] = gauge
+        while len(self._kept) > self._limit:
+            self._kept.popitem(last=False)
+        return gauge
+
+    def forget(self, sessions: Iterable[str]) -> None:
+        for session in sessions:
+            self._kept.pop(session, None)
+
+
+class ContextNotifier:
+    """Says what was crossed, once. It lives longer than a turn: a new turn is no new crossing."""
+
+    def __init__(self) -> None:
+        self._status: Status = "safe"
+        self._above: set[float] = set()
+
+    def tell(self, state: WindowState, table: Thresholds, emit: Emit, ids: Ids) -> None:
+        ratio = round(state.usage_ratio, 4)
+        if state.status != self._status:
+            self._status = state.status
+            emit(ContextStatusChanged(status=state.status, ratio=ratio, **ids))
+        for threshold in (table.notify, table.stop):
+            if state.usage_ratio < threshold:
+                self._above.discard(threshold)
+            elif threshold not in self._above:
+                self._above.add(threshold)
+                emit(ContextThresholdCrossed(ratio=ratio, threshold=threshold, **ids))

@@ -1,0 +1,103 @@
+"""A conversation that outgrows its model goes on: shortened in time, told to observers, and valid all the while."""
+
+from collections.abc import Sequence
+
+import pytest
+from tests.agent.bench import Bench
+
+from finclaw.agent.window.compaction.options import is_summary
+from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.errors import ContextTooLong, Overloaded
+from finclaw.kernel.chunk import Model, ModelRequest
+from finclaw.kernel.event import CompactionFellBack, ContextCompacted, ContextThresholdCrossed, TextStreamed
+from finclaw.kernel.message import Message, Source, Text
+from finclaw.testing import Reply, fails, reply
+from finclaw.testing.api_rules import violations
+from finclaw.testing.clock import EPOCH
+from finclaw.transcript.request_sanitizer import sanitize_request
+
+SMALL = Model("scripted", "small", window=8_000, max_output=1_000)
+
+
+def talked(count: int) -> list[Message]:
+    """A long talk: about 60 tokens a message."""
+    words = "The order 4711 of 10 AAPL at 187.20 USD was placed on 2025-01-03 and is still open. " * 3
+    return [
+        Message(f"b{n}", "user" if n % 2 == 0 else "assistant", (Text(f"{n}: {words}"),), Source("user"), EPOCH)
+        for n in range(count)
+    ]
+
+
+class Mind:
+    """Answers, and condenses when it is asked to. It keeps what it was asked."""
+
+    def __init__(self, *, condenses: bool = True, takes: int | None = None) -> None:
+        self.asked: list[ModelRequest] = []
+        self.condensed = 0
+        self._condenses = condenses
+        self._takes = takes
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        if BEGIN in request.messages[-1].text:
+            self.condensed += 1
+            return reply("They spoke about order 4711.") if self._condenses else fails(Overloaded("x"))
+        self.asked.append(request)
+        if self._takes is not None and len(request.messages) > self._takes:
+            return fails(ContextTooLong("too long"))
+        return reply("done")
+
+
+def assert_whole(messages: Sequence[Message]) -> None:
+    for rules in ("anthropic", "openai"):
+        assert violations(sanitize_request(messages), rules) == ()
+
+
+@pytest.mark.spec("W-05", "CP-20", "E-15")
+def test_a_long_talk_is_condensed_before_it_is_too_long() -> None:
+    bench, mind = Bench(model=SMALL, base=talked(120)), Mind()
+    result = bench.run(mind)
+    assert result.text == "done"
+    assert mind.condensed >= 1
+    (request,) = mind.asked
+    assert any(is_summary(message) for message in request.messages)
+    assert request.messages[-1].text == "go"
+    assert len(request.messages) < 60
+    assert_whole(request.messages)
+    (told,) = [event for event in bench.events if isinstance(event, ContextCompacted)]
+    assert told.after < told.before
+    assert [event for event in bench.events if isinstance(event, ContextThresholdCrossed)]
+    said = "".join(event.text for event in bench.events if isinstance(event, TextStreamed))
+    assert said == "done", "the summary is nobody's answer"
+    assert result.usage.input == 100 * (1 + mind.condensed), "and is paid for like one"
+
+
+@pytest.mark.spec("CP-16", "E-16")
+def test_without_a_summariser_the_oldest_goes_and_the_turn_goes_on() -> None:
+    bench, mind = Bench(model=SMALL, base=talked(120)), Mind(condenses=False)
+    assert bench.run(mind).text == "done"
+    assert [event for event in bench.events if isinstance(event, CompactionFellBack)]
+    assert_whole(mind.asked[0].messages)
+
+
+@pytest.mark.spec("DX-47")
+def test_what_only_the_model_knew_to_be_too_long_is_shortened_and_tried_again() -> None:
+    bench, mind = Bench(model=Model("scripted", "one", window=40_000), base=talked(120)), Mind(takes=100)
+    assert bench.run(mind).text == "done"
+    before, *_, after = mind.asked
+    assert len(before.messages) == 121
+    assert len(after.messages) <= 100
+
+
+def test_what_cannot_be_made_to_fit_is_said() -> None:
+    bench, mind = Bench(model=Model("scripted", "one", window=40_000), base=talked(8)), Mind(takes=0)
+    with pytest.raises(ContextTooLong):
+        bench.run(mind)
+    assert len(mind.asked) <= 3
+
+
+def test_a_short_talk_is_left_alone() -> None:
+    bench, mind = Bench(model=SMALL, base=talked(10)), Mind()
+    bench.run(mind)
+    assert mind.condensed == 0
+    assert len(mind.asked[0].messages) == 11
+    assert not [event for event in bench.events if event.name.startswith("context:")]
