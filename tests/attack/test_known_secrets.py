@@ -24,7 +24,7 @@ from finclaw.errors import AuthFailed, BadRequest, ProviderError, RateLimited, T
 from finclaw.kernel.event import PreviewUpdated
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.scope import DeliveryContext, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
-from finclaw.providers.wire.failure import refused
+from finclaw.providers.http.failure import status_error
 from finclaw.redaction import Secret
 from finclaw.testing import call, fails, reply, say
 from finclaw.tools.define import tool
@@ -142,7 +142,7 @@ async def test_what_a_provider_complains_about(house: House, lines: io.StringIO,
     "body", ['{{"error": {{"message": "{0}", "type": "x"}}}}', "{0}", "<title>{0}</title>", '{{"detail": "{0}"}}']
 )
 def test_a_complaint_that_is_cut_inside_the_key_shows_no_half_of_it(status: int, before: int, body: str) -> None:
-    error = refused("x", status, None, body.format("w" * before + SECRET).encode(), {})
+    error = status_error("x", status, None, body.format("w" * before + SECRET).encode(), {})
     assert hits(str(error)) == []
 
 
@@ -226,6 +226,6 @@ def test_a_key_in_the_address_of_a_provider_is_a_secret(tmp_path: Path) -> None:
     address = "https://me:plum-in-password@models.example/v1?api-version=2026-01-01&key=plum-in-the-query"
     (tmp_path / "finclaw.yaml").write_text(f"providers: {{mine: {{kind: openai, base_url: '{address}'}}}}\n")
     load_settings(state=tmp_path, environ={})
-    said = str(refused("mine", 401, None, f"no access with {address}".encode(), {}))
+    said = str(status_error("mine", 401, None, f"no access with {address}".encode(), {}))
     assert "plum" not in said
     assert "2026-01-01" in said

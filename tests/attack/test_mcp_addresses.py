@@ -13,7 +13,7 @@ from tests.builtins.mcp.bench import Bench
 from tests.builtins.mcp.test_http import fine, site
 from tests.builtins.web.connects import connected_to, watched
 from tests.builtins.web.site import Names
-from tests.providers.test_wire_tls import certified
+from tests.providers.test_http_tls import certified
 
 from finclaw.builtins.mcp.http import web_server
 from finclaw.builtins.mcp.settings import ServerSettings

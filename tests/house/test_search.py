@@ -21,9 +21,9 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
-    Question("Where are connections to a provider pooled?", "connection pool", "src/finclaw/providers/wire/line.py"),
-    Question("What closes a connection that is silent?", "idle timeout", "src/finclaw/providers/wire/silence.py"),
-    Question("Who parses the server-sent events of a model?", "sse", "src/finclaw/providers/wire/sse.py"),
+    Question("Where are connections to a provider pooled?", "connection pool", "src/finclaw/providers/http/pool.py"),
+    Question("What closes a connection that is silent?", "idle timeout", "src/finclaw/providers/http/response.py"),
+    Question("Who parses the server-sent events of a model?", "sse", "src/finclaw/providers/http/sse.py"),
     Question("What retries a model call?", "retry", "src/finclaw/agent/model/retry.py"),
     Question("How long is a failing provider left alone?", "cooldown", "src/finclaw/agent/model/cooldown.py"),
     Question("Where is the context window measured?", "context window", "src/finclaw/agent/window/context_window.py"),
@@ -53,7 +53,7 @@ QUESTIONS = (
     Question("How are extensions found?", "entry point", "src/finclaw/extensions/loading.py"),
 )
 
-NOT_YET = frozenset({"connection pool", "idle timeout", "retry", "context window", "count tokens", "queue"})
+NOT_YET = frozenset({"retry", "context window", "count tokens", "queue"})
 """Terms that lead elsewhere today. The list only shrinks."""
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 from finclaw.kernel.chunk import Chunk, Model, ModelRequest
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.providers.anthropic import AnthropicProvider
-from finclaw.providers.wire.together import together
+from finclaw.providers.http.event_batch import join_text_deltas
 from finclaw.redaction import Secret
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -89,4 +89,4 @@ async def chunks(answer: Answer, asked: ModelRequest = ASKED, **options: Any) ->
 
 def as_one(chunks: Iterable[Chunk]) -> list[Chunk]:
     """What came in one read is told in one piece, and where reads end is the network's to say."""
-    return list(together(chunks))
+    return list(join_text_deltas(chunks))

@@ -10,8 +10,8 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from finclaw.agent.model.stream import Answer, collect
 from finclaw.kernel.chunk import Chunk
-from finclaw.providers.openai.answer import AnswerReader
-from finclaw.providers.wire.sse import EventReader
+from finclaw.providers.http.sse import EventReader
+from finclaw.providers.openai.answer import OpenAIAnswerReader
 
 DONE = b"data: [DONE]\n\n"
 
@@ -144,7 +144,7 @@ SAMPLES = {
 
 def ours(pieces: Iterable[bytes]) -> list[Chunk]:
     """What the provider would give for these reads."""
-    events, answer = EventReader(), AnswerReader("openai")
+    events, answer = EventReader(), OpenAIAnswerReader("openai")
     chunks = [chunk for piece in pieces for each in events.feed(piece) for chunk in answer.read(*each)]
     return [*chunks, *answer.close()]
 

@@ -8,9 +8,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Literal, NamedTuple
 
-from finclaw.providers.wire.connection import Connection
-from finclaw.providers.wire.line import Line
-from finclaw.providers.wire.pulse import Pulse
+from finclaw.providers.http.connection import HttpConnection
+from finclaw.providers.http.pool import HttpPool
 from finclaw.testing import FakeClock
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -101,18 +100,18 @@ async def raw(script: Script, *, host: str = "127.0.0.1", secure: ssl.SSLContext
 
 
 @asynccontextmanager
-async def line_to(
+async def pool_to(
     url: str, headers: dict[str, str] | None = None, clock: FakeClock | None = None
-) -> AsyncGenerator[Line]:
-    line = Line(url, headers or {}, name="api", kinds={}, clock=clock or FakeClock())
+) -> AsyncGenerator[HttpPool]:
+    line = HttpPool(url, headers or {}, name="api", kinds={}, clock=clock or FakeClock())
     try:
         yield line
     finally:
         await line.close()
 
 
-def fresh_connection() -> Connection:
-    return Connection(memoryview(bytearray(65_536)), Pulse(asyncio.get_running_loop()))
+def fresh_connection() -> HttpConnection:
+    return HttpConnection(memoryview(bytearray(65_536)), asyncio.get_running_loop())
 
 
 class Loose(asyncio.Transport):
@@ -135,13 +134,13 @@ class Loose(asyncio.Transport):
         return 0
 
 
-def hear(connection: Connection, piece: bytes) -> None:
+def hear(connection: HttpConnection, piece: bytes) -> None:
     connection.get_buffer(-1)[: len(piece)] = piece
     connection.buffer_updated(len(piece))
 
 
 @asynccontextmanager
-async def connected(port: int) -> AsyncGenerator[Connection]:
+async def connected(port: int) -> AsyncGenerator[HttpConnection]:
     _, connection = await asyncio.get_running_loop().create_connection(fresh_connection, "127.0.0.1", port)
     try:
         yield connection
@@ -153,13 +152,13 @@ async def connected(port: int) -> AsyncGenerator[Connection]:
 REQUEST = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n{}"
 
 
-async def asked(connection: Connection) -> Heard:
+async def asked(connection: HttpConnection) -> Heard:
     """One question, read to its end."""
-    await connection.ask(REQUEST)
+    await connection.send(REQUEST)
     return Heard(connection.status, connection.headers, await rest_of(connection))
 
 
-async def rest_of(connection: Connection) -> bytes:
+async def rest_of(connection: HttpConnection) -> bytes:
     body = b""
     while data := await connection.read():
         body += data

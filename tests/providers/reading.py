@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from finclaw.agent.model.stream import collect
 from finclaw.kernel.chunk import Chunk, StopReason, Usage
 from finclaw.kernel.message import Block
-from finclaw.providers.anthropic.answer import AnswerReader
-from finclaw.providers.wire.sse import EventReader
+from finclaw.providers.anthropic.answer import AnthropicAnswerReader
+from finclaw.providers.http.sse import EventReader
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Read:
 
 def chunks_of(pieces: Iterable[bytes]) -> list[Chunk]:
     """As the provider's own loop reads them. Raises ProviderError."""
-    events, answer, chunks = EventReader(), AnswerReader(), list[Chunk]()
+    events, answer, chunks = EventReader(), AnthropicAnswerReader(), list[Chunk]()
     for piece in pieces:
         for name, data in events.feed(piece):
             chunks += answer.read(name, data)

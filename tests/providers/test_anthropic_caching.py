@@ -12,7 +12,7 @@ from tests.machine import examples
 
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.providers.anthropic.request import MARK, RequestWriter
+from finclaw.providers.anthropic.request import MARK, AnthropicRequestWriter
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 TOOLS: Final = tuple(ToolSpec(name, "A tool.", {"type": "object"}) for name in ("b__two", "a__one", "c__three"))
@@ -60,23 +60,25 @@ RESULT = message("3", "tool", ToolResult("c1", "a__one", "1"))
     ],
 )
 def test_where_the_marks_stand(messages: list[Message], places: list[str]) -> None:
-    assert marked(RequestWriter(10_000).write(request(messages))) == ["c__three", "Be brief.", *places]
+    assert marked(AnthropicRequestWriter(10_000).write(request(messages))) == ["c__three", "Be brief.", *places]
 
 
 @pytest.mark.spec("PC-02", "DX-51b")
 def test_tools_are_sorted_whoever_registered_first() -> None:
-    one = RequestWriter(10_000).write(request([HELLO]))
-    other = RequestWriter(10_000).write(request([HELLO], tuple(reversed(TOOLS))))
+    one = AnthropicRequestWriter(10_000).write(request([HELLO]))
+    other = AnthropicRequestWriter(10_000).write(request([HELLO], tuple(reversed(TOOLS))))
     assert one == other
     assert [tool["name"] for tool in decoded(one)["tools"]] == ["a__one", "b__two", "c__three"]
 
 
 def test_a_server_that_knows_no_marks_gets_none() -> None:
-    assert MARK not in RequestWriter(10_000, caching=False).write(request([HELLO, NOTE, ASKS, RESULT]))
+    assert MARK not in AnthropicRequestWriter(10_000, caching=False).write(request([HELLO, NOTE, ASKS, RESULT]))
 
 
 def test_a_text_that_looks_like_a_mark_is_text() -> None:
-    said = decoded(RequestWriter(10_000).write(request([message("1", "user", Text(MARK.decode() + '}]},{"role'))])))
+    said = decoded(
+        AnthropicRequestWriter(10_000).write(request([message("1", "user", Text(MARK.decode() + '}]},{"role'))]))
+    )
     assert said["messages"][0]["content"][0]["text"] == MARK.decode() + '}]},{"role'
 
 
@@ -121,7 +123,7 @@ def before_the_note(written: bytes, turn_note: bool) -> bytes:
 @given(TURNS)
 def test_fifty_turns_have_one_prefix(turns: list[Any]) -> None:
     """Without the marks, every request begins with the one before it, up to that one's first passing message."""
-    writer = RequestWriter(1_000_000)
+    writer = AnthropicRequestWriter(1_000_000)
     written = [(writer.write(request(everything)), everything) for _, everything in requests_of(turns)]
     for (earlier, messages), (later, _) in pairwise(written):
         stable = before_the_note(earlier, any(each.passing for each in messages))
@@ -133,7 +135,7 @@ def test_fifty_turns_have_one_prefix(turns: list[Any]) -> None:
 @given(TURNS)
 def test_marks_are_never_kept(turns: list[Any]) -> None:
     """A writer that wrote the whole session gives the same bytes as one that sees its last request only."""
-    writer = RequestWriter(1_000_000)
+    writer = AnthropicRequestWriter(1_000_000)
     asked = [request(everything) for _, everything in requests_of(turns)]
     written = [writer.write(each) for each in asked]
-    assert written[-1] == RequestWriter(1_000_000).write(asked[-1])
+    assert written[-1] == AnthropicRequestWriter(1_000_000).write(asked[-1])

@@ -22,7 +22,7 @@ from tests.providers.reading import Read, read
 
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, StopReason, ToolSpec, Usage
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.providers.anthropic.request import RequestWriter
+from finclaw.providers.anthropic.request import AnthropicRequestWriter
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 FORM: Final = AnswerSchema("trend", {"type": "object", "properties": {"up": {"type": "boolean"}}})
@@ -204,7 +204,7 @@ def requests(draw: st.DrawFn) -> ModelRequest:
 @given(requests(), st.booleans())
 def test_the_sdk_takes_every_request_as_it_is(asked: ModelRequest, caching: bool) -> None:
     """Fields unknown to the SDK would be dropped, and so be missed in what comes back."""
-    body = msgspec.json.decode(RequestWriter(10_000, caching=caching).write(asked))
+    body = msgspec.json.decode(AnthropicRequestWriter(10_000, caching=caching).write(asked))
     body.pop("temperature", None)  # older models take it, but the SDK of today has it no more
     assert _as_lists(_ACCEPTED.validate_python(body)) == body
     assert all(each["content"] for each in body["messages"])

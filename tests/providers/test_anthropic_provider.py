@@ -41,6 +41,7 @@ from finclaw.kernel.chunk import (
 )
 from finclaw.kernel.message import Message, Source, Text, Thinking, ToolCall
 from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.http import response
 from finclaw.redaction import Secret
 
 HELLO_CHUNKS = [
@@ -257,9 +258,7 @@ async def test_a_connection_is_used_again() -> None:
 
 
 async def test_a_server_that_does_not_hang_up_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    from finclaw.providers.wire import reply
-
-    monkeypatch.setattr(reply, "LAST_BYTES_SECONDS", 0.05)
+    monkeypatch.setattr(response, "LAST_BYTES_SECONDS", 0.05)
     hold = asyncio.Event()
     async with provider(streams(HELLO, hold=hold)) as client:
         assert as_one([chunk async for chunk in client.stream(ASKED)]) == as_one(HELLO_CHUNKS)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from finclaw.kernel.chunk import Features, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.anthropic.message import SAID_NOTHING, write_blocks
-from finclaw.providers.anthropic.request import RequestWriter
+from finclaw.providers.anthropic.request import AnthropicRequestWriter
 
 NONE: dict[str, Any] = {}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,7 +35,7 @@ def words(text: str) -> dict[str, Any]:
 
 def body(*messages: Message, **more: Any) -> Any:
     """The request as it is sent, without the marks for the cache."""
-    return sent(RequestWriter(100_000, caching=False).write(request(*messages, **more)))
+    return sent(AnthropicRequestWriter(100_000, caching=False).write(request(*messages, **more)))
 
 
 PICTURE = Image("image/png", b"\x89PNG")
@@ -186,7 +186,7 @@ def turn(number: int, *ids: str) -> list[Message]:
 @pytest.mark.parametrize("limit", [0, 300, 1_000, 1_000_000])
 @pytest.mark.parametrize("id", ["call_1", "toolu_01T1x1fJ34qAmk2tNTrN7Up6", "", "삼", "a b", "\ud83d"])
 def test_ids_are_legal_and_each_their_own(id: str, limit: int) -> None:
-    writer = RequestWriter(limit)
+    writer = AnthropicRequestWriter(limit)
     talk: list[Message] = []
     for number in range(12):
         talk += turn(number, id, "other")
@@ -199,7 +199,7 @@ def test_ids_are_legal_and_each_their_own(id: str, limit: int) -> None:
 
 def test_an_id_is_remembered_as_long_as_the_bytes_are() -> None:
     """The long message between the two makes the kept bytes old, in the middle of the request."""
-    writer = RequestWriter(10_000)
+    writer = AnthropicRequestWriter(10_000)
     long = message("assistant", Text("x" * 5_000), id="long")
     asked, answered = calls_and_results(sent(writer.write(request(*turn(1, "a"), long, *turn(2, "a")))))
     assert asked == answered == ["a", "a-2"]
@@ -211,7 +211,7 @@ def test_an_id_twice_in_one_message() -> None:
 
 
 def test_ids_of_another_conversation_change_nothing() -> None:
-    writer = RequestWriter(100_000)
+    writer = AnthropicRequestWriter(100_000)
     writer.write(request(*turn(1, "call_1")))
     assert calls_and_results(sent(writer.write(request(*turn(2, "call_1")))))[0] == ["call_1"]
 
@@ -234,19 +234,19 @@ def test_a_whole_request() -> None:
 @pytest.mark.spec("A-04")
 def test_what_is_not_set_is_not_sent() -> None:
     asked = replace(request(message("user", Text("hi"))), system="")
-    assert set(sent(RequestWriter(1_000).write(asked))) == {"model", "max_tokens", "stream", "messages"}
+    assert set(sent(AnthropicRequestWriter(1_000).write(asked))) == {"model", "max_tokens", "stream", "messages"}
 
 
 def test_a_model_that_refuses_a_temperature_gets_none() -> None:
     asked = request(message("user", Text("hi")), temperature=0.5)
     model = Model("anthropic", "claude", features=Features(temperature=False))
-    writer = RequestWriter(1_000)
+    writer = AnthropicRequestWriter(1_000)
     assert sent(writer.write(asked))["temperature"] == 0.5
     assert "temperature" not in sent(writer.write(replace(asked, model=model)))
 
 
 def test_a_changed_opening_is_seen() -> None:
-    writer = RequestWriter(1_000)
+    writer = AnthropicRequestWriter(1_000)
     asked = request(message("user", Text("hi")), tools=(QUOTE,))
     writer.write(asked)
     assert "tools" not in sent(writer.write(replace(asked, tools=())))
@@ -254,7 +254,7 @@ def test_a_changed_opening_is_seen() -> None:
 
 
 def test_a_message_replaced_under_its_id_is_written_anew() -> None:
-    writer = RequestWriter(1_000)
+    writer = AnthropicRequestWriter(1_000)
     first = message("user", Text("first"))
     writer.write(request(first))
     said = sent(writer.write(request(replace(first, blocks=(Text("second"),)))))
@@ -263,9 +263,9 @@ def test_a_message_replaced_under_its_id_is_written_anew() -> None:
 
 def test_the_same_bytes_whatever_was_kept() -> None:
     talk = [message("user", Text(f"message {number}"), id=str(number)) for number in range(50)]
-    whole = RequestWriter(1_000_000).write(request(*talk))
+    whole = AnthropicRequestWriter(1_000_000).write(request(*talk))
     for limit in (0, 1, 100, 1_000, 3_000):
-        writer = RequestWriter(limit)
+        writer = AnthropicRequestWriter(limit)
         for length in range(1, 51):
             writer.write(request(*talk[:length]))
         assert writer.write(request(*talk)) == whole

@@ -15,8 +15,8 @@ from tests.machine import examples
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.turn_options import THOUGHTS
-from finclaw.providers.anthropic.request import RequestWriter
-from finclaw.providers.anthropic.schema import narrowed
+from finclaw.providers.anthropic.request import AnthropicRequestWriter
+from finclaw.providers.anthropic.schema import narrow_schema
 from finclaw.providers.catalog import Catalog
 from finclaw.testing.api_rules import violations
 from finclaw.transcript.request_sanitizer import UNSEEN
@@ -41,7 +41,7 @@ def request(*messages: Message, model: Model = HAIKU, **more: Any) -> ModelReque
 
 
 def body(asked: ModelRequest) -> Any:
-    return msgspec.json.decode(RequestWriter(100_000, caching=False).write(asked))
+    return msgspec.json.decode(AnthropicRequestWriter(100_000, caching=False).write(asked))
 
 
 @pytest.mark.spec("M-42", "DX-16b")
@@ -124,10 +124,10 @@ def test_a_budget_is_a_matter_of_its_own_whatever_is_said_of_the_temperature() -
 
 
 def test_the_same_writer_for_one_request_and_another() -> None:
-    writer = RequestWriter(100_000)
+    writer = AnthropicRequestWriter(100_000)
     asked = request(thinking="low")
     for each in (asked, replace(asked, thinking="off"), replace(asked, thinking="high"), replace(asked, model=OPUS)):
-        assert writer.write(each) == RequestWriter(100_000).write(each)
+        assert writer.write(each) == AnthropicRequestWriter(100_000).write(each)
 
 
 # ── switched in the middle ──────────────────────────────────────────────────────────────────────────────────
@@ -180,7 +180,7 @@ def test_thinking_is_not_turned_on_in_the_midst_of_calls(talk: list[Message], th
 def test_thoughts_go_back_to_the_api_that_gave_them_and_to_no_other() -> None:
     talk = [QUESTION, calls(SIGNED, model="anthropic/haiku"), RESULT]
     assert not violations(talk, "anthropic")
-    writer = RequestWriter(100_000)
+    writer = AnthropicRequestWriter(100_000)
     for provider, kinds in (("anthropic", ["thinking", "tool_use"]), ("house", ["tool_use"])) * 2:
         asked = request(*talk, model=Model(provider, "haiku", features=HAIKU.features), tools=(QUOTE,))
         said = msgspec.json.decode(writer.write(asked))["messages"][1]["content"]
@@ -194,7 +194,7 @@ def test_thoughts_go_back_to_the_api_that_gave_them_and_to_no_other() -> None:
 @pytest.mark.parametrize("limit", [0, 500, 100_000])
 def test_a_model_that_sees_no_images_reads_that_one_was_left_out(limit: int) -> None:
     shown = message("user", "look", Image("image/png", b"\x89PNG"))
-    writer = RequestWriter(limit, caching=False)
+    writer = AnthropicRequestWriter(limit, caching=False)
     for _ in range(2):
         for model, wanted in ((PLAIN, {"type": "text", "text": UNSEEN}), (HAIKU, None)):
             last = msgspec.json.decode(writer.write(request(shown, model=model)))["messages"][0]["content"][-1]
@@ -240,12 +240,12 @@ def test_an_answer_is_held_to_its_form_while_it_thinks() -> None:
     ],
 )
 def test_the_sdk_makes_the_same_of_a_schema(schema: dict[str, Any]) -> None:
-    assert narrowed(schema) == transform_schema(schema)
+    assert narrow_schema(schema) == transform_schema(schema)
 
 
 def test_what_the_api_does_not_take_is_left_to_whoever_checks() -> None:
     number = {"type": "number", "minimum": 0, "description": "Won.", "default": 1}
-    assert narrowed({"type": "object", "properties": {"n": number, "t": {"type": ["string", "null"]}}}) == {
+    assert narrow_schema({"type": "object", "properties": {"n": number, "t": {"type": ["string", "null"]}}}) == {
         "type": "object",
         "properties": {
             "n": {"type": "number", "description": "Won."},
@@ -256,7 +256,7 @@ def test_what_the_api_does_not_take_is_left_to_whoever_checks() -> None:
 
 
 def test_references_are_written_out() -> None:
-    found = narrowed(msgspec.json.schema(Order))
+    found = narrow_schema(msgspec.json.schema(Order))
     assert found is not None
     assert found["properties"]["legs"]["items"]["properties"]["symbol"] == {"type": "string"}
 
@@ -282,7 +282,7 @@ def test_references_are_written_out() -> None:
     ],
 )
 def test_where_the_api_would_hold_it_to_something_else_it_is_not_held(schema: dict[str, Any]) -> None:
-    assert narrowed(schema) is None
+    assert narrow_schema(schema) is None
     assert "output_config" not in body(request(answer_schema=AnswerSchema("x", schema)))
 
 
@@ -331,7 +331,7 @@ def _block(fields: dict[str, Any]) -> Block:
 @settings(max_examples=examples(300))
 @given(sessions(), st.lists(st.sampled_from([("off", HAIKU), ("low", HAIKU), ("high", OPUS)]), min_size=1, max_size=3))
 def test_however_thinking_and_models_change_the_api_takes_it(talk: list[Message], asked: list[Any]) -> None:
-    writer = RequestWriter(1_000, caching=False)
+    writer = AnthropicRequestWriter(1_000, caching=False)
     for thinking, model in asked:
         written = msgspec.json.decode(writer.write(request(*talk, model=model, thinking=thinking, tools=(QUOTE,))))
         sent = as_ours(written["messages"])

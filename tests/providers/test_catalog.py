@@ -283,36 +283,36 @@ def opened(
     return open_provider(model, SystemClock(), providers or {}, models or {})
 
 
-def door(provider: Provider) -> tuple[str, str | None]:
+def endpoint_of(provider: Provider) -> tuple[str, str | None]:
     """Where it sends and with which key: there is nothing else to tell by without sending."""
     key: Secret | None = getattr(provider, "_key")  # noqa: B009
-    line: object = getattr(provider, "_line")  # noqa: B009
-    return getattr(line, "_url"), None if key is None else key.reveal()  # noqa: B009
+    pool: object = getattr(provider, "_pool")  # noqa: B009
+    return getattr(pool, "_url"), None if key is None else key.reveal()  # noqa: B009
 
 
 def test_each_kind_is_opened_where_it_lives() -> None:
     assert isinstance(opened("offline/demo"), OfflineProvider)
     claude = opened("anthropic/claude-opus-5", {"anthropic": ProviderSettings(key=KEY)})
     assert isinstance(claude, AnthropicProvider)
-    assert door(claude) == ("https://api.anthropic.com/v1/messages", "hush")
+    assert endpoint_of(claude) == ("https://api.anthropic.com/v1/messages", "hush")
     gpt = opened("openai/gpt-5", {"openai": ProviderSettings(key=KEY)})
     assert isinstance(gpt, OpenAIProvider)
-    assert door(gpt) == ("https://api.openai.com/v1/chat/completions", "hush")
+    assert endpoint_of(gpt) == ("https://api.openai.com/v1/chat/completions", "hush")
 
 
 def test_a_server_of_ones_own_needs_no_key() -> None:
     local = opened("ollama/qwen3", models={"ollama/qwen3": ModelSettings(window=8_192)})
-    assert door(local) == ("http://127.0.0.1:11434/v1/chat/completions", None)
+    assert endpoint_of(local) == ("http://127.0.0.1:11434/v1/chat/completions", None)
     box = {"box": ProviderSettings(kind="openai", base_url="http://box.example.org/v1/")}
-    assert door(opened("box/gpt-5", box)) == ("http://box.example.org/v1/chat/completions", None)
+    assert endpoint_of(opened("box/gpt-5", box)) == ("http://box.example.org/v1/chat/completions", None)
 
 
 def test_a_model_that_lives_elsewhere_is_not_shown_its_providers_key() -> None:
     providers = {"openai": ProviderSettings(key=KEY)}
     there = ModelSettings(window=8_192, base_url="http://elsewhere.example.org/v1")
-    assert door(opened("openai/mine", providers, {"openai/mine": there}))[1] is None
+    assert endpoint_of(opened("openai/mine", providers, {"openai/mine": there}))[1] is None
     own = ModelSettings(window=8_192, base_url="http://elsewhere.example.org/v1", key=Secret("other"))
-    assert door(opened("openai/mine", providers, {"openai/mine": own}))[1] == "other"
+    assert endpoint_of(opened("openai/mine", providers, {"openai/mine": own}))[1] == "other"
 
 
 @pytest.mark.parametrize(
@@ -360,10 +360,10 @@ def test_the_makers_key_is_proposed_for_no_other_address(url: str, name: str) ->
 def test_a_server_of_ones_own_that_speaks_like_anthropic_needs_no_key(url: str) -> None:
     """User trial M19."""
     box = {"box": ProviderSettings(kind="anthropic", base_url=url)}
-    assert door(opened("box/m", box, {"box/m": ModelSettings(window=8_192)}))[1] is None
+    assert endpoint_of(opened("box/m", box, {"box/m": ModelSettings(window=8_192)}))[1] is None
     moved = ModelSettings(window=8_192, base_url=url)
     keyed = {"anthropic": ProviderSettings(key=KEY)}
-    assert door(opened("anthropic/mine", keyed, {"anthropic/mine": moved}))[1] is None
+    assert endpoint_of(opened("anthropic/mine", keyed, {"anthropic/mine": moved}))[1] is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.providers.reading import chunks_of
 
 from finclaw.errors import StreamCut
 from finclaw.kernel.chunk import Chunk, TextDelta, ToolInputDelta
-from finclaw.providers.wire.lenient import LenientReader
+from finclaw.providers.http.lenient_json import LenientJson
 
 Pieces = Iterable[str]
 Speaks = Callable[[Pieces], list[Chunk]]
@@ -89,10 +89,10 @@ def test_halves_that_belong_to_nothing_never_get_out(speaks: Speaks, pieces: lis
 
 
 def test_a_half_waits_for_the_next_piece_and_no_longer() -> None:
-    reader = LenientReader()
-    assert json.loads(reader.strictly(rb'{"a": "x\ud83d", "b": "\ud83d!"}')) == {"a": "x", "b": "\ufffd!"}
-    assert json.loads(reader.strictly(rb'{"a": "y", "b": "\ude42"}')) == {"a": "\ufffdy", "b": "\ufffd"}
-    assert json.loads(reader.strictly(rb'{"a": "\ude42"}')) == {"a": "\ufffd"}
+    reader = LenientJson()
+    assert json.loads(reader.to_strict_json(rb'{"a": "x\ud83d", "b": "\ud83d!"}')) == {"a": "x", "b": "\ufffd!"}
+    assert json.loads(reader.to_strict_json(rb'{"a": "y", "b": "\ude42"}')) == {"a": "\ufffdy", "b": "\ufffd"}
+    assert json.loads(reader.to_strict_json(rb'{"a": "\ude42"}')) == {"a": "\ufffd"}
 
 
 def test_deep_nesting_is_still_a_cut_stream() -> None:

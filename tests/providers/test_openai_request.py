@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.catalog import Catalog
-from finclaw.providers.openai.request import FAILED, OutputLimit, RequestWriter, write_message
+from finclaw.providers.openai.request import FAILED, OpenAIRequestWriter, OutputLimit, write_message
 from finclaw.transcript.integrity import mend
 from finclaw.transcript.request_sanitizer import UNSEEN, sanitize_request
 
@@ -39,7 +39,7 @@ def request(*messages: Message, system: str = "Be brief.", **more: Any) -> Model
 
 
 def write(asked: ModelRequest, output_limit: OutputLimit = "max_tokens") -> Any:
-    return accepted(RequestWriter(1_000_000, output_limit).write(asked))
+    return accepted(OpenAIRequestWriter(1_000_000, output_limit).write(asked))
 
 
 def accepted(written: bytes) -> Any:
@@ -223,7 +223,7 @@ def test_thinking_is_asked_for_where_the_model_takes_it(asked: ModelRequest, wan
     ],
 )
 def test_off_is_said_to_those_who_think_unless_they_are_told_not_to(asked: Model, wanted: dict[str, Any]) -> None:
-    sent = msgspec.json.decode(RequestWriter(1_000, "max_tokens").write(request(HI, model=asked, thinking="off")))
+    sent = msgspec.json.decode(OpenAIRequestWriter(1_000, "max_tokens").write(request(HI, model=asked, thinking="off")))
     assert {key: sent[key] for key in ("reasoning_effort", "thinking") if key in sent} == wanted
 
 
@@ -243,7 +243,7 @@ def test_what_a_model_would_refuse_is_left_out() -> None:
 @pytest.mark.spec("ML-01")
 def test_a_model_that_sees_no_images_reads_that_one_was_left_out() -> None:
     shown = message("user", Text("What is this?"), PIXEL)
-    writer = RequestWriter(1_000_000, "max_tokens")
+    writer = OpenAIRequestWriter(1_000_000, "max_tokens")
     for _ in range(2):
         blind = accepted(writer.write(request(HI, shown, model=model())))
         assert blind["messages"][-1]["content"] == f"What is this?\n\n{UNSEEN}"
@@ -313,14 +313,14 @@ def test_any_conversation_makes_a_request_that_the_sdk_takes(said: list[Message]
 
 @given(said=conversations)
 def test_even_a_conversation_that_nobody_mended_is_json(said: list[Message]) -> None:
-    assert json.loads(RequestWriter(0, "max_tokens").write(request(*said)))
+    assert json.loads(OpenAIRequestWriter(0, "max_tokens").write(request(*said)))
 
 
 # ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_message_that_was_written_is_found_again_and_one_that_was_replaced_is_not() -> None:
-    writer = RequestWriter(1_000_000, "max_tokens")
+    writer = OpenAIRequestWriter(1_000_000, "max_tokens")
     one, other = message("user", Text("a"), id="1"), message("user", Text("b"), id="2")
     first = accepted(writer.write(request(one, other)))
     assert accepted(writer.write(request(one, other))) == first
@@ -331,13 +331,13 @@ def test_a_message_that_was_written_is_found_again_and_one_that_was_replaced_is_
 
 @pytest.mark.parametrize("limit", [0, 100, 1_000, 1_000_000])
 def test_however_little_is_kept_the_requests_are_the_same(limit: int) -> None:
-    writer = RequestWriter(limit, "max_tokens")
+    writer = OpenAIRequestWriter(limit, "max_tokens")
     history = [message("user", Text(f"{at} " * at), id=str(at)) for at in range(1, 60)]
     for end in range(1, len(history)):
         asked = request(*history[:end], system="" if end % 2 else "Be brief.", tools=(QUOTE,) if end % 3 else ())
-        assert writer.write(asked) == RequestWriter(0, "max_tokens").write(asked)
+        assert writer.write(asked) == OpenAIRequestWriter(0, "max_tokens").write(asked)
     writer.evict()
-    assert writer.write(request(*history)) == RequestWriter(0, "max_tokens").write(request(*history))
+    assert writer.write(request(*history)) == OpenAIRequestWriter(0, "max_tokens").write(request(*history))
 
 
 def test_a_hit_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +349,7 @@ def test_a_hit_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
         return write_message(each, seeing)
 
     monkeypatch.setattr("finclaw.providers.openai.request.write_message", counted)
-    writer = RequestWriter(1_000_000, "max_tokens")
+    writer = OpenAIRequestWriter(1_000_000, "max_tokens")
     history = [message("user", Text("a"), id=str(at)) for at in range(100)]
     for end in range(1, 101):
         writer.write(request(*history[:end]))
@@ -358,7 +358,7 @@ def test_a_hit_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.spec("DX-51b")
 def test_a_prefix_stays_the_same_bytes_as_the_conversation_grows() -> None:
-    writer = RequestWriter(1_000_000, "max_tokens")
+    writer = OpenAIRequestWriter(1_000_000, "max_tokens")
     history = [message("user", Text(f"{at}"), id=str(at)) for at in range(50)]
     before = b""
     for end in range(1, 51):

@@ -7,9 +7,9 @@ from tests.providers.overflows import OVERFLOWS, Overflow
 
 from finclaw.errors import BadRequest, ContextTooLong
 from finclaw.providers.anthropic.failure import KINDS as ANTHROPIC
+from finclaw.providers.http.failure import complaint_of, status_error, stream_error
 from finclaw.providers.openai.failure import IN_STREAM
 from finclaw.providers.openai.failure import KINDS as OPENAI
-from finclaw.providers.wire.failure import complaint_of, failed, refused
 
 KINDS = {"anthropic": ANTHROPIC, "openai": OPENAI}
 
@@ -18,16 +18,16 @@ KINDS = {"anthropic": ANTHROPIC, "openai": OPENAI}
 @pytest.mark.parametrize("overflow", OVERFLOWS, ids=lambda overflow: overflow.server)
 def test_how_each_server_says_so(overflow: Overflow) -> None:
     body = overflow.body if isinstance(overflow.body, str) else json.dumps(overflow.body)
-    error = refused("api", overflow.status, None, body.encode(), KINDS[overflow.wire])
+    error = status_error("api", overflow.status, None, body.encode(), KINDS[overflow.wire])
     assert type(error) is (ContextTooLong if overflow.told else BadRequest)
 
 
 @pytest.mark.parametrize("param", [None, "messages", "max_tokens", 3, ["input_tokens"], {"input_tokens": 1}])
 def test_another_parameter_says_nothing(param: object) -> None:
     body = json.dumps({"error": {"type": "BadRequestError", "code": 400, "param": param, "message": "input_tokens"}})
-    assert type(refused("api", 400, None, body.encode(), OPENAI)) is BadRequest
+    assert type(status_error("api", 400, None, body.encode(), OPENAI)) is BadRequest
 
 
 def test_it_may_come_in_the_stream() -> None:
     complaint = complaint_of({"type": "BadRequestError", "code": 400, "param": "input_tokens", "message": "x"})
-    assert type(failed("api", complaint, IN_STREAM)) is ContextTooLong
+    assert type(stream_error("api", complaint, IN_STREAM)) is ContextTooLong

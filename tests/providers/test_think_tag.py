@@ -1,4 +1,4 @@
-"""Thoughts among the words are thoughts, however the stream is cut; words are what they were."""
+"""ThinkingField among the words are thoughts, however the stream is cut; words are what they were."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -13,7 +13,7 @@ from finclaw.providers.openai.think_tag import ThinkTag
 
 
 def read(pieces: Iterable[str]) -> tuple[str, str]:
-    """Thoughts and words."""
+    """ThinkingField and words."""
     tag = ThinkTag(0, 1)
     chunks: list[Chunk] = []
     for piece in pieces:

@@ -8,8 +8,8 @@ from typing import Final
 from tests.second_opinion.aimock import Aimock, Json, running
 from tests.second_opinion.asking import ASKED
 
-from finclaw.providers.anthropic.request import RequestWriter as AnthropicWriter
-from finclaw.providers.openai.request import RequestWriter as OpenAIWriter
+from finclaw.providers.anthropic.request import AnthropicRequestWriter as AnthropicWriter
+from finclaw.providers.openai.request import OpenAIRequestWriter as OpenAIWriter
 
 FOLDER: Final = Path(__file__).parents[1] / "providers" / "recorded"
 

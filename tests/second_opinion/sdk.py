@@ -20,8 +20,8 @@ from finclaw.kernel.chunk import (
     Usage,
     UsageReport,
 )
-from finclaw.providers.anthropic.request import RequestWriter as AnthropicWriter
-from finclaw.providers.openai.request import RequestWriter as OpenAIWriter
+from finclaw.providers.anthropic.request import AnthropicRequestWriter as AnthropicWriter
+from finclaw.providers.openai.request import OpenAIRequestWriter as OpenAIWriter
 
 Heard = Callable[[str, ModelRequest], list[Chunk]]
 

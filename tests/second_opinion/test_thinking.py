@@ -13,7 +13,7 @@ from tests.second_opinion.sdk import SDKS
 
 from finclaw.kernel.chunk import Features, Model, ModelRequest
 from finclaw.kernel.message import Message, Text, Thinking, ToolCall, ToolResult
-from finclaw.providers.anthropic.request import RequestWriter
+from finclaw.providers.anthropic.request import AnthropicRequestWriter
 
 pytestmark = pytest.mark.aimock
 
@@ -45,7 +45,7 @@ async def test_a_thought_comes_back_with_the_result(strict: Aimock, sealed: list
     assert isinstance(first.blocks[0], Thinking)
     assert first.blocks[-1] == CALL
     asked = thinking(user("AAPL?"), message(2, "assistant", *first.blocks), RESULT)
-    assert b'"thinking":{"type":"enabled"' in RequestWriter(10_000).write(asked)
+    assert b'"thinking":{"type":"enabled"' in AnthropicRequestWriter(10_000).write(asked)
     assert said(await answer(Anthropic(), strict, asked)) == "231.40 USD"
     SDKS["anthropic"](strict.url, asked)  # raises where the mock refuses
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.providers.bound_api import BoundApi
 from tests.providers.model_server import serving
+from tests.providers.signature_api import BoundApi
 from tests.walks.house import FOREVER, TRUSTING, Parts
 from tests.walks.tools import Desk
 

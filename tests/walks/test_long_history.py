@@ -7,8 +7,8 @@ from tests.walks.house import House, in_virtual_time
 
 from finclaw.kernel.message import Message, Patch, Source
 from finclaw.kernel.scope import TurnContext, TurnResult
-from finclaw.providers.anthropic.request import RequestWriter as AnthropicWriter
-from finclaw.providers.openai.request import RequestWriter as OpenAIWriter
+from finclaw.providers.anthropic.request import AnthropicRequestWriter as AnthropicWriter
+from finclaw.providers.openai.request import OpenAIRequestWriter as OpenAIWriter
 from finclaw.transcript.history import History
 
 LENGTH = 2_000

@@ -9,7 +9,7 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
 from finclaw.providers.catalog import Catalog
-from finclaw.providers.opening import is_on_this_machine
+from finclaw.providers.endpoints import is_on_this_machine
 
 
 def problems_of_models(settings: Settings) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Which models answer, and by which ways: what the settings name, looked up in the catalog."""
+"""Routes to models: what the settings name, looked up in the catalog, with a provider for each key."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
 from finclaw.providers.catalog import Catalog
-from finclaw.providers.opening import Door, doors, open_door
+from finclaw.providers.endpoints import ProviderEndpoint, list_endpoints, open_endpoint
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 
 LONGEST_NAME: Final = 200
@@ -31,17 +31,17 @@ def open_provider(
     providers: Mapping[str, ProviderSettings],
     models: Mapping[str, ModelSettings],
 ) -> Provider:
-    """The first of the model's doors, opened. Nothing is sent yet. Raises ConfigError."""
-    return open_any(next(doors(model, providers, models)), clock)
+    """A provider for the model's first endpoint. Nothing is sent yet. Raises ConfigError."""
+    return open_any_endpoint(next(list_endpoints(model, providers, models)), clock)
 
 
-def open_any(door: Door, clock: Clock) -> Provider:
+def open_any_endpoint(endpoint: ProviderEndpoint, clock: Clock) -> Provider:
     """The offline assistant of the demo, or a client of a real API."""
-    if door.kind == "offline":
+    if endpoint.kind == "offline":
         from finclaw.demo.assistant import OfflineProvider  # noqa: PLC0415  kept from `rss` where a real model answers
 
         return OfflineProvider()
-    return open_door(door, clock)
+    return open_endpoint(endpoint, clock)
 
 
 class Routes:
@@ -58,7 +58,7 @@ class Routes:
         self._catalog = Catalog(settings.models, settings.aliases, settings.providers)
         named = (settings.agent.model, *settings.agent.fallbacks, *settings.models, *settings.aliases)
         self._known = tuple(dict.fromkeys(named))[:MOST_NAMES]
-        self._opened: dict[Door, Provider] = {}
+        self._opened: dict[ProviderEndpoint, Provider] = {}
         self._brought = None if provider is None else ModelRoute(provider, self._at_will(settings.agent.model))
         self.default = (
             *self._named("agent.model", settings.agent.model),
@@ -80,8 +80,8 @@ class Routes:
         model = self._catalog.find(reference)
         within = self._providers.get(model.provider, ProviderSettings()).total_s
         return tuple(
-            ModelRoute(self._open(door), model, door.credential, within)
-            for door in doors(model, self._providers, self._models)
+            ModelRoute(self._open(endpoint), model, endpoint.credential, within)
+            for endpoint in list_endpoints(model, self._providers, self._models)
         )
 
     async def close(self) -> None:
@@ -96,10 +96,10 @@ class Routes:
         except ConfigError as error:
             raise ConfigError(f"{key}: {error}") from error
 
-    def _open(self, door: Door) -> Provider:
-        provider = self._opened.get(door)
+    def _open(self, endpoint: ProviderEndpoint) -> Provider:
+        provider = self._opened.get(endpoint)
         if provider is None:
-            provider = self._opened[door] = open_any(door, self._clock)
+            provider = self._opened[endpoint] = open_any_endpoint(endpoint, self._clock)
         return provider
 
     def _at_will(self, reference: str) -> Model:

@@ -152,7 +152,7 @@ class Catalog:
         line = self._line(provider, name)
         if line is None or line.provider == provider:
             return None if line is None else _model(line, name)
-        # Somebody's own door to a known API has its models, but nobody knows what it charges.
+        # Somebody's own server of a known API has its models, but nobody knows what it charges.
         return msgspec.structs.replace(_model(line, name), provider=provider, price=None)
 
     def _line(self, provider: str, name: str) -> Listed | None:

@@ -1,4 +1,4 @@
-"""The events of one answer become chunks. What this version does not know is passed over, as the API asks for."""
+"""A reader of answers: events become chunks. What this version does not know is passed over, as the API asks for."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -20,10 +20,10 @@ from finclaw.kernel.chunk import (
     UsageReport,
 )
 from finclaw.providers.anthropic.failure import KINDS
-from finclaw.providers.wire.failure import complaint_of, failed
-from finclaw.providers.wire.lenient import LenientReader
-from finclaw.providers.wire.sse import Event
-from finclaw.providers.wire.together import decode_all, together
+from finclaw.providers.http.event_batch import decode_all, join_text_deltas
+from finclaw.providers.http.failure import complaint_of, stream_error
+from finclaw.providers.http.lenient_json import LenientJson
+from finclaw.providers.http.sse import Event
 
 _STOPS: Final[dict[str, StopReason]] = {
     "end_turn": "end",
@@ -83,14 +83,14 @@ _decode: Final = msgspec.json.Decoder(_Event).decode
 _decode_loosely: Final = msgspec.json.Decoder(_Event, strict=False).decode
 
 
-class AnswerReader:
-    """Reads one event after the other. `ended` is True once the answer is whole. `signed` is told each signature."""
+class AnthropicAnswerReader:
+    """A reader of one answer's events. `ended` is True once it is whole. `on_signature` gets each signature."""
 
-    def __init__(self, name: str = "anthropic", signed: Callable[[str], None] | None = None) -> None:
+    def __init__(self, name: str = "anthropic", on_signature: Callable[[str], None] | None = None) -> None:
         self.ended = False
         self._name = name
-        self._signed = signed
-        self._lenient = LenientReader()
+        self._on_signature = on_signature
+        self._lenient = LenientJson()
         self._usage = Usage()
         self._stop: StopReason | None = None
         self._calls: dict[int, bytes] = {}
@@ -102,7 +102,7 @@ class AnswerReader:
             return self.read(*events[0])
         decoded = decode_all(_decode, events)
         if decoded is None:
-            return together(chunk for name, data in events for chunk in self.read(name, data))
+            return join_text_deltas(chunk for name, data in events for chunk in self.read(name, data))
         return self._read_decoded(events, decoded)
 
     def _read_decoded(self, events: Sequence[Event], decoded: Sequence[_Event]) -> Iterator[Chunk]:
@@ -139,8 +139,8 @@ class AnswerReader:
         if event.type == "content_block_delta" and delta is not None:
             if delta.type == "text_delta":  # nearly all of them
                 return (TextDelta(delta.text, event.index),)
-            return self._delta(delta, event.index)
-        return self._seldom(event.type or name.decode(errors="replace"), event)
+            return self._read_delta(delta, event.index)
+        return self._read_other(event.type or name.decode(errors="replace"), event)
 
     def close(self) -> Sequence[Chunk]:
         """The stream is at its end. An answer that has told why it stopped is whole without the last event."""
@@ -153,11 +153,11 @@ class AnswerReader:
 
     def _decode_leniently(self, data: bytes) -> _Event:
         try:
-            return _decode_loosely(self._lenient.strictly(data))
+            return _decode_loosely(self._lenient.to_strict_json(data))
         except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError, too
             raise StreamCut(f"{self._name} sent an event that cannot be read: {error}") from error
 
-    def _delta(self, delta: _Delta, index: int) -> Sequence[Chunk]:
+    def _read_delta(self, delta: _Delta, index: int) -> Sequence[Chunk]:
         match delta.type:
             case "input_json_delta":
                 if delta.partial_json and index in self._calls:
@@ -170,7 +170,7 @@ class AnswerReader:
             case _:
                 return ()
 
-    def _seldom(self, kind: str, event: _Event) -> Sequence[Chunk]:
+    def _read_other(self, kind: str, event: _Event) -> Sequence[Chunk]:
         match kind:
             case "content_block_start":
                 return self._start(event.content_block or _Block(), event.index)
@@ -186,7 +186,7 @@ class AnswerReader:
                 self.ended = True
                 return (Done(self._stop or "end"),)
             case "error":
-                raise failed(self._name, complaint_of(event.error), KINDS)
+                raise stream_error(self._name, complaint_of(event.error), KINDS)
             case _:
                 return ()
 
@@ -206,8 +206,8 @@ class AnswerReader:
                 return ()
 
     def _sign(self, thought: ThinkingDelta) -> Sequence[Chunk]:
-        if self._signed is not None and thought.signature:
-            self._signed(thought.signature)
+        if self._on_signature is not None and thought.signature:
+            self._on_signature(thought.signature)
         return (thought,)
 
     def _end_call(self, index: int) -> Sequence[Chunk]:
@@ -220,13 +220,13 @@ class AnswerReader:
             return ()
         known = self._usage
         self._usage = Usage(
-            input=_or(usage.input_tokens, known.input),
-            output=_or(usage.output_tokens, known.output),
-            cache_read=_or(usage.cache_read_input_tokens, known.cache_read),
-            cache_write=_or(usage.cache_creation_input_tokens, known.cache_write),
+            input=_known_or(usage.input_tokens, known.input),
+            output=_known_or(usage.output_tokens, known.output),
+            cache_read=_known_or(usage.cache_read_input_tokens, known.cache_read),
+            cache_write=_known_or(usage.cache_creation_input_tokens, known.cache_write),
         )
         return (UsageReport(self._usage),)
 
 
-def _or(told: int | None, known: int) -> int:
+def _known_or(told: int | None, known: int) -> int:
     return known if told is None else max(0, told)

@@ -12,7 +12,7 @@ from finclaw.errors import (
     QuotaExceeded,
     RateLimited,
 )
-from finclaw.providers.wire.failure import Kinds
+from finclaw.providers.http.failure import Kinds
 
 KINDS: Final[Kinds] = {
     "authentication_error": AuthFailed,

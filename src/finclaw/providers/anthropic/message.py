@@ -1,4 +1,4 @@
-"""A message as the API wants it, in bytes."""
+"""Messages as Anthropic's API wants them, in bytes."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -16,22 +16,22 @@ _encode: Final = msgspec.json.Encoder().encode
 _PICTURES: Final = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 
 
-def write_blocks(message: Message, *, seeing: bool = True, provider: str = "", thoughts: bool = True) -> bytes:
+def write_blocks(message: Message, *, seeing: bool = True, provider: str = "", thinking: bool = True) -> bytes:
     """Its blocks, between commas and without brackets; nothing at all when nothing in it can be sent.
 
     `seeing`: the model looks at images. `provider` is who will read it: thoughts go back to whoever signed them, and
-    to nobody without `thoughts`.
+    to nobody without `thinking`.
     """
     blocks = message.blocks
     if len(blocks) == 1 and type(text := blocks[0]) is Text:  # nearly all of them
         return write_text(text.text) if text.text and not text.text.isspace() else b""
     if message.role == "assistant":
-        return _written(tuple(_theirs(blocks, own=thoughts and _is_own(message, provider))))[1:-1]
-    return _written(tuple(_ours(blocks, seeing=seeing)))[1:-1]
+        return _encode_any(tuple(_assistant_blocks(blocks, own=thinking and _is_own(message, provider))))[1:-1]
+    return _encode_any(tuple(_user_blocks(blocks, seeing=seeing)))[1:-1]
 
 
 def write_text(words: str) -> bytes:
-    return b'{"type":"text","text":' + _written(words) + b"}"
+    return b'{"type":"text","text":' + _encode_any(words) + b"}"
 
 
 def opens_with_thinking(message: Message, provider: str) -> bool:
@@ -46,27 +46,27 @@ def _is_own(message: Message, provider: str) -> bool:
     return not provider or not isinstance(model, str) or model.partition("/")[0] == provider
 
 
-def _written(value: Any) -> bytes:
+def _encode_any(value: Any) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return _encode(_whole(value))
+        return _encode(_without_surrogates(value))
 
 
-def _whole(value: Any) -> Any:
+def _without_surrogates(value: Any) -> Any:
     """The same without half characters, which no request may hold."""
     match value:
         case str():
             return fix_surrogates(value)
         case dict():
-            return {_whole(key): _whole(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
+            return {_without_surrogates(key): _without_surrogates(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
         case list() | tuple():
-            return [_whole(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+            return [_without_surrogates(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
         case _:
             return value
 
 
-def _theirs(blocks: Sequence[Block], *, own: bool) -> Iterator[dict[str, Any]]:
+def _assistant_blocks(blocks: Sequence[Block], *, own: bool) -> Iterator[dict[str, Any]]:
     """What the assistant said, thought and asked for. No message may end in thinking."""
     end = len(blocks)
     while end and not _counts(blocks[end - 1]):
@@ -74,9 +74,9 @@ def _theirs(blocks: Sequence[Block], *, own: bool) -> Iterator[dict[str, Any]]:
     for block in blocks[:end]:
         if isinstance(block, Thinking):
             if own and block.signature:  # the API refuses what it has not signed
-                yield _thinking(block)
+                yield _thinking_block(block)
         elif isinstance(block, ToolCall):
-            yield _call(block)
+            yield _call_block(block)
         elif isinstance(block, Text) and block.text.strip():
             yield {"type": "text", "text": block.text}
 
@@ -85,42 +85,42 @@ def _counts(block: Block) -> bool:
     return isinstance(block, ToolCall) or (isinstance(block, Text) and bool(block.text.strip()))
 
 
-def _ours(blocks: Sequence[Block], *, seeing: bool) -> Iterator[dict[str, Any]]:
+def _user_blocks(blocks: Sequence[Block], *, seeing: bool) -> Iterator[dict[str, Any]]:
     """Results first, as the API wants them. Words of the system are data here and gain no authority."""
-    yield from (_result(block) for block in blocks if isinstance(block, ToolResult))
+    yield from (_result_block(block) for block in blocks if isinstance(block, ToolResult))
     for block in blocks:
         if isinstance(block, Text) and block.text.strip():
             yield {"type": "text", "text": block.text}
         elif isinstance(block, Image):
-            yield _image(block) if seeing else {"type": "text", "text": UNSEEN}
+            yield _image_block(block) if seeing else {"type": "text", "text": UNSEEN}
 
 
-def _thinking(block: Thinking) -> dict[str, Any]:
+def _thinking_block(block: Thinking) -> dict[str, Any]:
     if block.redacted:
         return {"type": "redacted_thinking", "data": block.signature}
     return {"type": "thinking", "thinking": block.text, "signature": block.signature}
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call_block(call: ToolCall) -> dict[str, Any]:
     # History keeps the name of a tool that never was; the API wants a legal one.
-    return {"type": "tool_use", "id": call.id, "name": legal_name(call.name), "input": _input(call)}
+    return {"type": "tool_use", "id": call.id, "name": legal_name(call.name), "input": _call_input(call)}
 
 
-def _input(call: ToolCall) -> msgspec.Raw:
+def _call_input(call: ToolCall) -> msgspec.Raw:
     try:
-        return msgspec.Raw(_written(call.args))
+        return msgspec.Raw(_encode_any(call.args))
     except RecursionError:  # nested so deep that it could be read but cannot be written
         return msgspec.Raw(b"{}")
 
 
-def _result(result: ToolResult) -> dict[str, Any]:
+def _result_block(result: ToolResult) -> dict[str, Any]:
     written: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.content}
     if not result.is_error:
         return written
     return {**written, "content": result.content if result.content.strip() else SAID_NOTHING, "is_error": True}
 
 
-def _image(image: Image) -> dict[str, Any]:
+def _image_block(image: Image) -> dict[str, Any]:
     if image.media_type not in _PICTURES:
         return {"type": "text", "text": f"[An image of the type {image.media_type}, which cannot be shown]"}
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}

@@ -1,4 +1,4 @@
-"""The provider itself: a request goes out as joined bytes, the answer comes back event by event."""
+"""The Anthropic provider: a request goes out as joined bytes, the answer comes back event by event."""
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -7,23 +7,23 @@ from typing import Final
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Clock
-from finclaw.providers.anthropic.answer import AnswerReader
+from finclaw.providers.anthropic.answer import AnthropicAnswerReader
 from finclaw.providers.anthropic.failure import KINDS
-from finclaw.providers.anthropic.request import RequestWriter
-from finclaw.providers.anthropic.whole import events_of_whole
-from finclaw.providers.patience import FIRST_BYTE_S, IDLE_S
-from finclaw.providers.wire.address import endpoint
-from finclaw.providers.wire.lazy_line import LazyLine
-from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
-from finclaw.providers.wire.sse import EventReader
-from finclaw.providers.wire.trunk import Part
+from finclaw.providers.anthropic.non_streaming import events_of_non_streaming
+from finclaw.providers.anthropic.request import AnthropicRequestWriter
+from finclaw.providers.http.address import endpoint_url
+from finclaw.providers.http.non_streaming import is_non_streaming, non_streaming_error, read_body, read_non_streaming
+from finclaw.providers.http.pool import LazyHttpPool
+from finclaw.providers.http.prefix_cache import Part
+from finclaw.providers.http.sse import EventReader
+from finclaw.providers.timeouts import FIRST_BYTE_S, IDLE_S
 from finclaw.redaction import Secret
 
 API: Final = "https://api.anthropic.com"
 
 
 class AnthropicProvider:
-    """The Provider port.
+    """A client of the Messages API behind the Provider port.
 
     `first_byte` bounds, in seconds, the wait until an answer begins, `idle` each silence in it. `kept_bytes` bounds
     the memory for messages that were sent before and may be sent again. `caching` marks what the API may keep of a
@@ -44,9 +44,9 @@ class AnthropicProvider:
     ) -> None:
         self._name = name
         self._key = key
-        self._requests = RequestWriter(kept_bytes, caching=caching)
-        self._line = LazyLine(
-            endpoint(base_url, "/messages", version="/v1"),
+        self._requests = AnthropicRequestWriter(kept_bytes, caching=caching)
+        self._pool = LazyHttpPool(
+            endpoint_url(base_url, "/messages", version="/v1"),
             self._headers,
             name=name,
             kinds=KINDS,
@@ -67,35 +67,35 @@ class AnthropicProvider:
             written, sent = self._requests.parts(request), self._requests.sent
             return written
 
-        reply = await self._line.post(write)
+        response = await self._pool.post(write)
         try:
-            signed = partial(self._requests.bonds.tie, before=sent) if sent else None
-            events, answer = EventReader(), AnswerReader(self._name, signed)
-            data = await reply.read()
-            if is_no_stream(data):
-                page = await read_page(reply, data)
-                whole = read_whole(events_of_whole(page), answer.read)
-                if not whole:
-                    raise no_stream(self._name, reply.content_type, page, KINDS)
-                for chunk in whole:
+            on_signature = partial(self._requests.signatures.remember, before=sent) if sent else None
+            events, answer = EventReader(), AnthropicAnswerReader(self._name, on_signature)
+            data = await response.read()
+            if is_non_streaming(data):
+                body = await read_body(response, data)
+                chunks = read_non_streaming(events_of_non_streaming(body), answer.read)
+                if not chunks:
+                    raise non_streaming_error(self._name, response.content_type, body, KINDS)
+                for chunk in chunks:
                     yield chunk
                 return
             while data:
                 for chunk in answer.read_all(events.feed(data)):
                     yield chunk
-                data = b"" if answer.ended else await reply.read()
+                data = b"" if answer.ended else await response.read()
             for chunk in answer.close():
                 yield chunk
-            await reply.read_out()
+            await response.drain()
         finally:
-            reply.release()
+            response.release()
 
     def evict(self) -> None:
         """Forget every kept byte; the next requests are written anew."""
         self._requests.evict()
 
     async def close(self) -> None:
-        await self._line.close()
+        await self._pool.close()
 
     def _headers(self) -> dict[str, str]:
         key = {} if self._key is None else {"x-api-key": self._key.reveal()}

@@ -15,8 +15,11 @@ class _Inexpressible(Exception):
     """The API has no way to say this."""
 
 
-def narrowed(schema: Mapping[str, Any]) -> Schema | None:
-    """None where the API would hold the answer to something else: a map of anything, a recursion, no type at all."""
+def narrow_schema(schema: Mapping[str, Any]) -> Schema | None:
+    """The schema in that part of the language.
+
+    None where the API would hold the answer to something else: a map of anything, a recursion, no type at all.
+    """
     definitions = {f"#/$defs/{name}": each for name, each in schema.get("$defs", {}).items()}
     try:
         return _Narrowing(definitions).of(schema)

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from finclaw.errors import StreamCut
 from finclaw.kernel.chunk import Chunk, Done, StopReason, TextDelta, ThinkingDelta, Usage, UsageReport
-from finclaw.providers.openai.calls import CallPiece, Calls
+from finclaw.providers.http.event_batch import decode_all, join_text_deltas
+from finclaw.providers.http.failure import complaint_of, read_complaint, stream_error
+from finclaw.providers.http.lenient_json import LenientJson
+from finclaw.providers.http.sse import Event
+from finclaw.providers.openai.calls import ToolCallAssembler, ToolCallDelta
 from finclaw.providers.openai.failure import BY_FINISH, IN_STREAM
 from finclaw.providers.openai.think_tag import ThinkTag
-from finclaw.providers.wire.failure import complaint_of, failed, read_complaint
-from finclaw.providers.wire.lenient import LenientReader
-from finclaw.providers.wire.sse import Event
-from finclaw.providers.wire.together import decode_all, together
 
 # This API knows no blocks: thinking, words and calls come as fields of one message, in this order.
 _THINKING: Final = 0
@@ -36,7 +36,7 @@ class _Part(Struct, gc=False):
 
 class _Delta(Struct, gc=False):
     content: str | list[_Part] | None = None
-    tool_calls: list[CallPiece] | None = None
+    tool_calls: list[ToolCallDelta] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
@@ -71,14 +71,14 @@ _decode: Final = msgspec.json.Decoder(_Event).decode
 _decode_lax: Final = msgspec.json.Decoder(_Event, strict=False).decode
 
 
-class AnswerReader:
+class OpenAIAnswerReader:
     """Reads one event after the other. `ended` is True once the answer is whole and `Done` has been given."""
 
     def __init__(self, name: str) -> None:
         self.ended = False
         self._name = name
-        self._lenient = LenientReader()
-        self._calls = Calls(_FIRST_CALL)
+        self._lenient = LenientJson()
+        self._calls = ToolCallAssembler(_FIRST_CALL)
         self._tag = ThinkTag(_THINKING, _TEXT)
         self._usage = Usage()
         self._finish: str | None = None
@@ -101,7 +101,7 @@ class AnswerReader:
             last = 0
         else:
             yield from self._read_decoded(decoded)
-        yield from together(chunk for name, data in events[last:] for chunk in self.read(name, data))
+        yield from join_text_deltas(chunk for name, data in events[last:] for chunk in self.read(name, data))
 
     def _read_decoded(self, events: Sequence[_Event]) -> Iterator[Chunk]:
         words: list[str] = []
@@ -124,7 +124,7 @@ class AnswerReader:
         if data.startswith(b"[DONE]"):
             return self._end()
         if event_name == b"error":
-            raise failed(self._name, read_complaint(data), IN_STREAM)
+            raise stream_error(self._name, read_complaint(data), IN_STREAM)
         try:
             event = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -133,7 +133,7 @@ class AnswerReader:
 
     def _chunks(self, event: _Event) -> Sequence[Chunk]:
         if event.error:
-            raise failed(self._name, complaint_of(event.error), IN_STREAM)
+            raise stream_error(self._name, complaint_of(event.error), IN_STREAM)
         chunks: list[Chunk] = []
         for choice in event.choices or ():
             if not choice.index:  # we never ask for a second answer
@@ -152,7 +152,7 @@ class AnswerReader:
 
     def _decode_leniently(self, data: bytes) -> _Event:
         try:
-            return _decode_lax(self._lenient.strictly(data))
+            return _decode_lax(self._lenient.to_strict_json(data))
         except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError, too
             raise StreamCut(f"{self._name} sent an event that cannot be read: {error}") from error
 

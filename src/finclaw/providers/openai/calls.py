@@ -25,7 +25,7 @@ class Function(Struct):
 _UNNAMED: Final = Function()
 
 
-class CallPiece(Struct):
+class ToolCallDelta(Struct):
     index: int | None = None
     id: str | None = None
     function: Function | None = None
@@ -71,7 +71,7 @@ class _Call:
             self.name = (self.name + name)[:_LONGEST]
 
 
-class Calls:
+class ToolCallAssembler:
     """The calls of one answer. Their blocks are numbered from `first_block` on, in the order in which they began."""
 
     def __init__(self, first_block: int) -> None:
@@ -83,7 +83,7 @@ class Calls:
     def __bool__(self) -> bool:
         return any(call.told for call in self._calls)
 
-    def feed(self, piece: CallPiece) -> list[Chunk]:
+    def feed(self, piece: ToolCallDelta) -> list[Chunk]:
         function = piece.function or _UNNAMED
         name, arguments = function.name or "", _text(function.arguments)
         call = self._find(piece, name, arguments) or self._begin(piece)
@@ -101,7 +101,7 @@ class Calls:
                 chunks.append(ToolUseEnd(call.block))
         return chunks
 
-    def _find(self, piece: CallPiece, name: str, arguments: str) -> _Call | None:
+    def _find(self, piece: ToolCallDelta, name: str, arguments: str) -> _Call | None:
         """The call that this piece goes on with; None when it begins another."""
         if piece.index is not None:
             known = self._by_index.get(piece.index)
@@ -109,7 +109,7 @@ class Calls:
             known = self._by_id.get(piece.id or "") or (self._calls[-1] if self._calls else None)
         return None if known is None or (name and _is_another(known, piece, name, arguments)) else known
 
-    def _begin(self, piece: CallPiece) -> _Call:
+    def _begin(self, piece: ToolCallDelta) -> _Call:
         place = len(self._calls)
         call = _Call(self._first_block + place)
         self._calls.append(call)
@@ -119,7 +119,7 @@ class Calls:
         return call
 
 
-def _is_another(known: _Call, piece: CallPiece, name: str, arguments: str) -> bool:
+def _is_another(known: _Call, piece: ToolCallDelta, name: str, arguments: str) -> bool:
     """A name came, though the call at this place may have one: is it told again, or does another call begin?"""
     if piece.id and known.id:
         return piece.id != known.id

@@ -16,7 +16,7 @@ from finclaw.errors import (
     ServerFailed,
     StreamCut,
 )
-from finclaw.providers.wire.failure import Kinds
+from finclaw.providers.http.failure import Kinds
 
 KINDS: Final[Kinds] = {
     "account_deactivated": AuthFailed,

@@ -1,27 +1,25 @@
-"""The provider itself: a request goes out as joined bytes, the answer comes back event by event."""
+"""The OpenAI provider: a request goes out as joined bytes, the answer comes back event by event."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from finclaw.errors import ProviderTimeout, StreamCut
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Clock
-from finclaw.providers.openai.answer import AnswerReader
+from finclaw.providers.http.address import endpoint_url
+from finclaw.providers.http.non_streaming import is_non_streaming, non_streaming_error, read_body, read_non_streaming
+from finclaw.providers.http.pool import LazyHttpPool
+from finclaw.providers.http.response import HttpResponse
+from finclaw.providers.http.sse import EventReader
+from finclaw.providers.openai.answer import OpenAIAnswerReader
 from finclaw.providers.openai.failure import IN_STREAM, KINDS
-from finclaw.providers.openai.request import OutputLimit, RequestWriter
-from finclaw.providers.openai.whole import events_of_whole
-from finclaw.providers.patience import FIRST_BYTE_S, IDLE_S
-from finclaw.providers.wire.address import endpoint
-from finclaw.providers.wire.lazy_line import LazyLine
-from finclaw.providers.wire.no_stream import is_no_stream, no_stream, read_page, read_whole
-from finclaw.providers.wire.sse import EventReader
+from finclaw.providers.openai.non_streaming import events_of_non_streaming
+from finclaw.providers.openai.request import OpenAIRequestWriter, OutputLimit
+from finclaw.providers.timeouts import FIRST_BYTE_S, IDLE_S
 from finclaw.redaction import Secret
-
-if TYPE_CHECKING:
-    from finclaw.providers.wire.reply import Reply
 
 API: Final = "https://api.openai.com/v1"
 AFTER_FINISH_SECONDS: Final = 5.0
@@ -29,11 +27,12 @@ AFTER_FINISH_SECONDS: Final = 5.0
 
 
 class OpenAIProvider:
-    """The Provider port, for OpenAI and every server that speaks as it does; a local one needs no key.
+    """A client of chat completions behind the Provider port, for OpenAI and every compatible server.
 
     `first_byte` bounds, in seconds, the wait until an answer begins, `idle` each silence in it. `kept_bytes` bounds
     the memory for messages that were sent before and may be sent again. `output_limit` names the field in which the
-    server wants to be told how long an answer may get; unless it is given, only OpenAI gets the newer one.
+    server wants to be told how long an answer may get; unless it is given, only OpenAI gets the newer one. A local
+    server needs no key.
     """
 
     def __init__(
@@ -50,9 +49,9 @@ class OpenAIProvider:
     ) -> None:
         self._name = name
         self._key = key
-        self._requests = RequestWriter(kept_bytes, output_limit or _limit_of(base_url))
-        self._line = LazyLine(
-            endpoint(base_url, "/chat/completions"),
+        self._requests = OpenAIRequestWriter(kept_bytes, output_limit or _limit_of(base_url))
+        self._pool = LazyHttpPool(
+            endpoint_url(base_url, "/chat/completions"),
             self._headers,
             name=name,
             kinds=KINDS,
@@ -66,17 +65,17 @@ class OpenAIProvider:
         return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        reply = await self._line.post(lambda: self._requests.parts(request))
+        response = await self._pool.post(lambda: self._requests.parts(request))
         try:
-            events, answer = EventReader(), AnswerReader(self._name)
-            reading = _Reading(reply, answer)
+            events, answer = EventReader(), OpenAIAnswerReader(self._name)
+            reading = _Reading(response, answer)
             data = await reading.next()
-            if is_no_stream(data):
-                page = await read_page(reply, data)
-                whole = read_whole(events_of_whole(page), answer.read)
-                if not whole:
-                    raise no_stream(self._name, reply.content_type, page, IN_STREAM)
-                for chunk in whole:
+            if is_non_streaming(data):
+                body = await read_body(response, data)
+                chunks = read_non_streaming(events_of_non_streaming(body), answer.read)
+                if not chunks:
+                    raise non_streaming_error(self._name, response.content_type, body, IN_STREAM)
+                for chunk in chunks:
                     yield chunk
                 return
             while data:
@@ -84,18 +83,18 @@ class OpenAIProvider:
                     yield chunk
                 data = await reading.next()
             if answer.ended:
-                await reply.read_out()
+                await response.drain()
             for chunk in answer.close():
                 yield chunk
         finally:
-            reply.release()
+            response.release()
 
     def evict(self) -> None:
         """Forget every kept byte; the next requests are written anew."""
         self._requests.evict()
 
     async def close(self) -> None:
-        await self._line.close()
+        await self._pool.close()
 
     def _headers(self) -> dict[str, str]:
         key = self._key.reveal() if self._key else ""
@@ -103,10 +102,10 @@ class OpenAIProvider:
 
 
 class _Reading:
-    """Once the model has stopped, more bytes need not come: the answer is whole without them."""
+    """The reads of one answer, which is whole once the model has stopped: more bytes need not come then."""
 
-    def __init__(self, reply: "Reply", answer: AnswerReader) -> None:
-        self._reply = reply
+    def __init__(self, response: HttpResponse, answer: OpenAIAnswerReader) -> None:
+        self._response = response
         self._answer = answer
         self._end_by: float | None = None
 
@@ -115,12 +114,12 @@ class _Reading:
         if self._answer.ended:
             return b""
         if not self._answer.finished:
-            return await self._reply.read()
+            return await self._response.read()
         if self._end_by is None:
             self._end_by = asyncio.get_running_loop().time() + AFTER_FINISH_SECONDS
         try:
             async with asyncio.timeout_at(self._end_by):
-                return await self._reply.read()
+                return await self._response.read()
         except (StreamCut, ProviderTimeout, TimeoutError):
             return b""
 

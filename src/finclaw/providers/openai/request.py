@@ -1,4 +1,4 @@
-"""Requests as bytes. A message is written once and kept; a request is the kept bytes, joined."""
+"""Requests of chat completions in bytes. A message is encoded once and cached; a request is the joined bytes."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ import msgspec
 from finclaw.kernel.chunk import AnswerSchema, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
 from finclaw.kernel.turn_options import ThinkingLevel
-from finclaw.providers.openai.kept import KeptMessages
-from finclaw.providers.wire.trunk import Part
-from finclaw.transcript.history import said_in
+from finclaw.providers.http.message_cache import EncodedMessageCache
+from finclaw.providers.http.prefix_cache import Part, RequestPrefix
+from finclaw.transcript.history import said_in, with_more
 from finclaw.transcript.request_sanitizer import UNSEEN, legal_name
 
 OutputLimit = Literal["max_tokens", "max_completion_tokens"]
@@ -20,33 +20,45 @@ OutputLimit = Literal["max_tokens", "max_completion_tokens"]
 FAILED: Final = "[this tool call failed] "
 """Before the content of a result that is an error: this API has no flag for it."""
 
-_OURS: Final = b',{"role":"user","content":'
-_THEIRS: Final = b',{"role":"assistant","content":'
-_THEY: Final = b"assistant"
+_USER: Final = b',{"role":"user","content":'
+_ASSISTANT: Final = b',{"role":"assistant","content":'
+_ASSISTANT_ROLE: Final = b"assistant"
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class RequestWriter:
+class OpenAIRequestWriter:
+    """An encoder of requests. `kept_bytes` bounds its cache of encoded messages."""
+
     def __init__(self, kept_bytes: int, output_limit: OutputLimit) -> None:
-        self._messages: Final = KeptMessages(kept_bytes, write_message, write_messages)
+        self._cache: Final = EncodedMessageCache(kept_bytes, write_message)
         self._output_limit: Final[OutputLimit] = output_limit
-        self._head_of: tuple[object, ...] = ()
-        self._head = b""
+        self._opening_key: tuple[object, ...] = ()
+        self._last_opening = b""
 
     def write(self, request: ModelRequest) -> bytes:
         return b"".join(self.parts(request))
 
     def parts(self, request: ModelRequest) -> Sequence[Part]:
         """The request in a few pieces: what a long conversation begins with is not copied for each of them."""
-        written = self._messages.written(request.messages, seeing=request.model.features.images)
+        written = self._encode_messages(request.messages, seeing=request.model.features.images)
         if not request.system:
             _cut_first_comma(written)
-        trunk, *behind = written
-        return self._opening(request), trunk, b"".join((*behind, b"]}"))
+        prefix, *behind = written
+        return self._opening(request), prefix, b"".join((*behind, b"]}"))
 
     def evict(self) -> None:
-        self._messages.evict()
+        self._cache.clear()
+
+    def _encode_messages(self, messages: Sequence[Message], *, seeing: bool) -> list[Part]:
+        """In pieces, of which the first is the cached prefix of a long conversation."""
+        prefixes = self._cache.prefixes[seeing]
+        prefix = prefixes.find(messages)
+        if more := prefixes.messages_to_add(messages, prefix):
+            joined = bytearray(prefix.joined)
+            write_messages(more, seeing, joined)
+            prefix = prefixes.store(RequestPrefix(with_more(prefix.messages, more), joined))
+        return [prefix.joined, *self._cache.encode_all(messages[len(prefix.messages) :], seeing=seeing)]
 
     def _opening(self, request: ModelRequest) -> bytes:
         """All that stands before the history. It seldom changes, so the last one is kept."""
@@ -60,9 +72,9 @@ class RequestWriter:
             request.system,
             request.tools,
         )
-        if key != self._head_of:
-            self._head_of, self._head = key, _write_opening(request, self._output_limit)
-        return self._head
+        if key != self._opening_key:
+            self._opening_key, self._last_opening = key, _write_opening(request, self._output_limit)
+        return self._last_opening
 
 
 def _cut_first_comma(written: list[Part]) -> None:
@@ -90,7 +102,7 @@ def _write_opening(request: ModelRequest, output_limit: OutputLimit) -> bytes:
     if tools:
         fields["tools"] = [_tool(spec) for spec in tools]
     if request.answer_schema is not None:
-        fields["response_format"] = {"type": "json_schema", "json_schema": _form(request.answer_schema)}
+        fields["response_format"] = {"type": "json_schema", "json_schema": _json_schema(request.answer_schema)}
     system = b'{"role":"system","content":' + _encode(request.system) + b"}" if request.system else b""
     return _encode(fields)[:-1] + b',"messages":[' + system
 
@@ -113,7 +125,7 @@ def _thinking(model: Model, level: ThinkingLevel, *, with_tools: bool) -> dict[s
             return {}
 
 
-def _form(wanted: AnswerSchema) -> dict[str, Any]:
+def _json_schema(wanted: AnswerSchema) -> dict[str, Any]:
     # Not strict: that takes a part of JSON Schema only, and refuses the rest. Whoever asked checks the answer anyway.
     return {"name": wanted.name, "schema": wanted.schema, "strict": False}
 
@@ -129,14 +141,14 @@ def write_message(message: Message, seeing: bool) -> bytes:
     `seeing`: the model looks at images.
     """
     if len(message.blocks) == 1 and isinstance(text := message.blocks[0], Text):  # as most are
-        opening = _THEIRS if message.role == "assistant" else _OURS
+        opening = _ASSISTANT if message.role == "assistant" else _USER
         return opening + _encode(text.text) + b"}" if text.text.strip() else b""
     if message.role == "assistant":
-        return _assistant(message)
+        return _write_assistant(message)
     # Words of the system in the middle of history are data to this API: what they quote must not gain authority.
     results = b"".join(_result(result) for result in message.tool_results)
     content = _content(message.blocks, seeing=seeing)
-    return results + _OURS + _encode(content) + b"}" if content else results
+    return results + _USER + _encode(content) + b"}" if content else results
 
 
 def write_messages(messages: Sequence[Message], seeing: bool, into: bytearray) -> None:
@@ -145,20 +157,20 @@ def write_messages(messages: Sequence[Message], seeing: bool, into: bytearray) -
         for place, (speaker, text) in enumerate(zip(speakers, words, strict=True)):
             # Nearly all of them are nothing but words, and there may be thousands: no call for each.
             if text:
-                into += _THEIRS if speaker == _THEY else _OURS
+                into += _ASSISTANT if speaker == _ASSISTANT_ROLE else _USER
                 into += text
                 into += b"}"
             else:
                 into += write_message(whole(place), seeing)
 
 
-def _assistant(message: Message) -> bytes:
+def _write_assistant(message: Message) -> bytes:
     """Its words and its calls. Its thinking stays here: no server takes it back."""
-    text = _words(message.blocks)
+    text = _text_of(message.blocks)
     calls = [_call(call) for call in message.tool_calls]
     if calls:
         return b',{"role":"assistant","content":%b,"tool_calls":%b}' % (_encode(text or None), _encode(calls))
-    return _THEIRS + _encode(text) + b"}" if text else b""
+    return _ASSISTANT + _encode(text) + b"}" if text else b""
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -177,11 +189,11 @@ def _content(blocks: tuple[Block, ...], *, seeing: bool) -> str | list[dict[str,
     if not seeing:
         blocks = tuple(Text(UNSEEN) if isinstance(block, Image) else block for block in blocks)
     if not any(isinstance(block, Image) for block in blocks):
-        return _words(blocks)
+        return _text_of(blocks)
     return [part for block in blocks if (part := _part(block)) is not None]
 
 
-def _words(blocks: tuple[Block, ...]) -> str:
+def _text_of(blocks: tuple[Block, ...]) -> str:
     return "\n\n".join(block.text for block in blocks if isinstance(block, Text) and block.text.strip())
 
 

@@ -1,4 +1,4 @@
-"""Thoughts that a server left among the words: it was not told how its model marks them, and passes `<think>` on.
+"""ThinkingField that a server left among the words: it was not told how its model marks them, and passes `<think>` on.
 
 Only what stands first is looked at; behind the thoughts, or where there are none, words are words.
 """

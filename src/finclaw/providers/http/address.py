@@ -1,0 +1,57 @@
+"""Addresses of APIs: what of a `base_url` must be known to open a connection and to send a request."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from finclaw.errors import BadRequest
+
+
+class ApiAddress(NamedTuple):
+    host: str
+    port: int
+    secure: bool
+    authority: str
+    """The host as a request names it."""
+    path: str
+    login: Mapping[str, str]
+    """The header for a user and password that stand in the address."""
+
+
+def parse_address(url: str, name: str) -> ApiAddress:
+    """Raises BadRequest, which does not show the address: a password may stand in it."""
+    try:
+        parts = urlsplit(url)
+        host, port = _ascii(parts.hostname or ""), parts.port
+    except ValueError:
+        host, port, parts = "", None, urlsplit("")
+    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    speakable = (host + path).isascii() and (host + path).isprintable() and " " not in host + path
+    if not host or parts.scheme not in ("http", "https") or not speakable:
+        raise BadRequest(f"{name}: base_url is no address; it looks like https://api.example.com/v1")
+    secure = parts.scheme == "https"
+    return ApiAddress(host, port or (443 if secure else 80), secure, _authority(host, port), path, _login(parts))
+
+
+def endpoint_url(base_url: str, path: str, version: str = "") -> str:
+    """Where to ask. Many copy all of that into `base_url`, or the version with it, because others want it so."""
+    base = base_url.rstrip("/").removesuffix(path)
+    return f"{base.removesuffix(version)}{version}{path}"
+
+
+def _ascii(host: str) -> str:
+    """As names are looked up. That one label is too long is a ValueError here, and a surprise later."""
+    return host if ":" in host else host.encode("idna").decode()
+
+
+def _authority(host: str, port: int | None) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return shown if port is None else f"{shown}:{port}"
+
+
+def _login(parts: SplitResult) -> dict[str, str]:
+    if parts.username is None:
+        return {}
+    both = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"authorization": "Basic " + b64encode(both.encode()).decode()}
