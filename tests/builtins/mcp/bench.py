@@ -78,6 +78,11 @@ class Bench:
             while words not in await self.said():  # noqa: ASYNC110  there is nobody who would tell
                 await asyncio.sleep(0.01)
 
+    async def says_not(self, words: str) -> None:
+        async with asyncio.timeout(60):
+            while words in await self.said():  # noqa: ASYNC110  there is nobody who would tell
+                await asyncio.sleep(0.01)
+
     async def has(self, *names: str) -> None:
         await until(lambda: set(names) <= set(self.names))
 

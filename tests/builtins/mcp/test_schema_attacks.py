@@ -92,7 +92,8 @@ async def test_as_much_as_is_taken_and_again_each_second_stalls_nobody(bench: Be
         await bench.has("bad__fine")
     again = Bench(bench.state, "others")
     async with watched() as stalls, again.open(servers={"bad": hostile(how)}):
-        await asyncio.sleep(4)
+        await again.says_not("starting")
+        await asyncio.sleep(3)  # it looks for approvals each second
         told = await again.said()
     assert "tools: " in told or "not offered" in told
     assert stalls.longest < LONGEST_STALL * slowness(), how
