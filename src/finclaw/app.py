@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from finclaw.agent.turn import Agent
+from finclaw.agent.agent import Agent
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings

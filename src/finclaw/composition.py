@@ -6,11 +6,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import NamedTuple
 
+from finclaw.agent.agent import Abilities, Agent, AgentLayers
 from finclaw.agent.budget.turn_budget import BudgetService, open_budget
 from finclaw.agent.overflow_results import OverflowResults
 from finclaw.agent.prompt import PromptParts, system_prompt
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.turn import Abilities, Agent, AgentLayers
+from finclaw.agent.state import RecordedTurn
 from finclaw.app import App
 from finclaw.builtin_extensions import BuiltinServices, builtin_extensions, find_configured
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
@@ -122,6 +123,7 @@ def _agent(
         fallbacks=fallbacks,
         pick=routes.picked,
         budget=budget,
+        recorded=chosen.provider if isinstance(chosen.provider, RecordedTurn) else None,
         tools=registrar.tools,
         policy=guards.policy,
         consent=guards.consent,

@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from finclaw.agent.agent import Abilities, Agent, AgentLayers
+from finclaw.agent.budget.turn_budget import BudgetService
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.turn import Abilities, Agent, AgentLayers
 from finclaw.agent.turn_log import TurnLog
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context
@@ -64,6 +65,7 @@ class Bench:
     provider: ScriptedProvider | None = None
     fallbacks: list[ModelRoute] = field(default_factory=list[ModelRoute])
     pick: Callable[[str], Sequence[ModelRoute]] | None = None
+    budget: BudgetService | None = None
     wishes: TurnOptions = TurnOptions()
     model: Model = Model("scripted", "one")
     base: list[Message] = field(default_factory=list[Message])
@@ -95,6 +97,7 @@ class Bench:
             system="Be good.",
             fallbacks=self.fallbacks,
             pick=self.pick,
+            budget=self.budget,
         )
         layers = AgentLayers(
             turn=[Layer("turn", each) for each in self.turn],

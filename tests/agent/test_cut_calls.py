@@ -9,7 +9,7 @@ from tests.agent.bench import Bench
 from tests.agent.test_nasty import under
 from tests.agent.test_without_thinking import message
 
-from finclaw.agent.budget.turn_spend import spend_of
+from finclaw.agent.budget.call_ledger import Payer, lines_of
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.window.context_window import measured_size
 from finclaw.errors import AuthFailed, StreamCut
@@ -63,7 +63,7 @@ def a_bench(*rows: tuple[Chunk, ...]) -> Bench:
 
 def booked(bench: Bench) -> Spend:
     assert bench.log is not None
-    (line,) = spend_of(bench.log, "main", "ada")
+    (line,) = lines_of(bench.log.ledger.settled, Payer("main", "ada"))
     return line
 
 
@@ -117,7 +117,7 @@ def test_a_call_that_never_began_costs_nothing() -> None:
     with pytest.raises(StreamCut):
         bench.run(fails(AuthFailed("x")))
     assert bench.log is not None
-    assert spend_of(bench.log, "main", "ada") == ()
+    assert lines_of(bench.log.ledger.settled, Payer("main", "ada")) == ()
 
 
 def test_a_stop_is_booked_without_a_budget_too() -> None:

@@ -18,7 +18,6 @@ from finclaw.agent.model.cooldown import LONGEST, Cooldowns
 from finclaw.agent.model.retry import GO_ON
 from finclaw.agent.model.retry_policy import policy_for
 from finclaw.agent.model.route import ModelRoute, Route
-from finclaw.agent.running import RunningTurn
 from finclaw.agent.settings import AgentSettings
 from finclaw.errors import (
     AuthFailed,
@@ -328,13 +327,7 @@ def under(bench: Bench, **limits: str) -> Budget:
     given: dict[str, Decimal | None] = {"agent_day_usd": None}
     given |= {name: Decimal(limit) for name, limit in limits.items()}
     house = Budget(BudgetSettings(**given), bench.clock)
-
-    async def with_purse(ctx: TurnContext) -> TurnResult:
-        turn = RunningTurn.of(ctx)
-        turn.budget = BudgetService(house).open_turn(turn.ids, bench.events.append, "ada", Decimal(0), ())
-        return await ctx.next()
-
-    bench.turn.append(with_purse)
+    bench.budget = BudgetService(house)
     return house
 
 

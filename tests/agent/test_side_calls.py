@@ -12,7 +12,7 @@ from tests.agent.test_context_window import talked
 from tests.agent.test_nasty import under
 
 from finclaw.agent.budget.budget import Budget
-from finclaw.agent.budget.turn_spend import calls_of, spend_of
+from finclaw.agent.budget.call_ledger import Payer, lines_of
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.window.compaction.prompt import BEGIN
 from finclaw.agent.window.context_window import SUMMARY_SECONDS
@@ -101,7 +101,7 @@ def a_bench(*rows: tuple[Moment, ...], budget: bool = True, **parts: Any) -> tup
 
 def booked(bench: Bench) -> Spend:
     assert bench.log is not None
-    (line,) = spend_of(bench.log, "main", "ada")
+    (line,) = lines_of(bench.log.ledger.settled, Payer("main", "ada"))
     return line
 
 
@@ -216,7 +216,7 @@ def test_a_question_that_outlives_its_turn_is_broken_off_and_paid_for(budget: bo
         assert server.streaming == 0, "nobody reads on where nobody pays"
         assert [type(error) for error in heard] == [TurnStopped]
         assert bench.log is not None
-        assert len(calls_of(bench.log)) == 3, "nor is it paid for twice"
+        assert len(bench.log.paid_calls()) == 3, "nor is it paid for twice"
         holds_nothing(house, line.cost)
 
     bench.clock.run(run())

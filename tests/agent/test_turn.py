@@ -1,16 +1,17 @@
 """The loop: what counts as a step, and what the result tells."""
 
+from typing import Any
+
 import pytest
 from msgspec import Struct
 from tests.agent.bench import Bench
 
-from finclaw.agent.running import RunningTurn
 from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.event import ExecutionCompleted
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import ToolOutput, ToolScope
-from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
+from finclaw.kernel.scope import StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
 from finclaw.testing import call, reply, say
 from finclaw.testing.clock import EPOCH
 from finclaw.tools.define import tool
@@ -87,6 +88,14 @@ def test_a_step_layer_may_filter_tools_for_its_step_only() -> None:
     assert [len(request.tools) for request in bench.provider.requests] == [0, 1]
 
 
-def test_a_context_that_the_agent_did_not_make_cannot_be_run() -> None:
-    with pytest.raises(TypeError, match="did not make"):
-        RunningTurn.of("a turn")  # pyright: ignore[reportArgumentType]
+def test_layers_see_the_contexts_and_nothing_of_the_core() -> None:
+    """Log, budget and core results are held beside the contexts, where no layer reaches them."""
+    seen: list[type] = []
+
+    async def note(ctx: TurnContext | StepContext | ToolCallContext) -> Any:
+        seen.append(type(ctx))
+        return await ctx.next()
+
+    bench = Bench(tools=[look], turn=[note], step=[note], tool_call=[note])
+    bench.run(reply(call("look")), "done")
+    assert seen == [TurnContext, StepContext, ToolCallContext, StepContext]

@@ -11,12 +11,10 @@ from finclaw.agent.budget.budget import Budget
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.budget.turn_budget import BudgetService
 from finclaw.agent.model.without_thinking import without_thinking
-from finclaw.agent.running import RunningTurn
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError, ServerFailed
 from finclaw.kernel.chunk import Features, Model, ModelRequest, Price, Usage
 from finclaw.kernel.event import ModelFellBack, ModelRetried
 from finclaw.kernel.message import Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.testing import call, fails, reply, say
 from finclaw.testing.clock import EPOCH
 
@@ -113,13 +111,7 @@ def test_one_reservation_at_a_time_and_one_bill() -> None:
     price = Price(Decimal(1), Decimal(10))
     bench = thoughtful(model=Model("scripted", "one", price=price))
     house = Budget(BudgetSettings(turn_usd=Decimal("0.05")), bench.clock)
-
-    async def with_purse(ctx: TurnContext) -> TurnResult:
-        turn = RunningTurn.of(ctx)
-        turn.budget = BudgetService(house).open_turn(turn.ids, bench.events.append, "ada", Decimal(0), ())
-        return await ctx.next()
-
-    bench.turn.append(with_purse)
+    bench.budget = BudgetService(house)
     result = bench.run(fails(BadRequest("x")), reply("here", usage=Usage(1_000, 100)))
     assert result.text == "here"
     assert result.messages[-1].metadata["usage"] == [1_000, 100, 0, 0]

@@ -7,11 +7,7 @@ FULL_DIRECTORIES: frozenset[str] = frozenset(
         "src/finclaw/tools/guard",
     }
 )
-LARGE_STATES: frozenset[str] = frozenset(
-    {
-        "src/finclaw/agent/running.py:RunningTurn",
-    }
-)
+LARGE_STATES: frozenset[str] = frozenset()
 CRUMBS: frozenset[str] = frozenset(
     {
         "src/finclaw/builtins/mcp/remote_tool.py",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from finclaw.agent.permission import approved_call_id
-from finclaw.agent.running import RunningTurn
+from finclaw.agent.state import TurnState
 from finclaw.agent.tool_results import unknown_outcome
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import new_id
@@ -18,16 +18,16 @@ from finclaw.tools.sources import SOURCES
 SPEAKER: Final = "approval"
 """The name in the source of the message that tells the model how the action ended."""
 
-Use = Callable[[StepContext, ToolCall], Coroutine[Any, Any, ToolResult]]
+RunCall = Callable[[TurnState, StepContext, ToolCall], Coroutine[Any, Any, ToolResult]]
 
 
 class ApprovedActions:
-    def __init__(self, approvals: Callable[[], Approvals] | None, use: Use, clock: Clock) -> None:
+    def __init__(self, approvals: Callable[[], Approvals] | None, run_call: RunCall, clock: Clock) -> None:
         self._approvals = approvals
-        self._use = use
+        self._run_call = run_call
         self._clock = clock
 
-    async def run(self, turn: RunningTurn, step: StepContext) -> None:
+    async def run(self, turn: TurnState, step: StepContext) -> None:
         """Once, however often the turn is taken up again: its log knows whether it began, and how it ended."""
         limits = turn.asked_in.as_accepted.limits
         if limits is None or limits.approval is None:
@@ -39,21 +39,21 @@ class ApprovedActions:
             return
         if approved is None:
             gone = "what was approved is not known any more; nothing was run"
-            turn.log.push(Append(self._told(limits.approval, gone)))
+            turn.log.push(Append(self._result_note(limits.approval, gone)))
             return
         turn.approved = approved
         result = await self._result(turn, step, approved)
         self._keep_line(turn, approved, result)
         if self._approvals is not None and turn.log.told_action:
             await self._approvals().tell_giver(approved, turn.log.told_action)
-        turn.log.push(Append(self._told(approved.id, _words(approved, result), result.origin)))
+        turn.log.push(Append(self._result_note(approved.id, _words(approved, result), result.origin)))
         await turn.log.commit()
 
     @staticmethod
-    def _keep_line(turn: RunningTurn, approved: Approval, result: ToolResult | None) -> None:
+    def _keep_line(turn: TurnState, approved: Approval, result: ToolResult | None) -> None:
         turn.log.told_action = ending_line(approved, "unknown" if result is None else result.status)
 
-    async def cards(self, turn: RunningTurn) -> Sequence[str]:
+    async def cards(self, turn: TurnState) -> Sequence[str]:
         """What people have to read before they decide, for everything that this turn has asked for."""
         if self._approvals is None or not turn.log.waits:
             return ()
@@ -61,33 +61,33 @@ class ApprovedActions:
         asked = await self._approvals().asked_by_calls(turn.log.claim.session, turn.log.claim.turn_id, calls)
         return [each.card for each in asked]
 
-    async def _result(self, turn: RunningTurn, step: StepContext, approved: Approval) -> ToolResult:
+    async def _result(self, turn: TurnState, step: StepContext, approved: Approval) -> ToolResult:
         call = ToolCall(approved_call_id(approved), approved.tool, dict(approved.args))
         if call.id in turn.log.ended:
             return turn.log.ended[call.id]
         if call.id in turn.log.started:
-            return await self._unknown(turn, approved, call)
+            return await self._fail_unknown(turn, approved, call)
         turn.offered = (approved.tool,)
-        result = await self._use(step, call)
+        result = await self._run_call(turn, step, call)
         if call.id not in turn.log.ended:  # what has begun has written its end itself
             turn.log.push(ToolEnded(result))
         if result.status == "unknown":
-            return await self._unknown(turn, approved, call)
+            return await self._fail_unknown(turn, approved, call)
         return result
 
-    async def _unknown(self, turn: RunningTurn, approved: Approval, call: ToolCall) -> ToolResult:
+    async def _fail_unknown(self, turn: TurnState, approved: Approval, call: ToolCall) -> ToolResult:
         if self._approvals is not None:
             await self._approvals().fail(approved, turn.log.claim.turn_id)
         return unknown_outcome(call.id, call.name)
 
-    def _told(self, approval_id: str, words: str, origin: str = "") -> Message:
+    def _result_note(self, approval_id: str, words: str, origin: str = "") -> Message:
         """Data, in the gateway's name: the model asked for nothing, so there is no call that this would answer."""
         source = Source("system", approval_id, SPEAKER)
         strangers: dict[str, Any] = {SOURCES: [origin]} if origin else {}
         return Message(new_id(), "system", (Text(words),), source, self._clock.now(), strangers)
 
 
-def _was_told(turn: RunningTurn) -> bool:
+def _was_told(turn: TurnState) -> bool:
     return any(message.source.name == SPEAKER for message in turn.log.messages)
 
 

@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any, Final, assert_never
 
 from finclaw.agent.budget.spend import user_of
-from finclaw.agent.running import RunningCall, RunningTurn
+from finclaw.agent.state import CallState, TurnState
 from finclaw.agent.tool_effects import ToolEffects, may_act
 from finclaw.agent.turn_log import APPROVED
 from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
@@ -42,9 +42,9 @@ class Permission:
         self._approvals = approvals
         self._reach = ToolEffects(tools.get)
 
-    async def __call__(self, ctx: RunningCall, tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> None:
+    async def __call__(self, call: CallState, tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> None:
         """Returns when it may. Raises ToolDenied, or ToolAwaiting when somebody has been asked."""
-        turn = RunningTurn.of(ctx.turn)
+        turn, ctx = call.turn, call.ctx
         # The log's own conversation: a layer may put another one into its context. A long one is read only where it
         # matters, for most tools can do nothing that a stranger might want.
         conversation, inbound = turn.log.conversation, turn.asked_in.inbound
@@ -62,12 +62,12 @@ class Permission:
             case "require-approval":
                 must_be_declared(tool.spec, args)  # a card shows only what the tool takes, and as it takes it
                 sources = met or sources_met(conversation, inbound)
-                await self._agreed(ctx, turn, tool, args, scope, sources, untrusted=untrusted or overheard)
+                await self._ask_person(call, tool, args, scope, sources, untrusted=untrusted or overheard)
             case _:
                 assert_never(judgement.verdict)
 
     def _question(
-        self, turn: RunningTurn, tool: Tool, args: Mapping[str, Any], *, untrusted: bool, overheard: bool
+        self, turn: TurnState, tool: Tool, args: Mapping[str, Any], *, untrusted: bool, overheard: bool
     ) -> PolicyContext:
         inbound = turn.asked_in.inbound
         user, known = user_of(inbound), self._tools.entry(tool.spec.name)
@@ -85,10 +85,9 @@ class Permission:
 
     # ── a person's word ─────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _agreed(
+    async def _ask_person(
         self,
-        ctx: RunningCall,
-        turn: RunningTurn,
+        call: CallState,
         tool: Tool,
         args: Mapping[str, Any],
         scope: ToolScope,
@@ -103,10 +102,10 @@ class Permission:
         if self._approvals is None:
             raise ToolDenied(f"{tool.spec.name} needs a person's approval and nobody can be asked; it was not run")
         quote = await _quote(tool, args, scope)
-        approvals, action = self._approvals(), self._action(ctx, turn, tool, args, sources, quote)
-        begun = ctx.call_id in turn.log.started or ctx.call_id in turn.log.ended
-        approved = turn.approved
-        agreed = approved is not None and not begun and _is_that(approved, ctx, tool, args)
+        approvals, action = self._approvals(), self._action(call, tool, args, sources, quote)
+        log, approved, call_id = call.turn.log, call.turn.approved, call.ctx.call_id
+        begun = call_id in log.started or call_id in log.ended
+        agreed = approved is not None and not begun and _is_that(approved, call_id, tool, args)
         if approved is not None and agreed and not approvals.has_drifted(approved, quote):
             await approvals.take(approved.id, action.turn_id, action.session)
             return
@@ -120,22 +119,21 @@ class Permission:
 
     @staticmethod
     def _action(
-        ctx: RunningCall,
-        turn: RunningTurn,
+        call: CallState,
         tool: Tool,
         args: Mapping[str, Any],
         sources: tuple[str, ...],
         quote: Mapping[str, Any] | None,
     ) -> Action:
-        claim = turn.log.claim
+        claim = call.turn.log.claim
         return Action(
             tool=tool.spec.name,
             args=deepcopy(dict(args)),
-            inbound=turn.asked_in.as_accepted,
+            inbound=call.turn.asked_in.as_accepted,
             session=claim.session,
             inbound_id=claim.inbound_id,
             turn_id=claim.turn_id,
-            call_id=ctx.call_id,
+            call_id=call.ctx.call_id,
             moves_money=tool.transactional,
             quote=quote,
             sources=sources,
@@ -153,9 +151,9 @@ async def _quote(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> Mappi
         raise ToolTimeout(f"{tool.spec.name} got no price within {QUOTE_SECONDS:g} s; nobody was asked") from error
 
 
-def _is_that(approved: Approval, ctx: RunningCall, tool: Tool, args: Mapping[str, Any]) -> bool:
+def _is_that(approved: Approval, call_id: str, tool: Tool, args: Mapping[str, Any]) -> bool:
     """The very action, and to the letter: whatever a layer has made of it since is asked for anew."""
-    return ctx.call_id == approved_call_id(approved) and _hash_of(tool, args) == approved.hash
+    return call_id == approved_call_id(approved) and _hash_of(tool, args) == approved.hash
 
 
 def _hash_of(tool: Tool, args: Mapping[str, Any]) -> str:

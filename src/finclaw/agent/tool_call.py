@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from finclaw.agent.model.structured import StructuredAnswers
 from finclaw.agent.overflow_results import OverflowResult, OverflowResults
 from finclaw.agent.permission import Permission
-from finclaw.agent.running import RunningCall, RunningTurn
+from finclaw.agent.state import CallState, RecordedTurn, TurnState
 from finclaw.agent.tool_results import failure_of, refuse_loop, refuse_unreadable, stopped_result, unknown_outcome
 from finclaw.agent.turn_log import APPROVED
 from finclaw.diagnostics.crash_points import crash_point
@@ -43,6 +43,7 @@ from finclaw.kernel.event import (
 )
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import ToolCall, ToolEnded, ToolFailure, ToolResult, ToolStarted, ToolStatus
+from finclaw.kernel.middleware import Ring
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, ToolCallContext
 from finclaw.tools.arguments import ArgumentCheck
@@ -52,7 +53,8 @@ from finclaw.tools.guard.choice import GuardChoice
 from finclaw.tools.guard.told import reason_of
 from finclaw.tools.limit import CutOff, run_with_limit
 from finclaw.tools.loop import LoopVerdict
-from finclaw.tools.origin import origin_of, shown
+from finclaw.tools.origin import origin_of
+from finclaw.tools.origin import shown as shown_origin
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.sources import sources_met
 
@@ -69,7 +71,8 @@ _STATUS: Final[Mapping[type[ToolError], ToolStatus]] = {
 _MAY_HAVE_HAPPENED: Final = (ToolTimeout, ToolStopped, ToolUnavailable, CutOff)
 """After these an order may have been placed all the same: the line broke, and perhaps behind it."""
 
-ToolRing = Callable[[ToolCallContext], Coroutine[Any, Any, ToolResult]]
+ToolRing = Ring[ToolCallContext, ToolResult]
+RunCore = Callable[[CallState, ToolCallContext], Coroutine[Any, Any, ToolResult]]
 
 
 class ToolCallRunner:
@@ -78,25 +81,26 @@ class ToolCallRunner:
     def __init__(
         self,
         ring: ToolRing,
+        core: RunCore,
         clock: Clock,
         tools: ToolRegistry | None = None,
         overflow: OverflowResults | None = None,
         guards: GuardChoice | None = None,
     ) -> None:
         self._ring = ring
+        self._core = core
         self._clock = clock
         self._tools = tools
         self._overflow = overflow
         self._guards = guards or GuardChoice()
 
-    async def __call__(self, ctx: StepContext, call: ToolCall) -> ToolResult:
+    async def __call__(self, turn: TurnState, ctx: StepContext, call: ToolCall) -> ToolResult:
         """What the model gets for this call. Only cancellation, a loop without end and a layer's mistake get out."""
-        turn = RunningTurn.of(ctx.turn)
         started = self._clock.monotonic()
         ctx.emit(ToolStartedEvent(call_id=call.id, tool=call.name, **ctx.ids))
         status = "error"
         try:
-            result = await self._run_unless_looping(ctx, turn, call)
+            result = await self._run_unless_looping(turn, ctx, call)
             status = result.status
         except asyncio.CancelledError:
             status = "aborted"
@@ -115,24 +119,25 @@ class ToolCallRunner:
         ctx.emit(ToolUsed(call_id=call.id, tool=call.name, status=status, duration_ms=ms, **ctx.ids))
         return result
 
-    async def _run_unless_looping(self, ctx: StepContext, turn: RunningTurn, call: ToolCall) -> ToolResult:
+    async def _run_unless_looping(self, turn: TurnState, ctx: StepContext, call: ToolCall) -> ToolResult:
         args = call.args if call.bad_args is None else {"": call.bad_args}
         verdict = turn.loop.judge(call.name, args)
         if verdict.action != "run":
             self._tell_loop(ctx, call, verdict)
         if verdict.action == "end":
             raise ToolLoop(verdict.words)
-        result = refuse_loop(call, verdict.words) if verdict.action == "refuse" else await self._run_ring(ctx, call)
+        refused = verdict.action == "refuse"
+        result = refuse_loop(call, verdict.words) if refused else await self._run_ring(turn, ctx, call)
         if result.is_error:
             error = result.content if result.error is None else f"{result.error.name}: {result.error.message}"
             self._tell_failure(ctx, call, error)
         turn.loop.note(call.name, args, result.content)
         return result if verdict.action == "run" else replace(result, content=verdict.warned(result.content))
 
-    async def _run_ring(self, ctx: StepContext, call: ToolCall) -> ToolResult:
+    async def _run_ring(self, turn: TurnState, ctx: StepContext, call: ToolCall) -> ToolResult:
         if call.bad_args is not None:
             return refuse_unreadable(call.id, call.name, call.bad_args)
-        inner = RunningCall(
+        shown = ToolCallContext(
             ids=ctx.ids,
             emit=ctx.emit,
             metadata=ctx.metadata.new_child(),
@@ -140,14 +145,14 @@ class ToolCallRunner:
             call_id=call.id,
             tool_name=call.name,
             args=dict(call.args),
-            call=call,
         )
-        result = _hold_to_core_result(inner, await self._ring(inner))
-        if inner.checked_args is not None and (inner.args != call.args or inner.coercion_note):
-            RunningTurn.of(ctx.turn).log.changed[call.id] = inner.checked_args
+        inner = CallState(ctx=shown, turn=turn, call=call)
+        result = _hold_to_core_result(inner, await self._ring(shown, partial(self._core, inner)))
+        if inner.checked_args is not None and (shown.args != call.args or inner.coercion_note):
+            turn.log.changed[call.id] = inner.checked_args
         return await self._guard_result(result, inner, self._known_facts(inner) if result.facts else ())
 
-    async def _guard_result(self, result: ToolResult, inner: RunningCall, known: Collection[Fact]) -> ToolResult:
+    async def _guard_result(self, result: ToolResult, inner: CallState, known: Collection[Fact]) -> ToolResult:
         """Applied to whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it.
 
         Of the facts only those stay that a tool has given (`known`): a layer may take one away, and never make one up.
@@ -156,30 +161,30 @@ class ToolCallRunner:
         guarded = await guard_off_loop(result.content, options, is_error=result.is_error)
         origin = self._origin_of(result, inner)
         if guarded.full is not None and self._overflow is not None:
-            session = RunningTurn.of(inner.turn).log.claim.session
+            session = inner.turn.log.claim.session
             await self._overflow.keep(session, OverflowResult(call.name, call.id, guarded.full, origin))
         facts = tuple(fact for fact in result.facts if fact in known)
         failure = safe_failure(result.error, options)
         return ToolResult(call.id, call.name, guarded.content, result.status, facts, failure, origin=origin)
 
-    def _origin_of(self, result: ToolResult, inner: RunningCall) -> str:
+    def _origin_of(self, result: ToolResult, inner: CallState) -> str:
         """A layer may say that words are a stranger's, never that they are not; and it may have kept some of them."""
         word = inner.core_result
         if word is not None and word.status in ("denied", "awaiting", "invalid") and result.content == word.content:
             return ""  # nothing ran, so nobody else has said a word
-        tool = None if self._tools is None else self._tools.get(inner.tool_name)
+        tool = None if self._tools is None else self._tools.get(inner.ctx.tool_name)
         told = ("" if word is None else word.origin) or result.origin
-        return shown(told) or ("" if tool is None else origin_of(tool, inner.checked_args or inner.args))
+        return shown_origin(told) or ("" if tool is None else origin_of(tool, inner.checked_args or inner.ctx.args))
 
     @staticmethod
-    def _known_facts(inner: RunningCall) -> Collection[Fact]:
+    def _known_facts(inner: CallState) -> Collection[Fact]:
         """By this call, or by an earlier one of this turn that a layer has remembered."""
         own = () if inner.core_result is None else inner.core_result.facts
-        earlier = RunningTurn.of(inner.turn).log.results
+        earlier = inner.turn.log.results
         return (*own, *(fact for result in earlier for fact in result.facts))
 
     @staticmethod
-    async def _keep_result(turn: RunningTurn, result: ToolResult) -> None:
+    async def _keep_result(turn: TurnState, result: ToolResult) -> None:
         """A turn that is cut off still knows what has happened; what moved money is known on disk, at once."""
         turn.log.pending_results[result.call_id] = result
         if result.call_id in turn.log.started:
@@ -206,7 +211,7 @@ def safe_failure(failure: ToolFailure | None, options: GuardOptions) -> ToolFail
     return replace(failure, message=guard(failure.message, options, is_error=True).content, suggestion=suggestion)
 
 
-def _hold_to_core_result(inner: RunningCall, result: ToolResult) -> ToolResult:
+def _hold_to_core_result(inner: CallState, result: ToolResult) -> ToolResult:
     """Of what has begun to move money a layer may say more or less, and never that it ended otherwise.
 
     Nor may it hide that a person is asked, or say so where nobody is.
@@ -214,10 +219,10 @@ def _hold_to_core_result(inner: RunningCall, result: ToolResult) -> ToolResult:
     asked = inner.core_result is not None and inner.core_result.status == "awaiting"
     if asked or result.status == "awaiting":
         return inner.core_result if inner.core_result is not None and asked else replace(result, status="error")
-    if inner.call_id not in RunningTurn.of(inner.turn).log.started:
+    if inner.ctx.call_id not in inner.turn.log.started:
         return result
     if inner.core_result is None:  # a layer did not wait for it
-        return unknown_outcome(inner.call_id, inner.tool_name)
+        return unknown_outcome(inner.ctx.call_id, inner.ctx.tool_name)
     return result if result.status == inner.core_result.status else inner.core_result
 
 
@@ -228,44 +233,53 @@ class ToolCallCore:
     """The core of a tool call, which no layer can reach."""
 
     def __init__(
-        self, tools: ToolRegistry, arguments: ArgumentCheck, permission: Permission, answers: StructuredAnswers
+        self,
+        tools: ToolRegistry,
+        arguments: ArgumentCheck,
+        permission: Permission,
+        answers: StructuredAnswers,
+        recorded: RecordedTurn | None = None,
     ) -> None:
+        """`recorded`: tools are not run, but answer as they did in a turn that is run again."""
         self._tools = tools
         self._arguments = arguments
         self._permission = permission
         self._answers = answers
+        self._recorded = recorded
 
-    async def __call__(self, ctx: ToolCallContext) -> ToolResult:
+    async def __call__(self, call: CallState, ctx: ToolCallContext) -> ToolResult:
         """Whatever happens to a tool becomes a result the model can read; only cancellation passes."""
-        call = RunningCall.of(ctx)
-        call.core_result = await self._run_to_result(call)
+        call.check_identity()
+        recorded = None if self._recorded is None else await self._recorded.answer_call(call)
+        call.core_result = recorded or await self._run_to_result(call)
         return call.core_result
 
-    async def _run_to_result(self, ctx: RunningCall) -> ToolResult:
+    async def _run_to_result(self, call: CallState) -> ToolResult:
+        ctx = call.ctx
         try:
-            output = await self._run(ctx)
+            output = await self._run(call)
         except ToolError as error:
-            if isinstance(error, _MAY_HAVE_HAPPENED) and _has_begun(ctx):
+            if isinstance(error, _MAY_HAVE_HAPPENED) and _has_begun(call):
                 return unknown_outcome(ctx.call_id, ctx.tool_name)
             return _failed_result(ctx, _status_of(error), failure_of(error))
         except Exception as error:  # a tool is a stranger: its bug is a result, not the end of the turn
             log.exception("tool %s failed", ctx.tool_name)
-            if _has_begun(ctx):
+            if _has_begun(call):
                 return unknown_outcome(ctx.call_id, ctx.tool_name)
             name = error.kind if isinstance(error, Broken) else type(error).__name__
             return _failed_result(ctx, "error", ToolFailure(name, f"{ctx.tool_name} failed: {name}", code="crashed"))
-        content = f"{output.content}\n\n{ctx.coercion_note}" if ctx.coercion_note else output.content
+        content = f"{output.content}\n\n{call.coercion_note}" if call.coercion_note else output.content
         return ToolResult(ctx.call_id, ctx.tool_name, content, facts=output.facts, origin=output.origin)
 
-    async def _run(self, ctx: RunningCall) -> ToolOutput:
-        turn = RunningTurn.of(ctx.turn)
-        tool = self._find_offered(ctx, turn)
+    async def _run(self, call: CallState) -> ToolOutput:
+        turn, ctx = call.turn, call.ctx
+        tool = self._find_offered(call)
         # A copy of our own: a layer may still hold the one it was given, and change it while a person decides.
         checked = await self._arguments.check_off_loop(tool.spec, deepcopy(ctx.args))
-        args = ctx.checked_args = checked.args
-        ctx.coercion_note = checked.note
-        scope = self._scope(ctx, turn)
-        await self._permission(ctx, tool, args, scope)
+        args = call.checked_args = checked.args
+        call.coercion_note = checked.note
+        scope = self._scope(call)
+        await self._permission(call, tool, args, scope)
         with self._tools.breakers.call(tool.upstream, partial(_tell_circuit, ctx, tool)):
             # On disk before it begins: after a crash what moves money, or was approved once, must not begin again.
             if tool.transactional or ctx.call_id.startswith(APPROVED):
@@ -277,7 +291,8 @@ class ToolCallCore:
                 ctx.emit(ToolTimedOut(call_id=ctx.call_id, tool=ctx.tool_name, timeout=tool.timeout, **ctx.ids))
                 raise
 
-    def _scope(self, ctx: RunningCall, turn: RunningTurn) -> ToolScope:
+    def _scope(self, call: CallState) -> ToolScope:
+        turn, ctx = call.turn, call.ctx
         return ToolScope(
             session=turn.log.claim.session,
             turn_id=turn.log.claim.turn_id,
@@ -289,11 +304,12 @@ class ToolCallCore:
             sources=partial(sources_met, turn.log.conversation, turn.asked_in.inbound),
         )
 
-    def _find_offered(self, ctx: ToolCallContext, turn: RunningTurn) -> Tool:
-        tool = self._tools.get(ctx.tool_name)
-        if tool is None or ctx.tool_name not in turn.offered:
-            known = ", ".join(sorted(turn.offered)) or "none"
-            raise ToolError(f"there is no tool {ctx.tool_name!r} here; the tools are: {known}", code="no_such_tool")
+    def _find_offered(self, call: CallState) -> Tool:
+        name, offered = call.ctx.tool_name, call.turn.offered
+        tool = self._tools.get(name)
+        if tool is None or name not in offered:
+            known = ", ".join(sorted(offered)) or "none"
+            raise ToolError(f"there is no tool {name!r} here; the tools are: {known}", code="no_such_tool")
         return tool
 
 
@@ -313,6 +329,6 @@ def _tell_circuit(ctx: ToolCallContext, tool: Tool, before: Circuit, after: Circ
     ctx.emit(CircuitChanged(upstream=tool.upstream, tool=tool.spec.name, before=before, after=after, **ctx.ids))
 
 
-def _has_begun(ctx: ToolCallContext) -> bool:
+def _has_begun(call: CallState) -> bool:
     """It moves money or was approved, and has started: only its own word, result or ToolError, says how that ended."""
-    return ctx.call_id in RunningTurn.of(ctx.step.turn).log.started
+    return call.ctx.call_id in call.turn.log.started

@@ -1,6 +1,7 @@
 """The log of one turn: on disk before anything acts upon it, so that after a crash the turn resumes from it."""
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 from msgspec import ValidationError, convert, to_builtins
@@ -11,6 +12,7 @@ from finclaw.agent.budget.spend import CallCost, from_metadata, measured_size
 from finclaw.agent.taint import remember_taint
 from finclaw.agent.window.tokens.estimator import characters_of
 from finclaw.errors import ExtensionError
+from finclaw.kernel.chunk import Usage
 from finclaw.kernel.message import (
     Append,
     Block,
@@ -28,6 +30,7 @@ from finclaw.kernel.message import (
     TurnEvent,
 )
 from finclaw.kernel.record import Claim, Spend, TurnCalls
+from finclaw.kernel.scope import ToolUse, TurnResult, TurnStatus
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.sessions.conversation import Conversation
 from finclaw.tools.guard import guard_result
@@ -60,7 +63,7 @@ class TurnLog:
         """Costs of this process with no answer to keep it with: calls that failed or were stopped, summaries."""
         self.trying: Sequence[CallCost] = ()
         """Costs of the question that is being asked, until its answer is here and tells of it."""
-        self.answer_costs: list[CallCost] = []
+        self._answer_costs: list[CallCost] = []
         """What the answers cost, in their order, as far as somebody asked."""
         self.told_action = ""
         """The gateway's own line about the approved action that this turn has run."""
@@ -194,6 +197,10 @@ class TurnLog:
         open_calls = tuple(call for call in asked.tool_calls if call.id not in answered)
         return (asked, open_calls) if open_calls else None
 
+    def finished_steps(self) -> int:
+        """Steps that need not run again; the last one must where its calls are open or its layers have not seen it."""
+        return len(self.answers) - (1 if self.unanswered() or self.unseen() else 0)
+
     def unseen(self) -> tuple[Message, tuple[ToolResult, ...]] | None:
         """The last step of a turn that was taken up again, if the log ended with its results: nobody knows whether its
         layers have seen them.
@@ -202,6 +209,47 @@ class TurnLog:
         if not isinstance(last, Append) or last.message.source.kind != "tool" or not self.answers:
             return None
         return self.answers[-1], last.message.tool_results
+
+    # ── what it has cost, and how it ended ──────────────────────────────────────────────────────────────────
+
+    def paid_calls(self) -> Sequence[CallCost]:
+        """Every call that was paid for, whatever came of it; but for those of earlier processes that gave no answer."""
+        self._answer_costs += map(from_metadata, self.answers[len(self._answer_costs) :])
+        return (*self._answer_costs, *self.side_costs)
+
+    def usage(self) -> Usage:
+        """Tokens of all its calls, those before a crash too."""
+        return sum((each.usage for each in (*self.paid_calls(), *self.ledger.before)), Usage())
+
+    def cost(self) -> Decimal:
+        """Each call at the price of its model."""
+        return sum((each.cost for each in (*self.paid_calls(), *self.ledger.before)), Decimal(0))
+
+    def build_result(
+        self,
+        status: TurnStatus,
+        text: str,
+        metadata: dict[str, Any] | None = None,
+        ms: float = 0.0,
+        asked: Sequence[str] = (),
+    ) -> TurnResult:
+        """The turn's result. Figures, tools and spend come from the log alone: what happened before a crash counts
+        too, and a layer's word for it does not.
+        """
+        return TurnResult(
+            status=status,
+            text=text,
+            asked=tuple(asked),
+            steps=len(self.answers),
+            tools=tuple(ToolUse(result.name, result.status) for result in self.results),
+            facts=tuple(fact for result in self.results for fact in result.facts),
+            usage=self.usage(),
+            cost=self.cost(),
+            messages=tuple(self.messages),
+            duration_ms=ms,
+            model=str(self.answers[-1].metadata.get("model", "")) if self.answers else "",
+            metadata=metadata or {},
+        )
 
 
 def _is_answer(event: TurnEvent) -> bool:

@@ -40,12 +40,13 @@ class Layer(Generic[Seen_contra, Given_co]):
 class Passage(Generic[R]):
     """One layer's way inward: open once, and to be waited for."""
 
-    __slots__ = ("_ctx", "_inner", "_walk", "_walker", "_where", "answer", "finished", "opened")
+    __slots__ = ("_core", "_ctx", "_inner", "_walk", "_walker", "_where", "answer", "finished", "opened")
 
-    def __init__(self, where: str, inner: Callable[[Any], Coroutine[Any, Any, R]], ctx: Scope[Any]) -> None:
+    def __init__(self, where: str, inner: "Ring[Any, R]", ctx: Scope[Any], core: "Core[Any, R]") -> None:
         self._where = where
         self._inner = inner
         self._ctx = ctx
+        self._core = core
         self._walk: Coroutine[Any, Any, R] | None = None
         self._walker: asyncio.Task[Any] | None = None
         self.opened = False
@@ -62,7 +63,7 @@ class Passage(Generic[R]):
     async def _go(self) -> R:
         self._walker = asyncio.current_task()
         try:
-            self.answer = await self._inner(self._ctx)
+            self.answer = await self._inner(self._ctx, self._core)
             return self.answer
         finally:
             self.finished = True
@@ -81,29 +82,42 @@ class Passage(Generic[R]):
             await asyncio.wait([walker], timeout=LEFT_BEHIND_GRACE)
 
 
-def compose(
-    ring: str,
-    layers: Iterable[Layer[C, R]],
-    core: Callable[[C], Coroutine[Any, Any, R]],
-    result: type[R],
-) -> Callable[[C], Coroutine[Any, Any, R]]:
+Core = Callable[[C], Coroutine[Any, Any, R]]
+"""What lies inside a ring."""
+Ring = Callable[[C, Core[C, R]], Coroutine[Any, Any, R]]
+"""Layers around a core that is given with each call."""
+
+
+def compose(ring: str, layers: Iterable[Layer[C, R]], core: Core[C, R], result: type[R]) -> Core[C, R]:
     """Fold the layers around the core, outermost first, into one function."""
-    handler = core
+    around = compose_ring(ring, layers, result)
+
+    def enter(ctx: C) -> Coroutine[Any, Any, R]:
+        return around(ctx, core)
+
+    return enter
+
+
+def compose_ring(ring: str, layers: Iterable[Layer[C, R]], result: type[R]) -> Ring[C, R]:
+    """Fold the layers into one function around a core that each call brings along.
+
+    So the core may hold state of the call that its layers cannot reach.
+    """
+    around: Ring[C, R] = _run_core
     for layer in reversed(sorted(layers, key=lambda each: each.priority)):
-        handler = _wrap(ring, layer, handler, result)
-    return handler
+        around = _wrap(ring, layer, around, result)
+    return around
 
 
-def _wrap(
-    ring: str,
-    layer: Layer[C, R],
-    inner: Callable[[C], Coroutine[Any, Any, R]],
-    result: type[R],
-) -> Callable[[C], Coroutine[Any, Any, R]]:
+def _run_core(ctx: C, core: Core[C, R]) -> Coroutine[Any, Any, R]:
+    return core(ctx)
+
+
+def _wrap(ring: str, layer: Layer[C, R], inner: Ring[C, R], result: type[R]) -> Ring[C, R]:
     where = f"layer {layer.name!r} of ring {ring!r}"
 
-    async def enter(ctx: C) -> R:
-        passage = Passage(where, inner, ctx)
+    async def enter(ctx: C, core: Core[C, R]) -> R:
+        passage = Passage(where, inner, ctx, core)
         outer, ctx.next = ctx.next, passage
         try:
             answer = await layer.run(ctx)

@@ -8,9 +8,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from finclaw.agent.budget.turn_spend import calls_of
+from finclaw.agent.agent import Agent
 from finclaw.agent.model.operator_hints import reason_with_hint
-from finclaw.agent.turn import Agent
 from finclaw.delivery.notice import Notice, at_the_limit, notice, without_answer
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import log_ids
@@ -184,7 +183,7 @@ class Pipeline:
         if accepted.inbound.from_extension is None:
             run.reply = notice(which, accepted.inbound)
         with log_ids(message=accepted.id, session=accepted.session):
-            spent = self._stages.agent.so_far(await self._stages.dispatch.claim(run)) if fold else None
+            spent = (await self._stages.dispatch.claim(run)).build_result("failed", "") if fold else None
             outcome = run.end_with("expired" if which == "expired" else "failed", reason, result=spent)
             outcome = await self._stages.deliver.close(run, outcome, skip_layers=True)
         self._emit(MessageEnded(outcome=outcome.kind, reason=reason, reply=outcome.reply, **run.ids))
@@ -273,7 +272,7 @@ class Pipeline:
                 log.warning("a model was chosen that cannot be asked: %s", error)
             case BudgetExceeded():
                 which = at_the_limit(error.limit)
-                run.unaffordable = run.log is not None and not calls_of(run.log)
+                run.unaffordable = run.log is not None and not run.log.paid_calls()
                 log.warning("a model was not asked: %s", error)
             case ProviderError():
                 which, reason = without_answer(error), reason_with_hint(error)
@@ -307,7 +306,7 @@ class Pipeline:
     def _end_with_notice(self, run: MessageRun, which: Notice, reason: str, about: str = "") -> Outcome:
         outcome = "stopped" if which in ("reset", "stopped", "stalled") else "failed"
         run.reply = notice(which, run.inbound, about)
-        spent = None if run.log is None else self._stages.agent.so_far(run.log)
+        spent = None if run.log is None else run.log.build_result("failed", "")
         return run.end_with(outcome, reason, reply=run.reply.text, result=spent)
 
     async def _end_recovery_attempt(self, run: MessageRun) -> None:

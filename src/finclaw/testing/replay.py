@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import finclaw.errors
 from finclaw.agent.budget.spend import usage_of
 from finclaw.agent.model.answer_message import stop_of
-from finclaw.agent.running import RunningCall, RunningTurn
+from finclaw.agent.state import CallState
 from finclaw.agent.window.capacity import Breakdown, Capacity, Thresholds, WindowState
 from finclaw.agent.window.guard import ContextGuard
 from finclaw.errors import InvalidArguments, ProviderError
@@ -39,8 +39,6 @@ from finclaw.kernel.scope import Outcome, ToolCallContext, TurnContext, TurnResu
 from finclaw.testing.clock import FakeClock
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.loop import without_warning
-
-_INNERMOST: Final = 1 << 62
 
 NOT_RECORDED: Final = "NotRecorded"
 
@@ -84,8 +82,10 @@ class Recording:
 
     # ── the window ──────────────────────────────────────────────────────────────────────────────────────────
 
-    async def leave_as_it_is(self, ctx: TurnContext) -> TurnResult:
-        RunningTurn.of(ctx).guard = _AsRecorded()
+    def guard(self) -> ContextGuard:
+        return _AsRecorded()
+
+    async def name_answerer(self, ctx: TurnContext) -> TurnResult:
         result = await ctx.next()
         self._name_who_answered(ctx)
         return result
@@ -102,19 +102,16 @@ class Recording:
     # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
 
     def register(self, api: ExtensionApi) -> None:
-        api.pipeline.register("turn", self.leave_as_it_is)
-        api.pipeline.register("tool_call", self.answer, priority=_INNERMOST)
+        api.pipeline.register("turn", self.name_answerer)
 
-    async def answer(self, ctx: ToolCallContext) -> ToolResult:
-        """In the core's place, behind every layer: what it says here counts as the core's own word."""
-        call = RunningCall.of(ctx)
-        self.given[call.call_id] = dict(call.args)
-        if call.tool_name not in RunningTurn.of(call.turn).offered:
-            return await ctx.next()  # the core knows no such tool either, and says so
-        call.core_result = self._misuse(call) or await self._result(call)
-        return call.core_result
+    async def answer_call(self, call: CallState) -> ToolResult | None:
+        """The recorded result, in the core's place behind every layer; None for a tool that was not offered."""
+        self.given[call.ctx.call_id] = dict(call.ctx.args)
+        if call.ctx.tool_name not in call.turn.offered:
+            return None
+        return self._misuse(call.ctx) or await self._result(call.ctx)
 
-    async def _result(self, call: RunningCall) -> ToolResult:
+    async def _result(self, call: ToolCallContext) -> ToolResult:
         recorded = self._results.get(call.call_id)
         if recorded is None:
             return _failed(call, NOT_RECORDED, f"the record has no result for this call of {call.tool_name}")
@@ -122,7 +119,7 @@ class Recording:
         said = without_warning(call.tool_name, recorded.content)  # the guard warns again by itself
         return replace(recorded, content=said)
 
-    def _misuse(self, call: RunningCall) -> ToolResult | None:
+    def _misuse(self, call: ToolCallContext) -> ToolResult | None:
         """The tool may want other arguments than it did then."""
         spec = next((spec for spec in call.step.tool_catalog if spec.name == call.tool_name), None)
         try:
@@ -156,7 +153,7 @@ class _AsRecorded(ContextGuard):
         return Capacity.of(model, max_tokens, Thresholds()).state(0, Breakdown())
 
 
-def _failed(call: RunningCall, name: str, words: str) -> ToolResult:
+def _failed(call: ToolCallContext, name: str, words: str) -> ToolResult:
     return ToolResult(call.call_id, call.tool_name, words, status="error", error=ToolFailure(name, words))
 
 

@@ -9,7 +9,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from finclaw.agent.budget.spend import CallCost, usage_of
-from finclaw.agent.budget.turn_spend import usage_so_far
 from finclaw.agent.budget.usage_meter import UNFORESEEN, UsageMeter, most_of
 from finclaw.agent.model.answer_message import build_answer_message
 from finclaw.agent.model.approval_id_filter import ApprovalIdFilter
@@ -19,7 +18,7 @@ from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.model.stream import Answer
 from finclaw.agent.model.without_thinking import strip_thinking
 from finclaw.agent.prompt.turn_context_note import length_note
-from finclaw.agent.running import RunningTurn
+from finclaw.agent.state import TurnState
 from finclaw.agent.window.context_window import ContextWindow
 from finclaw.errors import BadRequest, ContextTooLong
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage
@@ -45,19 +44,19 @@ class ModelCall:
         self._window = ContextWindow(clock, self.make_side_call)
         self._ids = ApprovalIdFilter()
 
-    async def __call__(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], step: int) -> Message:
+    async def __call__(self, turn: TurnState, tools: tuple[ToolSpec, ...], step: int) -> Message:
         """The assistant's message. Raises ProviderError; nothing of a failed answer is kept."""
         turn.state.move("streaming")
         say_how_long(turn, self._clock.now())
         answer, route, paid = await self._answered(turn, tools)
-        message = build_answer_message(answer, route.model, turn.model, paid, step, self._clock.now())
-        if route.model == turn.model:  # what another one counted says nothing about this one
+        message = build_answer_message(answer, route.model, turn.ctx.model, paid, step, self._clock.now())
+        if route.model == turn.ctx.model:  # what another one counted says nothing about this one
             self._window.measured(turn, answer.usage, message)
         self._tell(turn, message, answer.usage, step)
         return message
 
     async def _answered(
-        self, turn: RunningTurn, tools: tuple[ToolSpec, ...]
+        self, turn: TurnState, tools: tuple[ToolSpec, ...]
     ) -> tuple[Answer, ModelRoute, list[CallCost]]:
         """Within the window of whoever is asked: what is too long for it is shortened, also when only it knew."""
         shortened = 0
@@ -78,45 +77,45 @@ class ModelCall:
             else:
                 return answer, route, retry.costs
 
-    async def _request(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> ModelRequest:
+    async def _request(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> ModelRequest:
         """The question as this model gets it. Raises ContextTooLong."""
         room = await self._window.fit(turn, tools, model)
-        messages = turn.conversation.next_messages
+        messages = turn.ctx.conversation.next_messages
         request = ModelRequest(
             model=model,
-            system=turn.system,
+            system=turn.ctx.system,
             messages=strip_thinking(messages) if turn.without_thinking else as_messages(messages),
             tools=tools,
             max_tokens=room,
-            temperature=turn.temperature,
-            thinking=turn.thinking,
+            temperature=turn.ctx.temperature,
+            thinking=turn.ctx.thinking,
             stop_sequences=turn.stop_sequences if model.features.stop_sequences else (),
         )
         return self._ids.take_out(request)
 
-    def _routes_of(self, turn: RunningTurn) -> Sequence[ModelRoute]:
+    def _routes_of(self, turn: TurnState) -> Sequence[ModelRoute]:
         if turn.picked:
-            return tuple(replace(route, model=turn.model) for route in turn.picked)
+            return tuple(replace(route, model=turn.ctx.model) for route in turn.picked)
         chosen = self._routes[0].model
-        if turn.model is chosen:
+        if turn.ctx.model is chosen:
             return self._routes
         # A layer has chosen another: by the same keys.
-        return [replace(each, model=turn.model) if each.model is chosen else each for each in self._routes]
+        return [replace(each, model=turn.ctx.model) if each.model is chosen else each for each in self._routes]
 
     def head_tokens(self, system: str, tools: tuple[ToolSpec, ...]) -> int:
         """Of what stands before the messages of every request, for the chosen model."""
         estimator = self._meter.estimator(self._routes[0].model)
         return estimator.corrected(estimator.tokens_of_head(system, tools))
 
-    def reserve_next(self, turn: RunningTurn, tools: tuple[ToolSpec, ...]) -> None:
+    def reserve_next(self, turn: TurnState, tools: tuple[ToolSpec, ...]) -> None:
         """Reserve the call that will follow the turn's next commit, as far as it can be known by then."""
-        messages, model = as_messages(turn.conversation.next_messages), turn.model
-        request = ModelRequest(model=model, system=turn.system, messages=messages, tools=tools)
+        messages, model = as_messages(turn.ctx.conversation.next_messages), turn.ctx.model
+        request = ModelRequest(model=model, system=turn.ctx.system, messages=messages, tools=tools)
         tokens = self._meter.size(request, whole=turn.guard is not None).tokens + UNFORESEEN
         payer, now = turn.log.ledger.payer, self._clock.now()
         turn.log.ledger.reserve_ahead(most_of(model, tokens, turn.longest_answer, payer, now))
 
-    async def make_side_call(self, turn: RunningTurn, request: ModelRequest) -> str:
+    async def make_side_call(self, turn: TurnState, request: ModelRequest) -> str:
         """For the turn itself: nobody sees the answer, and it is paid for beside the turn's own calls."""
         request = self._ids.take_out(request)
         retry = ModelRetry(turn, self._clock, self._cooldowns, self._dice, self._meter, side_call=True)
@@ -128,20 +127,20 @@ class ModelCall:
         return "".join(block.text for block in answer.blocks if isinstance(block, Text))
 
     @staticmethod
-    def _tell(turn: RunningTurn, message: Message, usage: Usage, step: int) -> None:
-        total = usage_so_far(turn.log) + usage_of(message)
-        turn.emit(MessageCompleted(message_id=message.id, step=step, **turn.ids))
-        turn.emit(UsageUpdated(usage=total, context=usage.input + usage.cache_read + usage.cache_write, **turn.ids))
+    def _tell(turn: TurnState, message: Message, usage: Usage, step: int) -> None:
+        total, ctx = turn.log.usage() + usage_of(message), turn.ctx
+        ctx.emit(MessageCompleted(message_id=message.id, step=step, **ctx.ids))
+        ctx.emit(UsageUpdated(usage=total, context=usage.input + usage.cache_read + usage.cache_write, **ctx.ids))
 
 
 KEY: Final = "verbosity"
 
 
-def say_how_long(turn: RunningTurn, now: datetime) -> None:
+def say_how_long(turn: TurnState, now: datetime) -> None:
     """Before each model call, for a layer may have changed its mind. Said once, and again when it is another."""
     said = next((each.text for each in reversed(turn.log.messages) if each.passing == KEY), None)
-    if said is None and turn.verbosity == "medium":
+    if said is None and turn.ctx.verbosity == "medium":
         return
-    wanted = length_note(turn.verbosity)
+    wanted = length_note(turn.ctx.verbosity)
     if wanted != said:
         turn.log.push(Append(Message(new_id(), "system", (Text(wanted),), Source("system"), now, passing=KEY)))

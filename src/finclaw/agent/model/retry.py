@@ -21,7 +21,7 @@ from finclaw.agent.model.retry_policy import policy_for, requested_wait
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.model.stream import Answer, PartialAnswer, collect
 from finclaw.agent.model.without_thinking import without_thinking
-from finclaw.agent.running import RunningTurn
+from finclaw.agent.state import TurnState
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
@@ -59,7 +59,7 @@ class ModelRetry:
 
     def __init__(
         self,
-        turn: RunningTurn,
+        turn: TurnState,
         clock: Clock,
         cooldowns: Cooldowns,
         dice: random.Random,
@@ -223,7 +223,7 @@ class ModelRetry:
     def _hear(self, text: str) -> None:
         self._said.append(text)
         if not self._side_call:
-            self._turn.emit(TextStreamed(text=text, **self._turn.ids))
+            self._turn.ctx.emit(TextStreamed(text=text, **self._turn.ctx.ids))
 
     def _going_on(self, request: ModelRequest) -> ModelRequest:
         said = "".join(self._said)  # with the space at its end: without, the model would write that once more
@@ -261,7 +261,7 @@ class ModelRetry:
         *,
         plain: bool = False,
     ) -> None:
-        self._turn.emit(
+        self._turn.ctx.emit(
             ModelRetried(
                 model=_named(route.model),
                 error=reason_of(error),
@@ -269,15 +269,15 @@ class ModelRetry:
                 wait_s=round(wait, 3),
                 credential=credential,
                 plain=plain,
-                **self._turn.ids,
+                **self._turn.ctx.ids,
             )
         )
 
     def _tell_fallback(self, route: ModelRoute, error: ProviderError | BudgetExceeded) -> None:
-        chosen, instead = _named(self._turn.model), _named(route.model)
+        chosen, instead = _named(self._turn.ctx.model), _named(route.model)
         said = reason_of(error)
         log.warning("%s did not answer, so now %s is asked: %s", chosen, instead, reason_with_hint(error))
-        self._turn.emit(ModelFellBack(model=chosen, instead=instead, error=said, **self._turn.ids))
+        self._turn.ctx.emit(ModelFellBack(model=chosen, instead=instead, error=said, **self._turn.ctx.ids))
 
 
 def _with_beginning(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:

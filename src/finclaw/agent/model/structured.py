@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec.structs import replace
 
-from finclaw.agent.running import RunningTurn
+from finclaw.agent.state import TurnState
 from finclaw.errors import BadRequest, ContextTooLong, TurnStopped, UnfitAnswer
 from finclaw.kernel.chunk import AnswerSchema, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import new_id
@@ -15,7 +15,7 @@ from finclaw.kernel.port import Clock
 from finclaw.tools.arguments import ArgumentCheck, with_defaults
 from finclaw.transcript.request_sanitizer import legal_name
 
-MakeSideCall = Callable[[RunningTurn, ModelRequest], Awaitable[str]]
+MakeSideCall = Callable[[TurnState, ModelRequest], Awaitable[str]]
 
 _SYSTEM: Final = (
     "You answer with one JSON object and nothing else: no words before or behind it, no code fence. "
@@ -35,7 +35,7 @@ class StructuredAnswers:
         self._clock = clock
         self._check = ArgumentCheck()
 
-    async def __call__(self, turn: RunningTurn, asker: str, prompt: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    async def __call__(self, turn: TurnState, asker: str, prompt: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Raises UnfitAnswer when the second answer does not fit either. Each one is paid for beside the turn's own."""
         if not turn.state.running:  # its books are closed: a tool that was left behind could spend unseen
             raise TurnStopped(f"{asker} asked the model after its turn had ended")
@@ -55,18 +55,18 @@ class StructuredAnswers:
             )
         return answer
 
-    def _request(self, turn: RunningTurn, prompt: str, form: AnswerSchema) -> ModelRequest:
+    def _request(self, turn: TurnState, prompt: str, form: AnswerSchema) -> ModelRequest:
         """In words as well: not every server knows what a schema is."""
         return ModelRequest(
-            model=turn.model,
+            model=turn.ctx.model,
             system=_SYSTEM + msgspec.json.encode(form.schema).decode(),
             messages=(self._message("user", prompt),),
-            max_tokens=min(turn.max_tokens, turn.model.max_output),
-            temperature=turn.temperature,
+            max_tokens=min(turn.max_tokens, turn.ctx.model.max_output),
+            temperature=turn.ctx.temperature,
             answer_schema=form,
         )
 
-    async def _asked(self, turn: RunningTurn, request: ModelRequest) -> str:
+    async def _asked(self, turn: TurnState, request: ModelRequest) -> str:
         try:
             return await self._ask(turn, request)
         except ContextTooLong:

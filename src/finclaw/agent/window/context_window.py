@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from finclaw.agent.budget.spend import measured_size
-from finclaw.agent.running import RunningTurn
+from finclaw.agent.state import TurnState
 from finclaw.agent.window.capacity import Capacity, Thresholds
 from finclaw.agent.window.compaction import Compactor, Summaries
 from finclaw.agent.window.compaction.prompt import instructions, transcript
@@ -24,7 +24,7 @@ NEARLY_FULL: Final = 0.8
 """Of what goes in. Our estimates are never under by more than a fifth, so from here on it may have been too much."""
 SUMMARY_SECONDS: Final = 180.0
 
-MakeSideCall = Callable[[RunningTurn, ModelRequest], Awaitable[str]]
+MakeSideCall = Callable[[TurnState, ModelRequest], Awaitable[str]]
 """A question of our own: its answer is no part of the conversation, and is paid for like any."""
 
 
@@ -35,50 +35,50 @@ class ContextWindow:
         self._estimators: dict[Vocabulary, Estimator] = {}
         self._gauges: dict[Vocabulary, ContextSizes] = {}
 
-    async def fit(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> int:
+    async def fit(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> int:
         """Before each call, of the model that will be asked: the longest answer that it may be asked for.
 
         Raises ContextTooLong when what must be sent is too much for it.
         """
         longest = _longest_answer(turn, model)
-        is_guarded = turn.guard is not None and model == turn.model
+        is_guarded = turn.guard is not None and model == turn.ctx.model
         if not is_guarded and not self._may_be_tight(turn, tools, model):
             return longest
-        return await self._guard(turn, model).fit(model, longest, turn.system, tools)
+        return await self._guard(turn, model).fit(model, longest, turn.ctx.system, tools)
 
-    def measured(self, turn: RunningTurn, usage: Usage, answer: Message) -> None:
+    def measured(self, turn: TurnState, usage: Usage, answer: Message) -> None:
         """After each answer, before it is in the conversation."""
         if turn.guard is not None:
             turn.guard.measured(usage, answer)
 
-    async def overflowed(self, turn: RunningTurn, model: Model) -> bool:
+    async def overflowed(self, turn: TurnState, model: Model) -> bool:
         """The model that was asked refused the request as too long. False: nothing more can be taken away."""
         return await self._guard(turn, model).overflowed(model, _longest_answer(turn, model))
 
-    def may_have_overflowed(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> bool:
+    def may_have_overflowed(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> bool:
         """Many servers have only words for it, and words are not read: a refusal of what by our own count nearly
         fills the window is taken for this one.
         """
-        messages = sum(map(self._estimator(model).tokens_of, turn.conversation.next_messages))
+        messages = sum(map(self._estimator(model).tokens_of, turn.ctx.conversation.next_messages))
         capacity = Capacity.of(model, _longest_answer(turn, model), Thresholds())
-        head = self._estimator(model).tokens_of_head(turn.system, tools)
+        head = self._estimator(model).tokens_of_head(turn.ctx.system, tools)
         return capacity.ratio(head + messages) >= NEARLY_FULL
 
     # ── a glance ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _may_be_tight(self, turn: RunningTurn, tools: tuple[ToolSpec, ...], model: Model) -> bool:
+    def _may_be_tight(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> bool:
         """By what a model itself measured last, and what came since at a token a character, which is too much
         for nearly everything: no walk over the history, and nothing to remember.
         """
         limit = min(model.window * LOOK_CLOSER, model.window - _longest_answer(turn, model))
         since = 0
-        for message in reversed(turn.conversation.next_messages):
+        for message in reversed(turn.ctx.conversation.next_messages):
             if measured := measured_size(message):
                 return measured + since >= limit
             since += characters_of(message)
             if since >= limit:
                 return True
-        return self._estimator(model).tokens_of_head(turn.system, tools) + since >= limit
+        return self._estimator(model).tokens_of_head(turn.ctx.system, tools) + since >= limit
 
     def _estimator(self, model: Model) -> Estimator:
         if model.vocabulary not in self._estimators:
@@ -87,33 +87,33 @@ class ContextWindow:
 
     # ── the guard ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _guard(self, turn: RunningTurn, model: Model) -> ContextGuard:
+    def _guard(self, turn: TurnState, model: Model) -> ContextGuard:
         """The turn keeps that of its own model. One that steps in seldom gets another: it counts in other tokens, and
         a summary must be asked for in pieces that it can read.
         """
-        if model != turn.model:
+        if model != turn.ctx.model:
             return self._new_guard(turn, model)
         if turn.guard is None:
             turn.guard = self._new_guard(turn, model)
         return turn.guard
 
-    def _new_guard(self, turn: RunningTurn, model: Model) -> ContextGuard:
+    def _new_guard(self, turn: TurnState, model: Model) -> ContextGuard:
         estimator = self._estimator(model)
         count, count_text = estimator.tokens_of, estimator.tokens_in
         gauges = self._gauges.setdefault(model.vocabulary, ContextSizes(count, count_text))
         summaries = Summaries(self._summariser(turn, model), count, count_text, model.window)
         return ContextGuard(
-            turn.conversation,
+            turn.ctx.conversation,
             turn.log.push,
-            input_id=turn.input.id,
-            gauge=gauges.of(turn.ids["session"]),
+            input_id=turn.ctx.input.id,
+            gauge=gauges.of(turn.ctx.ids["session"]),
             compact=Compactor(summaries, count, count_text, self._clock.now),
-            emit=turn.emit,
-            ids=turn.ids,
+            emit=turn.ctx.emit,
+            ids=turn.ctx.ids,
             policy=None if turn.guard is None else turn.guard.policy,
         )
 
-    def _summariser(self, turn: RunningTurn, model: Model) -> Callable[[Sequence[Message], int], Awaitable[str]]:
+    def _summariser(self, turn: TurnState, model: Model) -> Callable[[Sequence[Message], int], Awaitable[str]]:
         async def summarise(messages: Sequence[Message], limit: int) -> str:
             text = (Text(transcript(messages)),)
             request = ModelRequest(
@@ -131,6 +131,6 @@ class ContextWindow:
         return summarise
 
 
-def _longest_answer(turn: RunningTurn, model: Model) -> int:
+def _longest_answer(turn: TurnState, model: Model) -> int:
     """Tokens that one call may write, as far as this model goes; what it thinks comes on top of what it says."""
-    return min(turn.max_tokens + model.room_to_think(turn.thinking), model.max_output)
+    return min(turn.max_tokens + model.room_to_think(turn.ctx.thinking), model.max_output)

@@ -1,8 +1,8 @@
-"""A turn and a call while they run: what layers see, and beside it what only the core may touch."""
+"""State of a running turn and of a running tool call that only the core may touch. Each holds what its layers see."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from finclaw.agent.budget.turn_budget import TurnBudget
 from finclaw.agent.model.side_calls import SideCalls
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True)
-class RunningTurn(TurnContext):
+class TurnState:
+    """A turn while it runs."""
+
+    ctx: TurnContext
+    """What its layers see and may change."""
     log: TurnLog
     state: StateMachine
     loop: LoopGuard
@@ -55,19 +59,19 @@ class RunningTurn(TurnContext):
     @property
     def longest_answer(self) -> int:
         """Tokens that one call may write, as far as its model goes; what it thinks comes on top of what it says."""
-        return min(self.max_tokens + self.model.room_to_think(self.thinking), self.model.max_output)
-
-    @staticmethod
-    def of(turn: TurnContext) -> "RunningTurn":
-        """The same turn, seen from the core. Only the core makes turns, so this never fails for one of ours."""
-        if not isinstance(turn, RunningTurn):
-            raise TypeError("a TurnContext that the agent did not make cannot be run")
-        return turn
+        model = self.ctx.model
+        return min(self.max_tokens + model.room_to_think(self.ctx.thinking), model.max_output)
 
 
 @dataclass(slots=True, kw_only=True)
-class RunningCall(ToolCallContext):
+class CallState:
+    """A tool call while it runs."""
+
+    ctx: ToolCallContext
+    """What its layers see; they may change the arguments."""
+    turn: TurnState
     call: ToolCall
+    """The call as the model made it."""
     checked_args: dict[str, Any] | None = None
     """The arguments with which the core ran it, once they have been checked."""
     coercion_note: str = ""
@@ -75,11 +79,20 @@ class RunningCall(ToolCallContext):
     core_result: ToolResult | None = None
     """What the core itself says of this call: the only facts that count, and how an order truly ended."""
 
-    @staticmethod
-    def of(ctx: ToolCallContext) -> "RunningCall":
-        """The same call, seen from the core: the model's own, for arguments alone may be changed on the way in."""
-        if not isinstance(ctx, RunningCall):
-            raise TypeError("a ToolCallContext that the agent did not make cannot be run")
-        if (ctx.tool_name, ctx.call_id) != (ctx.call.name, ctx.call.id):
-            raise ExtensionError(f"a layer changed which tool {ctx.call.id!r} calls; only ctx.args may be changed")
-        return ctx
+    def check_identity(self) -> None:
+        """Raises ExtensionError where a layer has changed more than the arguments."""
+        if (self.ctx.tool_name, self.ctx.call_id) != (self.call.name, self.call.id):
+            raise ExtensionError(f"a layer changed which tool {self.call.id!r} calls; only ctx.args may be changed")
+
+
+@runtime_checkable
+class RecordedTurn(Protocol):
+    """A turn from the record that is run again: it stands in for the window's guard and for every tool."""
+
+    def guard(self) -> ContextGuard:
+        """A guard that leaves the conversation as it is."""
+        ...
+
+    async def answer_call(self, call: CallState) -> ToolResult | None:
+        """The result as it was then, in the core's own name; None where the core must answer itself."""
+        ...

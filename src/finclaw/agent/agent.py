@@ -1,0 +1,200 @@
+"""An agent: a model, tools, limits and layers, wired once into the loop that answers one input after another."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct, field
+
+from finclaw.agent.approved_actions import ApprovedActions
+from finclaw.agent.budget.call_ledger import Payer
+from finclaw.agent.budget.spend import user_of
+from finclaw.agent.budget.turn_budget import BudgetService, TurnBudget
+from finclaw.agent.budget.usage_meter import UNFORESEEN, most_of
+from finclaw.agent.model.call import ModelCall
+from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.stream_state import StateMachine
+from finclaw.agent.model.structured import StructuredAnswers
+from finclaw.agent.overflow_results import OverflowResults
+from finclaw.agent.permission import Permission
+from finclaw.agent.settings import AgentSettings
+from finclaw.agent.state import RecordedTurn, TurnState
+from finclaw.agent.step import Step
+from finclaw.agent.tool_call import ToolCallCore, ToolCallRunner
+from finclaw.agent.turn import TurnLoop
+from finclaw.agent.turn_log import TurnLog
+from finclaw.errors import ConfigError, ModelUnknown
+from finclaw.kernel.chunk import Model
+from finclaw.kernel.context import Context
+from finclaw.kernel.envelope import Inbound, Limits
+from finclaw.kernel.event import Emit, StateChanged
+from finclaw.kernel.message import ToolResult
+from finclaw.kernel.middleware import Layer, compose_ring
+from finclaw.kernel.port import Clock, Provider
+from finclaw.kernel.record import Reserve, Spend
+from finclaw.kernel.scope import Ids, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
+from finclaw.tools.approval.approvals import Approvals
+from finclaw.tools.arguments import ArgumentCheck
+from finclaw.tools.groups import on_demand
+from finclaw.tools.guard.choice import GuardChoice
+from finclaw.tools.loop import LoopGuard
+from finclaw.tools.policy import Consent
+from finclaw.tools.policy.policy import Policy
+from finclaw.tools.registry import ToolRegistry
+
+
+class AgentLayers(Struct, frozen=True, kw_only=True):
+    """The three standard rings, outermost layer first."""
+
+    turn: Sequence[Layer[TurnContext, TurnResult]] = ()
+    step: Sequence[Layer[StepContext, StepResult]] = ()
+    tool_call: Sequence[Layer[ToolCallContext, ToolResult]] = ()
+
+
+class Abilities(Struct, frozen=True, kw_only=True):
+    """What an agent works with."""
+
+    provider: Provider
+    model: Model
+    tools: ToolRegistry
+    system: str
+    policy: Policy = field(default_factory=Policy)
+    """What may run, for whom."""
+    consent: Consent | None = None
+    """A program's own way to ask a person at once, instead of `approvals`."""
+    approvals: Callable[[], Approvals] | None = None
+    """Where a person's word is asked for and kept; None: nobody can be asked, and what needs it does not run."""
+    overflow: OverflowResults | None = None
+    """Where the rest of long results is kept."""
+    guards: GuardChoice = field(default_factory=GuardChoice)
+    """What is done to a tool's results before the model reads them."""
+    show: Sequence[str] = ()
+    """Tools that need not be searched for though their group is shown on demand, by name or pattern."""
+    credential: str = "default"
+    """The name of the provider's key."""
+    within: float | None = None
+    """Seconds for one whole answer of the model; None: as long as the turn has."""
+    fallbacks: Sequence[ModelRoute] = ()
+    """Asked in this order when the model does not answer: by its other keys, then other models."""
+    pick: Callable[[str], Sequence[ModelRoute]] | None = None
+    """The ways to a model that somebody names, by its own keys alone. Raises ConfigError. None: nobody may choose."""
+    budget: BudgetService | None = None
+    """None: there is no budget."""
+    recorded: RecordedTurn | None = None
+    """A turn from the record that is run again, in the place of tools and compaction."""
+
+
+class Agent:
+    """Answers one input at a time, from its log: a new turn and a resumed one are the same thing."""
+
+    def __init__(self, settings: AgentSettings, abilities: Abilities, layers: AgentLayers, clock: Clock) -> None:
+        self._settings = settings
+        self._abilities = abilities
+        self._clock = clock
+        chosen = ModelRoute(abilities.provider, abilities.model, abilities.credential, abilities.within)
+        self._model_call = ModelCall((chosen, *abilities.fallbacks), clock)
+        self._loop = self._build_loop(layers)
+
+    def _build_loop(self, layers: AgentLayers) -> TurnLoop:
+        """From the inside out: a tool call's core, its ring, the step, the loop."""
+        settings, have, model_call, clock = self._settings, self._abilities, self._model_call, self._clock
+        answers = StructuredAnswers(model_call.make_side_call, clock)
+        permission = Permission(have.policy, have.tools, have.consent, have.approvals)
+        core = ToolCallCore(have.tools, ArgumentCheck(), permission, answers, have.recorded)
+        call_ring = compose_ring("tool_call", layers.tool_call, ToolResult)
+        run_call = ToolCallRunner(call_ring, core.__call__, clock, have.tools, have.overflow, have.guards).__call__
+        step = Step(model_call, run_call, have.tools, clock, settings.parallel_tools)
+        return TurnLoop(
+            compose_ring("turn", layers.turn, TurnResult),
+            compose_ring("step", layers.step, StepResult),
+            step,
+            ApprovedActions(have.approvals, run_call, clock),
+            model_call,
+            clock,
+        )
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    async def run(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnResult:
+        """Run the turn of one input to its answer.
+
+        Raises ModelUnknown before anything has begun when somebody wishes for a model that cannot be asked.
+        """
+        return await self._loop.run(self._begin(log, context, ids, emit))
+
+    def check_model(self, reference: str) -> None:
+        """Raises ModelUnknown for a model that nobody could be answered by."""
+        self._pick_routes(reference)
+
+    def _begin(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnState:
+        limits, wishes, settings = context.inbound.limits or Limits(), context.wishes, self._settings
+        picked = () if wishes.model is None else self._pick_routes(wishes.model)
+        catalog = self._abilities.tools.specs()
+        recorded = self._abilities.recorded
+        ctx = TurnContext(
+            ids=ids,
+            emit=emit,
+            agent=settings.name,
+            context=context,
+            input=log.messages[0],
+            conversation=log.conversation,
+            model=picked[0].model if picked else self._abilities.model,
+            system=self._abilities.system,
+            tool_catalog=catalog if limits.tools is None else tuple(s for s in catalog if s.name in limits.tools),
+            temperature=settings.temperature if wishes.temperature is None else wishes.temperature,
+            thinking=wishes.thinking or settings.thinking,
+            verbosity=wishes.verbosity or settings.verbosity,
+            on_demand=self._on_demand,
+            emit_message_event=log.push_from_layer,
+        )
+        return TurnState(
+            ctx=ctx,
+            log=log,
+            state=StateMachine(lambda before, after: emit(StateChanged(before=before, after=after, **ids))),
+            loop=LoopGuard.from_history(log.history()),
+            max_steps=min(limits.max_steps or settings.max_steps, settings.max_steps),
+            max_tokens=wishes.max_tokens or settings.max_tokens,
+            stop_sequences=settings.stop_sequences,
+            picked=picked,
+            allowed=limits.tools,
+            asked_in=context,
+            guard=None if recorded is None else recorded.guard(),
+            budget=self._open_budget(log, context, ids, emit),
+        )
+
+    def _pick_routes(self, reference: str) -> Sequence[ModelRoute]:
+        pick = self._abilities.pick
+        try:
+            routes = () if pick is None else pick(reference)
+        except ConfigError as error:
+            raise ModelUnknown(str(error), model=reference) from error
+        if not routes:
+            raise ModelUnknown(f"{reference!r} was asked for, and this agent has one model only", model=reference)
+        return routes
+
+    def _on_demand(self) -> frozenset[str]:
+        return on_demand(self._abilities.tools.list(), self._abilities.show)
+
+    def _open_budget(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnBudget | None:
+        budget, user = self._abilities.budget, user_of(context.inbound)
+        if budget is None:
+            return None
+        return budget.open_turn(ids, emit, user, log.cost(), log.ledger.unbooked_lines())
+
+    def reserve_first_call(self, inbound: Inbound) -> Reserve | None:
+        """What a commit that begins a turn reserves for it: its first model call follows without another commit.
+
+        None where the budget has no room for it: then nothing may leave that is not reserved by itself.
+        """
+        abilities, settings = self._abilities, self._settings
+        head = self._model_call.head_tokens(abilities.system, abilities.tools.specs())
+        model, now, payer = abilities.model, self._clock.now(), Payer(settings.name, user_of(inbound))
+        longest = min(settings.max_tokens + model.room_to_think(settings.thinking), model.max_output)
+        said = len(inbound.text)  # at a token a character, which is too much for nearly everything
+
+        def reserve(context: int) -> Spend:
+            tokens = min((context or head) + said + UNFORESEEN, model.window)
+            return most_of(model, tokens, longest, payer, now)
+
+        budget = abilities.budget
+        return reserve if budget is None or budget.has_room(payer.agent, payer.user, reserve(0).cost) else None
