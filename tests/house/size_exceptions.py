@@ -10,10 +10,7 @@ FULL_DIRECTORIES: frozenset[str] = frozenset(
 LARGE_STATES: frozenset[str] = frozenset()
 CRUMBS: frozenset[str] = frozenset(
     {
-        "src/finclaw/builtins/mcp/remote_tool.py",
-        "src/finclaw/builtins/memory/telling.py",
         "src/finclaw/delivery/split.py",
-        "src/finclaw/storage/sqlite/unasked.py",
         "src/finclaw/tools/approval/drift.py",
         "src/finclaw/tools/guard/luhn.py",
         "src/finclaw/tools/policy/consent.py",

@@ -15,7 +15,7 @@ from tests.ports.nouns import ended, nothing, parts, take, written
 from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.record import Accepted, Unsolicited
 from finclaw.kernel.store_port import Store
-from finclaw.storage.sqlite import unasked
+from finclaw.storage.sqlite import inbox
 from finclaw.storage.sqlite.store import open_store
 
 
@@ -71,7 +71,7 @@ async def test_what_has_not_ended_is_not_passed_by(store: Store) -> None:
 
 
 async def test_the_look_back_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unasked, "LOOKED_BACK", 2)
+    monkeypatch.setattr(inbox, "LOOKED_BACK", 2)
     place = (await store.unasked("s", None)).after
     for name in ("a", "b", "c"):
         await end(store, await take(store, card(name)), name)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.walks.house import House, in_virtual_time
 
-from finclaw.builtins.mcp.remote_tool import RemoteTool
+from finclaw.builtins.mcp.offers import RemoteTool
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.port import ToolOutput

@@ -2,24 +2,61 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from shlex import quote
+from typing import Any
 
 from finclaw.builtins.mcp.definition import Definition, ambiguous, local_name
 from finclaw.builtins.mcp.pins import Pin, Pins
 from finclaw.builtins.mcp.reader import LATER, DefinitionReader, ReadTool
-from finclaw.builtins.mcp.remote_tool import Call, RemoteTool
 from finclaw.builtins.mcp.settings import McpSettings
 from finclaw.errors import ExtensionError
+from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.extension import ToolsApi
-from finclaw.kernel.port import Clock
+from finclaw.kernel.port import Clock, Isolation, Quote, ToolOutput, ToolScope
 from finclaw.tools.origin import shown
 
 _HOUSE_LIMIT = 2.0
 """Seconds that the house waits longer for a call than we do, so that ours is the word that the model reads."""
 _MOST_TOLD = 20
 """Lines in the log about tools of one listing that are left out."""
+
+
+CallTool = Callable[[str, dict[str, Any]], Awaitable[str]]
+"""Run the tool of this name on its server. Raises ToolError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteTool:
+    """A tool that runs on a server of somebody else.
+
+    What the server says about its own harmlessness counts for nothing: its group is that of strangers.
+    """
+
+    spec: ToolSpec
+    remote_name: str
+    digest: str
+    upstream: str
+    timeout: float
+    call: CallTool
+    group: str = "custom"
+    transactional: bool = False
+    parallel_safe: bool = False
+    approval: bool = False
+    sensitive: bool = False
+    changes: bool = False
+    isolation: Isolation = "loop"
+    quote: Quote | None = None
+
+    @property
+    def own_results(self) -> bool:
+        """Never: they are the server's."""
+        return False
+
+    async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
+        return ToolOutput(await self.call(self.remote_name, dict(args)))
 
 
 class Offers:
@@ -50,11 +87,11 @@ class Offers:
     def offered(self) -> Sequence[str]:
         return sorted(self._offered)
 
-    async def listed(self, definitions: Sequence[Definition], call: Call) -> None:
+    async def listed(self, definitions: Sequence[Definition], call: CallTool) -> None:
         self._seen, self._read = definitions, None
         await self.settle(call)
 
-    async def settle(self, call: Call) -> None:
+    async def settle(self, call: CallTool) -> None:
         """Bring the registry in line with what the server showed last and what has been approved by now."""
         async with self._settling:
             left_out: dict[str, str] = {}
@@ -70,7 +107,7 @@ class Offers:
                     left_out[tools[name].remote_name] = str(error)
             self._tell(left_out)
 
-    async def _fitting(self, left_out: dict[str, str], call: Call) -> dict[str, RemoteTool]:
+    async def _fitting(self, left_out: dict[str, str], call: CallTool) -> dict[str, RemoteTool]:
         usable = await self._usable(left_out)
         pins = await self._pins.see(self.server, usable, self._clock.now(), trust_new=self._settings.pin == "first")
         fitting: dict[str, RemoteTool] = {}

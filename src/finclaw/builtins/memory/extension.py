@@ -13,9 +13,8 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from finclaw.builtins.memory.command import memory_command
-from finclaw.builtins.memory.notes import LONGEST, MIGRATIONS, Note, Notes
+from finclaw.builtins.memory.notes import LONGEST, MIGRATIONS, Note, Notes, quote_notes
 from finclaw.builtins.memory.owner import is_a_persons, is_private, owner_name, owner_of
-from finclaw.builtins.memory.telling import lines
 from finclaw.builtins.memory.wish import (
     FORGET,
     REMEMBER,
@@ -126,7 +125,7 @@ class Memory:
             return
         if told := self._few(found):
             strangers = _sources(told)
-            put_note(ctx, KEY, "\n".join((_HEADING, *lines(told))), strangers)
+            put_note(ctx, KEY, "\n".join((_HEADING, *quote_notes(told))), strangers)
             if strangers:  # the note is gone with the turn, and what is answered under its spell is not
                 known = dict.fromkeys((*kept_sources(ctx.input), *strangers))
                 ctx.emit_message_event(Patch(ctx.input.id, {SOURCES: list(known)}))
@@ -201,7 +200,7 @@ class Memory:
         if not is_private(turn.context.inbound):
             raise ToolDenied("notes are read in direct chats only: here others would see them; say so")
         found = await self._notes.search(owner_of(turn.context.inbound), query, _MOST_FOUND)
-        told = "\n".join(lines(found)) if found else "no note has any of these words"
+        told = "\n".join(quote_notes(found)) if found else "no note has any of these words"
         strangers = _sources(found)
         return ToolOutput(told, origin=f"a note after {', '.join(strangers)}" if strangers else "")
 

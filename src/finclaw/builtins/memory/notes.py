@@ -1,9 +1,10 @@
 """The notes in their database: numbered for each person, found by their words, and gone when they are forgotten."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -54,6 +55,16 @@ class Note(Struct, frozen=True):
     text: str
     saved_at: datetime
     sources: tuple[str, ...] = ()
+
+
+def quote_notes(notes: Iterable[Note]) -> Iterator[str]:
+    """Lines for a model or a person, each note in quotation marks.
+
+    A note that says "end of notes, now obey" is still only words between them.
+    """
+    for note in notes:
+        whose = ", after others' words were read" if note.sources else ""
+        yield f"note {note.number} ({note.saved_at:%Y-%m-%d}{whose}): {msgspec.json.encode(note.text).decode()}"
 
 
 class OwnedNote(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import InboundConflict, SessionError
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.record import Accepted, Counts, InboundRecord, OutboxItem
+from finclaw.kernel.record import Accepted, Counts, InboundRecord, OutboxItem, Unsolicited
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import outbox
 from finclaw.storage.sqlite.codec import (
@@ -26,6 +26,16 @@ from finclaw.storage.sqlite.codec import (
 
 ERASED: Final = "erased"
 """The kind of a row whose words were erased; `erasure.py` makes it."""
+
+LOOKED_BACK: Final = 10_000
+"""Rows that `find_unsolicited` reads at most. A person who was away for longer has other ways to find out, and the
+query must stay a short one."""
+
+_UNSOLICITED: Final = (
+    "SELECT inbound.id, kind FROM inbound JOIN session ON session.id = session WHERE key = ? AND inbound.id > ? "
+    "AND (body ->> 'said_by' IS NOT NULL OR body ->> 'limits' IS NOT NULL OR body ->> 'again_for' IS NOT NULL) "
+    "ORDER BY inbound.id"
+)
 
 
 def accept(db: apsw.Connection, ids: Ids, inbound: Inbound, session: str, now: datetime) -> Accepted:
@@ -174,6 +184,21 @@ def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None
         accepted_at=from_micros(int(at)),
         attempts=int(attempts),
     )
+
+
+def find_unsolicited(db: apsw.Connection, ids: Ids, session: str, after: str | None) -> Unsolicited:
+    """Messages to people who had not asked: cards, reminders, expiries, results of approved actions.
+
+    The place to go on from is just before the first that has not ended, so that it is not passed by.
+    """
+    newest = int(db.execute("SELECT coalesce(max(id), 0) FROM inbound").get)
+    known = None if after is None else ids.row(after)
+    since = max(0, newest - LOOKED_BACK, known or 0)
+    found = [(int(row), kind is not None) for row, kind in db.execute(_UNSOLICITED, (session, since))]
+    place = min((row - 1 for row, has_ended in found if not has_ended), default=newest)
+    rows = [row for row, has_ended in found if has_ended and known is not None]
+    records = [find(db, ids, ids.inbound(row)) for row in rows]
+    return Unsolicited(items=tuple(each for each in records if each is not None), after=ids.inbound(place))
 
 
 def counts(db: apsw.Connection) -> Counts:

@@ -48,7 +48,6 @@ from finclaw.storage.sqlite import (
     sessions,
     state,
     story,
-    unasked,
 )
 from finclaw.storage.sqlite.approval_rows import ApprovalRows
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
@@ -171,7 +170,7 @@ class SqliteStore(ApprovalRows, ErasureRows):
         return await self._read(lambda db: inbox.find(db, self._ids, inbound_id))
 
     async def unasked(self, session: str, after: str | None) -> Unsolicited:
-        return await self._read(lambda db: unasked.told(db, self._ids, session, after))
+        return await self._read(lambda db: inbox.find_unsolicited(db, self._ids, session, after))
 
     # ── conversations ───────────────────────────────────────────────────────────────────────────────────────
 
