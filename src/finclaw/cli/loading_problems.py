@@ -90,7 +90,7 @@ class _Head:
         enough = replace(model, window=_STEP)
         while not self.fits(enough):
             enough = replace(enough, window=enough.window + _STEP)
-        full = f"{model.provider}/{model.name}"
+        full = model.id
         ollama = f" (OLLAMA_CONTEXT_LENGTH={enough.window} ollama serve)" if model.provider == "ollama" else ""
         return (
             f"the window of {full} is {model.window:,} tokens, and the prompt and the tools alone need about "

@@ -108,6 +108,11 @@ class Model(Struct, frozen=True):
     """Whose tokens come nearest to its own, for estimates."""
 
     @property
+    def id(self) -> str:
+        """`provider/name`, as in settings, records and the books."""
+        return f"{self.provider}/{self.name}"
+
+    @property
     def priced(self) -> bool:
         return self.price is not None
 

@@ -52,6 +52,10 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Short names for people."""
     note: str = ""
 
+    @property
+    def id(self) -> str:
+        return f"{self.provider}/{self.name}"
+
 
 class Known(NamedTuple):
     model: Model
@@ -126,7 +130,7 @@ class Catalog:
 
     def all(self) -> Iterator[Known]:
         """Those of the data file in its order, then those that only the settings know."""
-        in_file = [f"{each.provider}/{each.name}" for each in listed()]
+        in_file = [each.id for each in listed()]
         own = (full for full, declared in self._declared.items() if declared.window is not None)
         yield from map(self.known, dict.fromkeys((*in_file, *own)))
 
@@ -138,7 +142,7 @@ class Catalog:
         if line is None:
             return Known(self.find(full), "your settings", own)
         origin = f"catalog of {line.as_of}: {line.source}" + (", with your settings" if full in self._declared else "")
-        is_it = full == f"{line.provider}/{line.name}"
+        is_it = full == line.id
         shipped = tuple(name for name in line.aliases if is_it and name not in self._aliases)
         return Known(self.find(full), origin, (*own, *shipped), line.note)
 
@@ -236,4 +240,4 @@ def _by_name() -> Mapping[tuple[str, str], Listed]:
 
 @cache
 def _file_aliases() -> Mapping[str, str]:
-    return {alias: f"{line.provider}/{line.name}" for line in listed() for alias in line.aliases}
+    return {alias: line.id for line in listed() for alias in line.aliases}

@@ -42,7 +42,7 @@ def list_endpoints(
     if kind == "offline":
         yield ProviderEndpoint(model.provider, kind)
         return
-    base_url, keys = _find_address(model, kind, providers, models.get(_full_name(model)))
+    base_url, keys = _find_address(model, kind, providers, models.get(model.id))
     given = providers.get(model.provider, ProviderSettings())
     for name, key in keys.items():
         if key is None and kind == "anthropic" and not is_private_address(base_url):
@@ -129,14 +129,10 @@ def _find_address(
     keys: Mapping[str, Secret | None] = given.credentials or {THE_KEY: None}
     if own is not None and (own.base_url is not None or own.key is not None):
         base_url = own.base_url or base_url
-        keys = {f"models.{_full_name(model)}": own.key}  # a name of its own: what becomes of it says nothing of others
+        keys = {f"models.{model.id}": own.key}  # a name of its own: what becomes of it says nothing of others
     if None in keys.values() and _is_the_makers(base_url, kind):
         raise _no_key_error(model.provider, kind, base_url)
     return base_url, keys
-
-
-def _full_name(model: Model) -> str:
-    return f"{model.provider}/{model.name}"
 
 
 def _is_the_makers(base_url: str, kind: Kind) -> bool:

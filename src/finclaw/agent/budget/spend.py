@@ -33,7 +33,7 @@ class CallCost(Struct, frozen=True):
 
 
 def cost_of_call(model: Model, usage: Usage, at: datetime, *, cut_off: bool = False) -> CallCost:
-    return CallCost(at, f"{model.provider}/{model.name}", usage, model.cost(usage), model.saved(usage), cut_off)
+    return CallCost(at, model.id, usage, model.cost(usage), model.saved(usage), cut_off)
 
 
 def to_metadata(model: Model, tries: list[CallCost]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def to_metadata(model: Model, tries: list[CallCost]) -> dict[str, Any]:
     for each in tries:
         usage, cost, saved = usage + each.usage, cost + each.cost, saved + each.saved
     # Kept with every answer in memory and on disk, so as little as will do.
-    metadata: dict[str, Any] = {"usage": list(astuple(usage)), "model": sys.intern(f"{model.provider}/{model.name}")}
+    metadata: dict[str, Any] = {"usage": list(astuple(usage)), "model": sys.intern(model.id)}
     if cost:
         metadata["cost"] = str(cost)
     if saved:

@@ -109,7 +109,7 @@ class TurnBudget:
     def _tell_refusal(self, model: Model, refusal: Refusal) -> None:
         self._emit(
             BudgetRefused(
-                model=_named(model),
+                model=model.id,
                 limit=refusal.name,
                 limit_usd=refusal.limit,
                 spent_usd=refusal.spent,
@@ -142,10 +142,6 @@ class Payment:
         return usage
 
 
-def _named(model: Model) -> str:
-    return f"{model.provider}/{model.name}"
-
-
 def say_unpriced(model: Model) -> str:
-    name = _named(model)
+    name = model.id
     return f"no price is known of {name}; declare models.{name}.input_price and models.{name}.output_price"

@@ -44,7 +44,7 @@ def _metadata(answer: Answer, model: Model, chosen: Model, paid: list[CallCost])
     """What travels with the message, so that a resumed turn still knows it and a replay can repeat it."""
     metadata = {**to_metadata(model, paid), "stop": answer.stop}
     if (model.provider, model.name) != (chosen.provider, chosen.name):
-        metadata["instead_of"] = f"{chosen.provider}/{chosen.name}"
+        metadata["instead_of"] = chosen.id
     if [each.usage for each in paid] not in ([], [answer.usage]):  # so what was paid for is not the conversation's size
         metadata["context"] = answer.usage.total
     if len(answer.lengths) > 1:

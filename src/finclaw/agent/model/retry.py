@@ -113,7 +113,7 @@ class ModelRetry:
             if failure is not None:
                 self._tell_next(route, failure)
             self.asked = route.model
-            spare = any(_named(other.model) == _named(route.model) for other in order[place + 1 :])
+            spare = any(other.model.id == route.model.id for other in order[place + 1 :])
             try:
                 answer = await self._answer(route, fitted, spare=spare)
             except ProviderError as error:
@@ -141,7 +141,7 @@ class ModelRetry:
         return self._is_another(route) or (isinstance(failure, ProviderError) and policy_for(failure).key)
 
     def _is_another(self, route: ModelRoute) -> bool:
-        return self.asked is None or _named(route.model) != _named(self.asked)
+        return self.asked is None or route.model.id != self.asked.id
 
     async def _answer(self, route: ModelRoute, request: ModelRequest, *, spare: bool) -> Answer:
         """`spare`: there is another key for the same model, so nobody waits for this one."""
@@ -208,7 +208,7 @@ class ModelRetry:
             async with asyncio.timeout(route.within):
                 return await collect(route.provider.stream(request), self._hear, heard)
         except TimeoutError as error:
-            raise ProviderTimeout(f"{_named(route.model)} was not done within {route.within:g} s") from error
+            raise ProviderTimeout(f"{route.model.id} was not done within {route.within:g} s") from error
 
     async def _reserved(self, request: ModelRequest) -> tuple[Settle, Spend]:
         """How the call is settled, on every way out, and the most that it may cost; held where there is a budget."""
@@ -263,7 +263,7 @@ class ModelRetry:
     ) -> None:
         self._turn.ctx.emit(
             ModelRetried(
-                model=_named(route.model),
+                model=route.model.id,
                 error=reason_of(error),
                 attempt=attempt,
                 wait_s=round(wait, 3),
@@ -274,7 +274,7 @@ class ModelRetry:
         )
 
     def _tell_fallback(self, route: ModelRoute, error: ProviderError | BudgetExceeded) -> None:
-        chosen, instead = _named(self._turn.ctx.model), _named(route.model)
+        chosen, instead = self._turn.ctx.model.id, route.model.id
         said = reason_of(error)
         log.warning("%s did not answer, so now %s is asked: %s", chosen, instead, reason_with_hint(error))
         self._turn.ctx.emit(ModelFellBack(model=chosen, instead=instead, error=said, **self._turn.ctx.ids))
@@ -291,10 +291,6 @@ def _with_beginning(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
     else:
         rest.insert(0, Text(said))
     return (*blocks[:place], *rest)
-
-
-def _named(model: Model) -> str:
-    return f"{model.provider}/{model.name}"
 
 
 class InFlightCall:

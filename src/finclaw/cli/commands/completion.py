@@ -74,7 +74,7 @@ def _second_words(name: str) -> tuple[str, ...]:
     """What is offered behind a command's first word, such as the models behind `models show`."""
     if name != "models":
         return ()
-    return tuple(word for line in listed() for word in (*line.aliases, f"{line.provider}/{line.name}"))
+    return tuple(word for line in listed() for word in (*line.aliases, line.id))
 
 
 # ── bash ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.formatting import UNKNOWN, fit_line, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.terminal_text import json_line
-from finclaw.kernel.chunk import Features, Model, Price, ThinkingOff
+from finclaw.kernel.chunk import Features, Price, ThinkingOff
 from finclaw.kernel.turn_options import THOUGHTS
 from finclaw.providers.catalog import Catalog, Known
 
@@ -61,34 +61,30 @@ def run(args: Namespace) -> int:
 
 def _show(args: Namespace, catalog: Catalog, chosen: str) -> int:
     known = catalog.known(args.name or chosen)
-    is_chosen = _full(known.model) == chosen
+    is_chosen = known.model.id == chosen
     if args.json:
         print(json_line(_row_for_programs(known, chosen=is_chosen)))
     else:
-        print(f"{_full(known.model)}{', the chosen one' if is_chosen else ''}")
+        print(f"{known.model.id}{', the chosen one' if is_chosen else ''}")
         print("\n".join(f"  {name:<9} {fact}" for name, fact in facts_of(known)))
     return 0
 
 
-def _full(model: Model) -> str:
-    return f"{model.provider}/{model.name}"
-
-
 def _as_json(known: Sequence[Known], chosen: str) -> str:
-    rows = [_row_for_programs(each, chosen=_full(each.model) == chosen) for each in known]
+    rows = [_row_for_programs(each, chosen=each.model.id == chosen) for each in known]
     return json_line({"chosen": chosen, "models": rows})
 
 
 def _row_for_programs(known: Known, *, chosen: bool) -> dict[str, Any]:
     facts = msgspec.to_builtins(known.model)
     rest = {"aliases": known.aliases, "from": known.origin, "note": known.note, "chosen": chosen}
-    return {"model": _full(known.model), **facts, **rest}
+    return {"model": known.model.id, **facts, **rest}
 
 
 def _in_words(known: Sequence[Known], chosen: str) -> str:
-    rows = [_row(each, chosen=_full(each.model) == chosen) for each in known]
+    rows = [_row(each, chosen=each.model.id == chosen) for each in known]
     lines = [fit_line(line, terminal_columns()) for line in table([_HEAD, *rows], right=_FIGURES)]
-    if not any(_full(each.model) == chosen for each in known):
+    if not any(each.model.id == chosen for each in known):
         lines.append(f"agent.model is {short(chosen, 200)}, which is not in this list")
     return "\n".join(lines)
 
@@ -104,7 +100,7 @@ def _row(known: Known, *, chosen: bool) -> tuple[str, ...]:
     prices = (None, None, None) if price is None else (price.input, price.output, price.cache_read)
     return (
         "*" if chosen else "",
-        _full(model),
+        model.id,
         " ".join(known.aliases) or UNKNOWN,
         f"{model.window:,}",
         f"{model.max_output:,}",
