@@ -7,12 +7,19 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from finclaw.agent.window.tokens.estimator import CorrectionFactor
+from finclaw.kernel.chunk import Model
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.testing.api_rules import violations
 from finclaw.transcript.request_sanitizer import sanitize_request
 
 AT = datetime(2025, 1, 6, tzinfo=UTC)
 FRAME = 4
+
+
+def new_correction(model: Model) -> CorrectionFactor:
+    """Of a model of which nothing is known yet."""
+    return CorrectionFactor()
 
 
 def count_text(text: str) -> int:

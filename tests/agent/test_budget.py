@@ -359,7 +359,7 @@ def test_fifty_turns_at_once_never_overshoot(seed: int, limit: Decimal) -> None:
             usage = Usage()
             try:
                 await clock.sleep(dice.random() * 3)
-                used = dice.randint(0, shop.meter.estimator(PRICED).corrected(shop.meter.count(request)))
+                used = dice.randint(0, shop.meter.estimator(PRICED).correction.to_model(shop.meter.count(request)))
                 usage = Usage(input=used, output=dice.randint(0, request.max_tokens))
             finally:
                 cost = SONNET.cost(payment.settle(usage, begun=usage != Usage(), said=""))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.agent.bench import Bench
-from tests.agent.talk import AT, asks, conversations, entry, exchange, judge, talk, tells
+from tests.agent.talk import AT, asks, conversations, entry, exchange, judge, new_correction, talk, tells
 from tests.agent.test_context_window import SMALL, assert_whole, talked
 from tests.machine import examples
 
@@ -364,7 +364,7 @@ class Life:
             self.conversation,
             self.conversation.push,
             input_id=input_id,
-            gauge=ContextSize(count, count_text),
+            gauge=ContextSize(count, count_text, new_correction),
             compact=Compactor(summaries, count, count_text, lambda: AT),
             emit=self.events.append,
             ids=IDS,

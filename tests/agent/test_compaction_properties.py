@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.agent.talk import AT, asks, conversations, count, count_text, entry, judge, talk, tells
+from tests.agent.talk import AT, asks, conversations, count, count_text, entry, judge, new_correction, talk, tells
 from tests.machine import examples
 
 from finclaw.agent.window.capacity import Breakdown, Capacity
@@ -62,7 +62,7 @@ class Turn:
             self.conversation,
             self.conversation.push,
             input_id="now",
-            gauge=ContextSize(count, count_text),
+            gauge=ContextSize(count, count_text, new_correction),
             compact=Compactor(self.summaries, count, count_text, lambda: AT),
             emit=self.events.append,
             ids=IDS,

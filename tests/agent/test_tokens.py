@@ -268,10 +268,10 @@ def test_what_is_kept_is_bounded_and_what_is_asked_for_stays() -> None:
 @pytest.mark.spec("DX-46", "M-33")
 def test_it_learns_how_a_model_counts() -> None:
     estimator = Estimator()
-    assert estimator.corrected(1_000) == 1_000
+    assert estimator.correction.to_model(1_000) == 1_000
     for _ in range(3):
-        estimator.correct(1_000, 1_300)
-    assert estimator.corrected(1_000) == 1_300
+        estimator.correction.learn(1_000, 1_300)
+    assert estimator.correction.to_model(1_000) == 1_300
 
 
 def test_what_it_counts_does_not_change_with_what_it_learns() -> None:
@@ -279,7 +279,7 @@ def test_what_it_counts_does_not_change_with_what_it_learns() -> None:
     asked = message(Text("What is AAPL trading at?"))
     before = estimator.tokens_of(asked), estimator.tokens_in("word")
     for _ in range(9):
-        estimator.correct(1_000, 2_000)
+        estimator.correction.learn(1_000, 2_000)
     assert (estimator.tokens_of(asked), estimator.tokens_in("word")) == before
 
 
@@ -287,28 +287,28 @@ def test_what_it_counts_does_not_change_with_what_it_learns() -> None:
 def test_an_absurd_report_now_and_then_changes_nothing(absurd: int) -> None:
     estimator = Estimator()
     for turn in range(40):
-        estimator.correct(10_000, absurd if turn % 4 == 3 else 11_000)
+        estimator.correction.learn(10_000, absurd if turn % 4 == 3 else 11_000)
         if turn > 4:
-            assert estimator.corrected(10_000) == pytest.approx(11_000, abs=1)
+            assert estimator.correction.to_model(10_000) == pytest.approx(11_000, abs=1)
 
 
 def test_short_requests_teach_nothing() -> None:
     estimator = Estimator()
     for _ in range(20):
-        estimator.correct(20, 400)
-    assert estimator.factor == 1.0
+        estimator.correction.learn(20, 400)
+    assert estimator.correction.factor == 1.0
 
 
 def test_it_follows_a_model_that_changes() -> None:
     estimator = Estimator()
     for measured in [1_000] * 20 + [1_500] * 8:
-        estimator.correct(1_000, measured)
-    assert estimator.factor == 1.5
+        estimator.correction.learn(1_000, measured)
+    assert estimator.correction.factor == 1.5
 
 
 @given(st.lists(st.tuples(st.integers(-10, 10**9), st.integers(-10, 10**9)), max_size=40))
 def test_no_report_moves_it_out_of_bounds(reports: list[tuple[int, int]]) -> None:
     estimator = Estimator()
     for counted, measured in reports:
-        estimator.correct(counted, measured)
-        assert 0.5 <= estimator.factor <= 3.0
+        estimator.correction.learn(counted, measured)
+        assert 0.5 <= estimator.correction.factor <= 3.0

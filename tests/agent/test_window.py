@@ -7,7 +7,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.agent.talk import AT, FRAME, asks, conversations, count, count_text, entry, judge, talk, tells
+from tests.agent.talk import (
+    AT,
+    FRAME,
+    asks,
+    conversations,
+    count,
+    count_text,
+    entry,
+    judge,
+    new_correction,
+    talk,
+    tells,
+)
 from tests.machine import examples
 
 from finclaw.agent.window.capacity import Breakdown, Capacity, Status, Thresholds
@@ -15,6 +27,7 @@ from finclaw.agent.window.compaction import Compactor, Summaries
 from finclaw.agent.window.compaction.options import is_summary
 from finclaw.agent.window.guard import MOST_SUMMARIES, ContextGuard, ContextPolicy
 from finclaw.agent.window.size import ContextNotifier, ContextSize, ContextSizes, part_of
+from finclaw.agent.window.tokens.estimator import CorrectionFactor
 from finclaw.errors import ConfigError, ContextTooLong, Overloaded
 from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import (
@@ -30,6 +43,7 @@ from finclaw.sessions.conversation import Conversation
 
 LARGE = Capacity(100_000)
 IDS = Ids(agent="main", session="s", inbound_id="i", turn_id="t")
+ONE, TWO = Model("a", "one"), Model("b", "two")
 TOOL = ToolSpec("market__quote", "A price.", {"type": "object"})
 
 
@@ -117,7 +131,7 @@ def test_tokens_are_told_by_their_source() -> None:
         asks("a", "c"),
         tells("t", ("c", "x" * 4_000)),
     )
-    gauge = ContextSize(count, count_text)
+    gauge = ContextSize(count, count_text, new_correction)
     gauge.begin(Conversation(base))
     gauge.head("y" * 80, (TOOL,))
     parts = gauge.breakdown
@@ -158,7 +172,7 @@ def _event(kind: str, number: int, serial: int, there: Sequence[Message]) -> Mes
 @settings(max_examples=examples(200))
 @given(conversations(), EVENTS)
 def test_the_sums_are_those_of_a_recount(base: tuple[Message, ...], events: list[tuple[str, int]]) -> None:
-    gauge = ContextSize(count, count_text)
+    gauge = ContextSize(count, count_text, new_correction)
     conversation = Conversation([each for each in base if not each.passing])  # the fold has left those out
     gauge.begin(conversation)
     for serial, (kind, number) in enumerate(events):
@@ -189,7 +203,7 @@ class Counting:
 @pytest.mark.spec("W-03")
 def test_a_long_history_is_counted_once() -> None:
     counter = Counting()
-    gauges = ContextSizes(counter, count_text)
+    gauges = ContextSizes(counter, count_text, new_correction)
     base = talk(500)
     gauges.of("s").begin(Conversation(base))
     assert counter.calls == len(base)
@@ -205,7 +219,7 @@ def test_a_long_history_is_counted_once() -> None:
 
 
 def test_only_the_last_sessions_are_remembered() -> None:
-    gauges = ContextSizes(count, count_text, limit=2)
+    gauges = ContextSizes(count, count_text, new_correction, limit=2)
     first = gauges.of("1")
     assert gauges.of("1") is first
     gauges.of("2")
@@ -220,14 +234,24 @@ def test_only_the_last_sessions_are_remembered() -> None:
 
 
 def measuring(exchanges: int = 20) -> tuple[ContextSize, Conversation]:
-    gauge, conversation = ContextSize(count, count_text), Conversation(talk(exchanges))
+    corrections = {ONE: learned(1.5), TWO: learned(1.0)}
+    gauge, conversation = ContextSize(count, count_text, corrections.__getitem__), Conversation(talk(exchanges))
     gauge.begin(conversation)
     return gauge, conversation
+
+
+def learned(ratio: float) -> CorrectionFactor:
+    """As after many answers of a model that counts so much more than we do."""
+    correction = CorrectionFactor()
+    for _ in range(20):
+        correction.learn(10_000, int(10_000 * ratio))
+    return correction
 
 
 @pytest.mark.spec("DX-46", "M-33", "N-03")
 def test_the_size_is_that_of_the_last_request_as_the_model_measured_it() -> None:
     gauge, conversation = measuring()
+    gauge.use(ONE)
     answer = entry("answer", "assistant", "z" * 400)
     sent = int(gauge.counted * 1.5)
     gauge.measured(Usage(input=sent - 900, cache_read=600, cache_write=300, output=130), answer)
@@ -248,24 +272,24 @@ def test_figures_that_cannot_be_are_not_believed(usage: Usage) -> None:
     gauge, _ = measuring()
     before = gauge.tokens
     gauge.measured(usage, entry("answer", "assistant", "."))
-    assert (gauge.tokens, gauge.factor) == (before, 1.0)
+    assert gauge.tokens == before
 
 
-def test_a_short_request_does_not_teach_how_long_ones_are_counted() -> None:
-    gauge = ContextSize(count, count_text)
-    gauge.begin(Conversation((entry("u", "user", "hello"),)))
-    gauge.measured(Usage(input=60), entry("answer", "assistant", "."))
-    assert gauge.factor == 1.0
-
-
-def test_another_model_begins_without_corrections() -> None:
+def test_another_model_begins_without_what_the_first_measured() -> None:
     gauge, _ = measuring()
-    gauge.use("a/one")
+    gauge.use(ONE)
     gauge.measured(Usage(input=int(gauge.counted * 1.4)), entry("answer", "assistant", "."))
-    gauge.use("a/one")
-    assert gauge.factor > 1.3
-    gauge.use("b/two")
-    assert (gauge.factor, gauge.tokens) == (1.0, gauge.counted)
+    gauge.use(ONE)
+    assert gauge.tokens < 1.45 * gauge.counted, "as it was measured, not as it was estimated"
+    gauge.use(TWO)
+    assert gauge.tokens == gauge.counted
+
+
+def test_a_refusal_as_too_long_corrects_the_count_above_the_limit() -> None:
+    gauge, _ = measuring()
+    gauge.use(TWO)
+    gauge.overflowed(limit=3 * gauge.counted)
+    assert gauge.tokens >= 3 * gauge.counted - 1
 
 
 # ── the guard ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -281,7 +305,7 @@ class Turn:
         self.conversation = Conversation(base)
         self.conversation.push(Append(entry("now", "user", "and now?")))
         self._summary = summary
-        self.gauge = ContextSize(count, count_text)
+        self.gauge = ContextSize(count, count_text, new_correction)
         self._policy = ContextPolicy(**policy)
         self.guard = self.guarded()
 

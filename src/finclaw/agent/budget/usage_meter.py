@@ -42,7 +42,7 @@ class UsageMeter:
         self._estimators: dict[str, Estimator] = {}
 
     def estimator(self, model: Model) -> Estimator:
-        name = f"{model.provider}/{model.name}"
+        name = model.id
         if name not in self._estimators:
             self._estimators[name] = Estimator(model.vocabulary)
         return self._estimators[name]
@@ -63,10 +63,10 @@ class UsageMeter:
         estimator, since = self.estimator(request.model), 0
         for message in () if whole else reversed(request.messages):
             if measured := measured_size(message):
-                return Size(measured + estimator.corrected(since), None)
+                return Size(measured + estimator.correction.to_model(since), None)
             since += estimator.tokens_of(message)
         counted = self.count(request)
-        return Size(estimator.corrected(counted), counted)
+        return Size(estimator.correction.to_model(counted), counted)
 
     def settle(
         self, request: ModelRequest, size: Size, reported: Usage, *, begun: bool, said: str, whole: bool
@@ -74,7 +74,7 @@ class UsageMeter:
         """What a call of this size has used; its report tells how far our own count was off."""
         if reported != Usage() and size.counted is not None:
             measured = reported.input + reported.cache_read + reported.cache_write
-            self.estimator(request.model).correct(size.counted, measured)
+            self.estimator(request.model).correction.learn(size.counted, measured)
         return self.used(request, reported, begun=begun, said=said, whole=whole)
 
     def used(self, request: ModelRequest, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage:
@@ -90,7 +90,7 @@ class UsageMeter:
         output = estimator.tokens_in(said)
         if told:
             return replace(reported, output=max(reported.output, output))
-        return Usage(input=estimator.corrected(self.count(request)), output=output)
+        return Usage(input=estimator.correction.to_model(self.count(request)), output=output)
 
 
 def most_of(model: Model, tokens: int, max_tokens: int, payer: Payer, now: datetime) -> Spend:
@@ -104,7 +104,7 @@ def most_of(model: Model, tokens: int, max_tokens: int, payer: Payer, now: datet
         day=local_day(now),
         agent=payer.agent,
         user=payer.user,
-        model=f"{model.provider}/{model.name}",
+        model=model.id,
         calls=1,
         usage=Usage(input=input_tokens, output=max_tokens),
         cost=(dearest + longest) / 1_000_000,

@@ -41,7 +41,7 @@ class ModelCall:
         self._cooldowns = Cooldowns(clock)
         self._dice = random.Random()
         self._meter = UsageMeter()
-        self._window = ContextWindow(clock, self.make_side_call)
+        self._window = ContextWindow(clock, self.make_side_call, self._meter.estimator)
         self._ids = ApprovalIdFilter()
 
     async def __call__(self, turn: TurnState, tools: tuple[ToolSpec, ...], step: int) -> Message:
@@ -105,7 +105,7 @@ class ModelCall:
     def head_tokens(self, system: str, tools: tuple[ToolSpec, ...]) -> int:
         """Of what stands before the messages of every request, for the chosen model."""
         estimator = self._meter.estimator(self._routes[0].model)
-        return estimator.corrected(estimator.tokens_of_head(system, tools))
+        return estimator.correction.to_model(estimator.tokens_of_head(system, tools))
 
     def reserve_next(self, turn: TurnState, tools: tuple[ToolSpec, ...]) -> None:
         """Reserve the call that will follow the turn's next commit, as far as it can be known by then."""

@@ -11,7 +11,7 @@ from finclaw.agent.window.compaction import Compactor, Summaries
 from finclaw.agent.window.compaction.prompt import instructions, transcript
 from finclaw.agent.window.guard import ContextGuard
 from finclaw.agent.window.size import ContextSizes
-from finclaw.agent.window.tokens.estimator import Estimator, characters_of
+from finclaw.agent.window.tokens.estimator import CorrectionFactor, Estimator, characters_of
 from finclaw.errors import ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage, Vocabulary
 from finclaw.kernel.envelope import new_id
@@ -29,10 +29,12 @@ MakeSideCall = Callable[[TurnState, ModelRequest], Awaitable[str]]
 
 
 class ContextWindow:
-    def __init__(self, clock: Clock, ask: MakeSideCall) -> None:
+    """`estimator` is that of a model, the same with which its calls are paid for."""
+
+    def __init__(self, clock: Clock, ask: MakeSideCall, estimator: Callable[[Model], Estimator]) -> None:
         self._clock = clock
         self._ask = ask
-        self._estimators: dict[Vocabulary, Estimator] = {}
+        self._estimator = estimator
         self._gauges: dict[Vocabulary, ContextSizes] = {}
 
     async def fit(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> int:
@@ -80,10 +82,8 @@ class ContextWindow:
                 return True
         return self._estimator(model).tokens_of_head(turn.ctx.system, tools) + since >= limit
 
-    def _estimator(self, model: Model) -> Estimator:
-        if model.vocabulary not in self._estimators:
-            self._estimators[model.vocabulary] = Estimator(model.vocabulary)
-        return self._estimators[model.vocabulary]
+    def _correction_of(self, model: Model) -> CorrectionFactor:
+        return self._estimator(model).correction
 
     # ── the guard ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -100,7 +100,7 @@ class ContextWindow:
     def _new_guard(self, turn: TurnState, model: Model) -> ContextGuard:
         estimator = self._estimator(model)
         count, count_text = estimator.tokens_of, estimator.tokens_in
-        gauges = self._gauges.setdefault(model.vocabulary, ContextSizes(count, count_text))
+        gauges = self._gauges.setdefault(model.vocabulary, ContextSizes(count, count_text, self._correction_of))
         summaries = Summaries(self._summariser(turn, model), count, count_text, model.window)
         return ContextGuard(
             turn.ctx.conversation,

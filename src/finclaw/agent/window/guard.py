@@ -67,7 +67,7 @@ class ContextGuard:
         Raises ContextTooLong when what must be sent is too much for this model.
         """
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
-        self._gauge.use(f"{model.provider}/{model.name}")
+        self._gauge.use(model)
         self._gauge.head(system, tools)
         self._gauge.follow(self._conversation)
         state = self._tell(capacity)
@@ -81,7 +81,7 @@ class ContextGuard:
     async def overflowed(self, model: Model, max_tokens: int) -> bool:
         """The model refused the request as too long. False: nothing more can be taken away, so do not try again."""
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
-        self._gauge.use(f"{model.provider}/{model.name}")
+        self._gauge.use(model)
         self._gauge.follow(self._conversation)
         self._gauge.overflowed(capacity.limit)
         self._tell(capacity)

@@ -4,8 +4,7 @@ What the model measures corrects what is counted, for the request that it measur
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from math import ceil
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -13,18 +12,17 @@ import msgspec
 from finclaw.agent.window.capacity import Breakdown, Status, Thresholds, WindowState
 from finclaw.agent.window.compaction.options import SUMMARY
 from finclaw.agent.window.tokens.count import CountMessage, CountText
-from finclaw.kernel.chunk import ToolSpec, Usage
+from finclaw.agent.window.tokens.estimator import CorrectionFactor
+from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import ContextStatusChanged, ContextThresholdCrossed, Emit
 from finclaw.kernel.message import Append, Message, Patch, Replace, ToolEnded, ToolStarted, TurnEvent
 from finclaw.kernel.scope import ConversationView, Ids
 
+Correction = Callable[[Model], CorrectionFactor]
 _Part = Literal["conversation", "tool_results", "summary"]
-_TELLING: Final = 1_000
-"""A shorter request says little about how the counter errs: what the API itself adds weighs too much in it."""
-_LEAST_FACTOR: Final = 0.5
-_MOST_FACTOR: Final = 2.0
-_AFTER_OVERFLOW: Final = 1.25
-_MOST_AFTER_OVERFLOW: Final = 16.0
+_LEAST_RATIO: Final = 0.25
+_MOST_RATIO: Final = 16.0
+"""What a model says it measured, by what we counted: beyond these it is nonsense."""
 
 
 def part_of(message: Message) -> _Part:
@@ -34,9 +32,12 @@ def part_of(message: Message) -> _Part:
 
 
 class ContextSize:
-    """The size of one session's requests. It may outlive turns: a base it knows is not counted again."""
+    """The size of one session's requests. It may outlive turns: a base it knows is not counted again.
 
-    def __init__(self, count: CountMessage, count_text: CountText) -> None:
+    `correction` is that of a model, learned by whoever pays for its calls.
+    """
+
+    def __init__(self, count: CountMessage, count_text: CountText, correction: Correction) -> None:
         self._count = count
         self._count_text = count_text
         self._sums: dict[_Part, int] = {"conversation": 0, "tool_results": 0, "summary": 0}
@@ -49,8 +50,8 @@ class ContextSize:
         self._seen = 0
         self.announcer = ContextNotifier()
         self._model: str = ""
-        self.factor = 1.0
-        """By how much the model counts more than we do."""
+        self._correction_of = correction
+        self._correction = CorrectionFactor()
         self._measured: tuple[int, int] | None = None
 
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────
@@ -145,18 +146,18 @@ class ContextSize:
     def tokens(self) -> int:
         """The size of the next request: as measured, and what came since, corrected."""
         if self._measured is None:
-            return ceil(self.counted * self.factor)
+            return self._correction.to_model(self.counted)
         measured, counted = self._measured
-        return max(0, measured + ceil((self.counted - counted) * self.factor))
+        return max(0, measured + self._correction.to_model(self.counted - counted))
 
     def tokens_with(self, message: Message | None) -> int:
         """The size of a request with this message alone."""
         counted = 0 if message is None else self._count(message)
-        return ceil((self._system + self._tools + counted) * self.factor)
+        return self._correction.to_model(self._system + self._tools + counted)
 
     def as_counted(self, tokens: int) -> int:
         """So many of the model's tokens, in those of the counter."""
-        return int(tokens / self.factor)
+        return self._correction.to_ours(tokens)
 
     # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -164,22 +165,19 @@ class ContextSize:
         """The model's own figures for the request as it stands; `answer` is not in the conversation yet."""
         sent = usage.input + usage.cache_read + usage.cache_write
         counted = self.counted
-        if sent <= 0 or counted <= 0 or not _LEAST_FACTOR / 2 <= sent / counted <= _MOST_AFTER_OVERFLOW:
+        if sent <= 0 or counted <= 0 or not _LEAST_RATIO <= sent / counted <= _MOST_RATIO:
             return  # some servers report nothing, and some report nonsense
-        if counted >= _TELLING:
-            self.factor = min(_MOST_FACTOR, max(_LEAST_FACTOR, sent / counted))
         self._measured = (sent + usage.output, counted + self._count(answer))
 
     def overflowed(self, limit: int) -> None:
-        """The model refused the request as too long, so it counts more than we thought: above its limit at least."""
-        least = limit / max(1, self.counted)
-        self.factor = min(_MOST_AFTER_OVERFLOW, max(self.factor * _AFTER_OVERFLOW, least))
+        """The model refused the request as too long."""
+        self._correction.learn_overflow(self.counted, limit)
         self._measured = None
 
-    def use(self, model: str) -> None:
+    def use(self, model: Model) -> None:
         """What one model measured says nothing about another."""
-        if model != self._model:
-            self._model, self.factor, self._measured = model, 1.0, None
+        if model.id != self._model:
+            self._model, self._correction, self._measured = model.id, self._correction_of(model), None
 
     def forget_measured(self) -> None:
         """After a compaction: it was of a longer conversation."""
@@ -189,8 +187,8 @@ class ContextSize:
 class ContextSizes:
     """The gauges of the sessions that were active last. Any may be dropped; a new one counts once."""
 
-    def __init__(self, count: CountMessage, count_text: CountText, limit: int = 1_000) -> None:
-        self._make = lambda: ContextSize(count, count_text)
+    def __init__(self, count: CountMessage, count_text: CountText, correction: Correction, limit: int = 1_000) -> None:
+        self._make = lambda: ContextSize(count, count_text, correction)
         self._limit = limit
         self._kept: OrderedDict[str, ContextSize] = OrderedDict()
 

@@ -24,6 +24,8 @@ _TELLING: Final = 200
 """Tokens. In a shorter request what the provider adds of its own weighs more than our error."""
 _LEAST, _MOST = 0.5, 3.0
 _MEMORY: Final = 15
+_AFTER_OVERFLOW: Final = 1.25
+_MOST_AFTER_OVERFLOW: Final = 16.0
 
 
 class _Kept(Struct, frozen=True, gc=False):
@@ -41,6 +43,36 @@ def shown(call: ToolCall) -> str:
         return "{}"
 
 
+class CorrectionFactor:
+    """By how much one model counts more tokens than we do. Budget and window share it."""
+
+    def __init__(self) -> None:
+        self._ratios: deque[float] = deque([1.0], maxlen=_MEMORY)  # one vote for ourselves, for the first few answers
+        self.factor = 1.0
+
+    def to_model(self, counted: int) -> int:
+        """So many of our tokens, in those of the model."""
+        return ceil(counted * self.factor)
+
+    def to_ours(self, tokens: int) -> int:
+        """So many of the model's tokens, in ours."""
+        return int(tokens / self.factor)
+
+    def learn(self, counted: int, measured: int) -> None:
+        """Learn from an answer: what we counted for its request, uncorrected, and what the model did.
+
+        The median of the last few ratios counts, within bounds: an absurd report now and then changes nothing.
+        """
+        if counted >= _TELLING and measured > 0:
+            self._ratios.append(measured / counted)
+            self.factor = min(_MOST, max(_LEAST, _median(self._ratios)))
+
+    def learn_overflow(self, counted: int, limit: int) -> None:
+        """The model refused a request as too long, so it counts more than we thought: above its limit at least."""
+        least = limit / max(1, counted)
+        self.factor = min(_MOST_AFTER_OVERFLOW, max(self.factor * _AFTER_OVERFLOW, least))
+
+
 class Estimator:
     """Estimates for one model. What it counts never changes with what it learns, so sums may be kept and taken apart.
 
@@ -56,9 +88,7 @@ class Estimator:
         self._young: dict[str, _Kept] = {}
         self._old: dict[str, _Kept] = {}
         self._head: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
-        self._ratios: deque[float] = deque([1.0], maxlen=_MEMORY)  # one vote for ourselves, for the first few answers
-        self.factor = 1.0
-        """By how much the model counts more than we do."""
+        self.correction = CorrectionFactor()
 
     # ── counting ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -110,21 +140,6 @@ class Estimator:
         if isinstance(block, Thinking) and block.redacted:
             return len(block.signature) // _SEALED
         return self.tokens_in(block.text)
-
-    # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
-
-    def corrected(self, counted: int) -> int:
-        """So many of our tokens, in those of the model."""
-        return ceil(counted * self.factor)
-
-    def correct(self, counted: int, measured: int) -> None:
-        """Learn from an answer: what we counted for its request, uncorrected, and what the model did.
-
-        The median of the last few ratios counts, within bounds: an absurd report now and then changes nothing.
-        """
-        if counted >= _TELLING and measured > 0:
-            self._ratios.append(measured / counted)
-            self.factor = min(_MOST, max(_LEAST, _median(self._ratios)))
 
 
 def _median(ratios: Collection[float]) -> float:
