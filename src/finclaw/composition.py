@@ -32,7 +32,7 @@ from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.state_lock import StateLock
 from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.guard.choice import GuardChoice
+from finclaw.tools.guard.options import GuardChoice
 from finclaw.tools.policy import Consent
 from finclaw.tools.policy.known import must_know
 from finclaw.tools.policy.policy import Policy

@@ -10,7 +10,7 @@ from tests.builtins.mcp.bench import Bench
 from tests.walks.house import House
 
 from finclaw.diagnostics.log import PlainLines, start_logging
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 
 @pytest.fixture
@@ -23,13 +23,13 @@ def lines() -> Iterator[io.StringIO]:
     """What a gateway writes to its log, once as JSON and once as plain text, down to the last detail."""
     root = logging.getLogger("finclaw")
     before = (root.handlers[:], root.level, root.propagate)
-    start_logging("debug", "json", without_secrets)
+    start_logging("debug", "json", redact_for_display)
     stream = io.StringIO()
     (handler,) = root.handlers
     assert isinstance(handler, logging.StreamHandler)
     handler.setStream(stream)  # pyright: ignore[reportUnknownMemberType]
     plain = logging.StreamHandler(stream)
-    plain.setFormatter(PlainLines(without_secrets))
+    plain.setFormatter(PlainLines(redact_for_display))
     root.addHandler(plain)
     yield stream
     root.handlers[:], root.level, root.propagate = before

@@ -22,14 +22,14 @@ from finclaw.kernel.message import ToolResult
 from finclaw.kernel.scope import DeliveryContext, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
 from finclaw.testing import call, fails, reply
 from finclaw.tools.define import tool
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 pytestmark = pytest.mark.spec("DX-32")
 
 
 def test_the_canaries_would_be_seen() -> None:
     assert len(hits(ALL)) == len(SECRETS)
-    assert hits(without_secrets(ALL)) == []
+    assert hits(redact_for_display(ALL)) == []
 
 
 # ── through a tool ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -29,7 +29,7 @@ from finclaw.diagnostics.log import JsonLines, PlainLines
 from finclaw.errors import ExtensionError, StoreFailed
 from finclaw.testing import FakeClock, call, reply
 from finclaw.tools.approval.settings import ApprovalSettings
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 pytestmark = pytest.mark.spec("DX-32")
 
@@ -154,7 +154,7 @@ async def test_no_answer_over_http_and_no_line_about_it_shows_one(lines: io.Stri
     ],
 )
 def test_a_field_of_a_log_line_is_known_by_its_name_too(form: type[logging.Formatter], extra: dict[str, Any]) -> None:
-    line = form(without_secrets)  # pyright: ignore[reportArgumentType]  both take it
+    line = form(redact_for_display)  # pyright: ignore[reportArgumentType]  both take it
     record = logging.LogRecord("finclaw", logging.INFO, __file__, 1, "words", (), None)
     vars(record).update(extra)
     assert hits(line.format(record)) == []

@@ -30,7 +30,7 @@ from finclaw.providers.settings import ModelSettings
 from finclaw.redaction import Secret
 from finclaw.testing import ScriptedProvider
 from finclaw.tools.addresses import addresses_in
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 from finclaw.tools.sources import unquoted_part
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import serve_web
@@ -119,7 +119,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "wish to forget": lambda text: FORGET.asked.search(unquoted(text)[:20_000]),
     "quoted part": unquoted_part,
     "addresses": lambda text: addresses_in(text, bare=True),
-    "secrets": without_secrets,
+    "secrets": redact_for_display,
     "preview of all at once": lambda text: Preview().feed(text),
     "preview behind a fence": lambda text: Preview().feed("```\n" + text),
 }

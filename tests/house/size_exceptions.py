@@ -4,7 +4,6 @@ LONG_MODULES: frozenset[str] = frozenset()
 FULL_DIRECTORIES: frozenset[str] = frozenset(
     {
         "src/finclaw/tools",
-        "src/finclaw/tools/guard",
     }
 )
 LARGE_STATES: frozenset[str] = frozenset()
@@ -12,7 +11,6 @@ CRUMBS: frozenset[str] = frozenset(
     {
         "src/finclaw/delivery/split.py",
         "src/finclaw/tools/approval/drift.py",
-        "src/finclaw/tools/guard/luhn.py",
         "src/finclaw/tools/policy/consent.py",
         "src/finclaw/web/extension_routes.py",
         "src/finclaw/web/http_log.py",
@@ -35,13 +33,11 @@ DOUBLED_CLASSES: frozenset[str] = frozenset(
         "History",
         "Ids",
         "Kept",
-        "Known",
         "Limits",
         "Notes",
         "Page",
         "Question",
         "Refusal",
-        "Replace",
         "Route",
         "Routes",
         "Row",
@@ -66,7 +62,7 @@ INNER_IMPORTS: frozenset[str] = frozenset(
         "src/finclaw/config/load.py: finclaw.config.document",
         "src/finclaw/config/routes.py: finclaw.demo.assistant",
         "src/finclaw/config/words.py: difflib",
-        "src/finclaw/config/words.py: finclaw.tools.guard.told",
+        "src/finclaw/config/words.py: finclaw.tools.guard.redact",
         "src/finclaw/extensions/loading.py: difflib",
         "src/finclaw/extensions/loading.py: importlib.metadata",
         "src/finclaw/finance/venue.py: zoneinfo",

@@ -49,8 +49,8 @@ from finclaw.kernel.scope import StepContext, ToolCallContext
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.contain import Broken
 from finclaw.tools.guard import GuardOptions, guard, guard_off_loop
-from finclaw.tools.guard.choice import GuardChoice
-from finclaw.tools.guard.told import reason_of
+from finclaw.tools.guard.options import GuardChoice
+from finclaw.tools.guard.redact import describe_error
 from finclaw.tools.limit import CutOff, run_with_limit
 from finclaw.tools.loop import LoopVerdict
 from finclaw.tools.origin import origin_of
@@ -108,7 +108,7 @@ class ToolCallRunner:
                 turn.log.pending_results.setdefault(call.id, stopped_result(call))
             raise
         except Exception as error:
-            self._tell_failure(ctx, call, reason_of(error))
+            self._tell_failure(ctx, call, describe_error(error))
             raise
         finally:
             ms = round((self._clock.monotonic() - started) * 1000, 3)

@@ -9,7 +9,7 @@ from finclaw.agent.turn_log import TurnLog
 from finclaw.errors import InvalidArguments, ToolError, ToolStopped
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolFailure, ToolResult
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 from finclaw.transcript.integrity import ABORTED
 
 
@@ -24,7 +24,7 @@ def refuse_loop(call: ToolCall, why: str) -> ToolResult:
 
 def refuse_unreadable(call_id: str, name: str, text: str) -> ToolResult:
     """The result of a call whose arguments are no JSON object."""
-    excerpt = without_secrets(text)[:200]  # in this order: no half of one is left
+    excerpt = redact_for_display(text)[:200]  # in this order: no half of one is left
     error = InvalidArguments(f"the arguments of {name} are not one complete JSON object: {excerpt!r}; call it again")
     return ToolResult(call_id, name, str(error), "invalid", error=failure_of(error))
 

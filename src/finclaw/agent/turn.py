@@ -15,7 +15,7 @@ from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.middleware import Ring
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult, TurnStatus
-from finclaw.tools.guard.told import reason_of
+from finclaw.tools.guard.redact import describe_error
 
 
 class TurnLoop:
@@ -61,7 +61,7 @@ class TurnLoop:
             raise
         except Exception as error:
             turn.state.move("failed")
-            emit(StreamFailed(error=reason_of(error), **ids))
+            emit(StreamFailed(error=describe_error(error), **ids))
             raise
         finally:
             turn.side_calls.close()

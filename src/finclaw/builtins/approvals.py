@@ -11,7 +11,7 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.text import Language, language_of
 from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 _LONGEST_REASON: Final = 300
 _REVOKE: Final = ("revoke", "철회")
@@ -72,7 +72,7 @@ class ApprovalCommands:
     async def _deny(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         if not args:
             return await self._which(scope)
-        reason = without_secrets(" ".join(args[1:]))[:_LONGEST_REASON]  # in this order: no half of one is left
+        reason = redact_for_display(" ".join(args[1:]))[:_LONGEST_REASON]  # in this order: no half of one is left
         return await self._decide(args[0], "denied", scope, "once", reason)
 
     async def _decide(

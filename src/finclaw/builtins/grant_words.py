@@ -8,7 +8,7 @@ from finclaw.kernel.approval import RefusalReason, Standing, short_id
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.local_time import day_of
 from finclaw.tools.approval.shown import lines, text
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 Why = RefusalReason | Literal["words"]
 Line = Literal["nothing", "here", "everywhere", "line", "more", "how", "revoked"]
@@ -72,7 +72,7 @@ def standing(grants: Sequence[Standing], language: Language, prefix: str) -> str
 
 
 def _line(grant: Standing, words: dict[Line, str]) -> str:
-    arguments = without_secrets("; ".join(lines(grant.args)))  # a list is no card: nobody decides by it
+    arguments = redact_for_display("; ".join(lines(grant.args)))  # a list is no card: nobody decides by it
     return words["line"].format(
         id=short_id(grant.id),
         tool=_plain(grant.tool),

@@ -22,9 +22,9 @@ def install_excepthooks() -> None:
 
 
 def _without_secrets(text: str) -> str:
-    from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  start-up: most runs end without it
+    from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  start-up: most runs end without it
 
-    return without_secrets(text)
+    return redact_for_display(text)
 
 
 def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from finclaw.cli.terminal_text import clean, cut, room
 from finclaw.kernel.chunk import Usage
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 UNKNOWN = "-"
 
@@ -51,7 +51,7 @@ def plural(count: int, noun: str) -> str:
 
 def short(text: str, columns: int) -> str:
     """Somebody's text as one harmless line, without secrets: what a terminal shows is copied to others."""
-    return fit_line(" ".join(clean(without_secrets(text)).split()), columns)
+    return fit_line(" ".join(clean(redact_for_display(text)).split()), columns)
 
 
 def fit_line(line: str, columns: int | None) -> str:

@@ -27,8 +27,8 @@ from finclaw.kernel.envelope import Sender, new_id
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.guard import GuardOptions, guard_off_loop
-from finclaw.tools.guard.choice import GuardChoice
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.options import GuardChoice
+from finclaw.tools.guard.redact import redact_for_display
 from finclaw.tools.limit import run_with_limit
 from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.policy import Policy
@@ -62,7 +62,7 @@ def run(args: Namespace) -> int:
         install = f"{sys.executable} -m pip install 'mcp>=2.3'"
         raise ConfigError(f"`finclaw mcp serve` needs the package `mcp`; run: {install}")
     # To standard error: the other one is the wire.
-    start_logging(settings.log.level, "plain", without_secrets)
+    start_logging(settings.log.level, "plain", redact_for_display)
     with redirect_stdout(sys.stderr):  # an extension that greets the world when it is loaded
         registrar = load_registrar(settings)
     asyncio.run(_serve(registrar, Counter(settings, registrar, args.allow)))

@@ -83,9 +83,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         from finclaw.cli.terminal_text import escape_controls  # noqa: PLC0415  start-up: few runs end here
-        from finclaw.tools.guard.told import without_secrets  # noqa: PLC0415  start-up: as above
+        from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  start-up: as above
 
-        redacted = without_secrets(message.removeprefix("argument ").encode(errors="replace").decode())
+        redacted = redact_for_display(message.removeprefix("argument ").encode(errors="replace").decode())
         text = escape_controls(redacted)
         with suppress(OSError, AttributeError):  # a closed or missing standard error, which not every Python forgives
             sys.stderr.write(f"finclaw: {text}{' See' if text.endswith('?') else '; see'}: {self.prog} --help\n")

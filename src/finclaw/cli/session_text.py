@@ -10,7 +10,7 @@ from finclaw.cli.session_keys import name_of
 from finclaw.cli.terminal_text import clean, one_line, wrap
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.record import Finding, SessionRecord
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 _LONGEST = 1_000
 """Characters of a tool's result that are worth a screen; `--json` and `export` have them all."""
@@ -51,11 +51,11 @@ def _who(message: Message) -> str:
 def _block(block: Block) -> str:
     match block:
         case Text(text):
-            return clean(without_secrets(text))
+            return clean(redact_for_display(text))
         case Image(media_type, data):
             return f"(image) {one_line(media_type, 100)}, {len(data):,} bytes"
         case Thinking(text, redacted=redacted):
-            return "(thinking, not shown)" if redacted else f"(thinking) {clean(without_secrets(text))}"
+            return "(thinking, not shown)" if redacted else f"(thinking) {clean(redact_for_display(text))}"
         case ToolCall(_, name, args, bad_args):
             given = msgspec.json.encode(args).decode() if bad_args is None else bad_args
             return f"→ {one_line(name, 100)} {_short(given)}"
@@ -65,7 +65,7 @@ def _block(block: Block) -> str:
 
 
 def _short(text: str) -> str:
-    shown = clean(without_secrets(text))
+    shown = clean(redact_for_display(text))
     if len(shown) <= _LONGEST:
         return shown
     return f"{shown[:_LONGEST]} … ({len(shown) - _LONGEST} characters more)"

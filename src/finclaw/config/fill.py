@@ -12,7 +12,7 @@ from finclaw.config.given import Given, Tree, plain
 from finclaw.config.words import did_you_mean, expected, got, printable
 from finclaw.errors import ConfigError
 from finclaw.redaction import Secret
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 T = TypeVar("T")
 FetchSecret = Callable[[str, object], Secret]
@@ -40,7 +40,7 @@ class BadSettings(ConfigError):
     """Every problem at once: on one line as a message, one by one in `problems`. None repeats a secret."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
-        self.problems = tuple(map(without_secrets, problems))
+        self.problems = tuple(map(redact_for_display, problems))
         super().__init__("; ".join(self.problems))
 
 

@@ -11,7 +11,7 @@ from finclaw.delivery.control import ControlToken, extract_control
 from finclaw.delivery.split import split_text
 from finclaw.kernel.envelope import Capabilities, Embed, Outbound
 from finclaw.tools.approval.forgery import without_forged_consent
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 RESENT_MARK = "(re-sent) "
 """Before a part of which nobody knows whether it has arrived already. Room for it is kept in every part."""
@@ -67,7 +67,7 @@ def _cleaned(outbound: Outbound) -> Outbound:
 
 def clean_words(text: str) -> str:
     """A model's words as a person may see them. The very same text where nothing has to go."""
-    return without_forged_consent(without_secrets(text))
+    return without_forged_consent(redact_for_display(text))
 
 
 def _as_text(embed: Embed) -> str:

@@ -8,7 +8,7 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.event import Emit, StageEnded
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import Ids, OutcomeKind, StageEntry, StageResult
-from finclaw.tools.guard.told import reason_of
+from finclaw.tools.guard.redact import describe_error
 
 STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute", "deliver")
 
@@ -73,7 +73,7 @@ class Journal:
             case asyncio.CancelledError():
                 self._note("abort", "cancelled")
             case _:
-                self._note("abort", reason_of(error))
+                self._note("abort", describe_error(error))
 
     def skip(self, reason: str) -> None:
         """The running stage ends the pipeline quietly; said before its end, so that its outcome can say so."""

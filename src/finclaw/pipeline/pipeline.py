@@ -46,7 +46,7 @@ from finclaw.pipeline.normalize import normalize
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.sessions.lane import Lanes
 from finclaw.tools.approval.telling import CARDS
-from finclaw.tools.guard.told import reason_of
+from finclaw.tools.guard.redact import describe_error
 
 log = logging.getLogger(__name__)
 
@@ -259,7 +259,7 @@ class Pipeline:
         if isinstance(error, Halt):
             return run.end_by_halt(error)
         which: Notice = "failed"
-        reason, about = reason_of(error), ""
+        reason, about = describe_error(error), ""
         match error:
             case Superseded():
                 which, reason = "reset", str(error)
@@ -291,7 +291,7 @@ class Pipeline:
         except Exception as error:  # a message layer is a stranger too
             log.exception("a message layer failed")
             late = "a message layer did not come back" if run.patience.expired else None
-            reason = late or reason_of(error)
+            reason = late or describe_error(error)
             return run.recorded or self._end_with_notice(run, "failed", reason)
         except asyncio.CancelledError:
             if asked_to_stop():

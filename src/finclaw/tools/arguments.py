@@ -16,7 +16,7 @@ from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.tools.check_cost import CheckCost, Work
 from finclaw.tools.coercion import coerced, shown_path
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -197,5 +197,5 @@ def _complaint(error: "ValidationError") -> str:
     message = error.message
     if len(message) > _LONGEST_COMPLAINT:
         # Half of a secret would be known by nobody for what it is: they are taken out before anything is cut.
-        message = without_secrets(message[:_LONGEST_READ])[: _LONGEST_COMPLAINT - 1] + "…"
+        message = redact_for_display(message[:_LONGEST_READ])[: _LONGEST_COMPLAINT - 1] + "…"
     return f"{path}: {message}" if path else message

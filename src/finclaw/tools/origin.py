@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from finclaw.kernel.port import Tool
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 OUR_OWN: Final = frozenset({"finance", "agent", "tools"})
 """Groups whose results are figures and words of the house itself. One of their tools that passes on somebody else's
@@ -30,5 +30,5 @@ def origin_of(tool: Tool, args: Mapping[str, Any]) -> str:
 
 def shown(origin: str) -> str:
     """As one short line that nothing hides in: a tool may have worded it. An address may well hold a key."""
-    safe = without_secrets(origin[: 10 * _LONGEST])
+    safe = redact_for_display(origin[: 10 * _LONGEST])
     return "".join(character if character.isprintable() else "?" for character in safe)[:_LONGEST]

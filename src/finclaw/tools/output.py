@@ -5,7 +5,7 @@ from typing import cast
 
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import ToolOutput
-from finclaw.tools.guard.value import as_text
+from finclaw.tools.guard.result import as_text
 
 
 def as_output(value: object) -> ToolOutput:

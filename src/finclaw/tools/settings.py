@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from finclaw.errors import ConfigError
-from finclaw.tools.guard.choice import GuardChoice, GuardFor
-from finclaw.tools.guard.result import GuardOptions
+from finclaw.tools.guard.options import GuardChoice, GuardFor, GuardOptions
 from finclaw.tools.policy.pattern import compiled
 from finclaw.tools.policy.rule import Rule
 

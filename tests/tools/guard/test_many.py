@@ -1,4 +1,4 @@
-"""What is checked a thousand at a time is checked as one by one, and on a second look nothing is missed."""
+"""A secret among thousands that only look like it is found, and on a rescan nothing is missed."""
 
 import json
 
@@ -6,14 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from finclaw.tools.guard.accounts import account_numbers
-from finclaw.tools.guard.fold import folded
-from finclaw.tools.guard.luhn import passes_luhn, which_pass_luhn
-from finclaw.tools.guard.markup import without_markup
-from finclaw.tools.guard.redact import redact
-from finclaw.tools.guard.search import FINANCE, SECRETS
-from finclaw.tools.guard.value import as_text
-from finclaw.tools.guard.view import Known, View
+from finclaw.tools.guard.accounts import find_accounts
+from finclaw.tools.guard.cards import passes_luhn
+from finclaw.tools.guard.clean import fold_characters
+from finclaw.tools.guard.markup import strip_markup
+from finclaw.tools.guard.redact import FINANCE, SECRETS, redact
+from finclaw.tools.guard.result import as_text
+from finclaw.tools.guard.scan_text import PriorScan, ScanText
 
 CARD = "4111 1111 1111 1111"
 IBAN = "GB82 WEST 1234 5698 7654 32"
@@ -21,8 +20,16 @@ IBAN = "GB82 WEST 1234 5698 7654 32"
 
 @given(st.lists(st.text("0123456789", min_size=1, max_size=20), max_size=60))
 @example(["4111111111111111"] * 30 + ["9" * 20] * 30 + ["0"])
-def test_many_check_digits_are_as_right_as_each(numbers: list[str]):
-    assert list(map(bool, which_pass_luhn(numbers))) == list(map(passes_luhn, numbers))
+def test_a_check_digit_is_right_if_the_textbook_says_so(numbers: list[str]):
+    assert list(map(passes_luhn, numbers)) == list(map(textbook_luhn, numbers))
+
+
+def textbook_luhn(number: str) -> bool:
+    total = 0
+    for place, digit in enumerate(reversed(number)):
+        doubled = int(digit) * 2 if place % 2 else int(digit)
+        total += doubled - 9 if doubled > 9 else doubled
+    return total % 10 == 0
 
 
 LIKE = {
@@ -50,7 +57,7 @@ def test_a_secret_among_thousands_that_only_look_like_it_is_found(secret: str, p
 @pytest.mark.spec("DX-31")
 def test_each_code_of_a_bank_is_judged_by_itself():
     codes = [f"DE{check:02}370400440532013000" for check in range(2, 99)]
-    assert [span.start for span in account_numbers(View("\n".join(codes)))] == [87 * len(codes[0] + "\n")]
+    assert [span.start for span in find_accounts(ScanText("\n".join(codes)))] == [87 * len(codes[0] + "\n")]
 
 
 @given(st.text("0123456789 -,.\nGB"), st.integers(0, 40))
@@ -60,17 +67,17 @@ def test_a_second_look_sees_what_the_first_would_near_a_change(around: str, plac
         + f" {CARD}, {IBAN}, 110-123-456789, 4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1, 900101-1234567 "
         + around[place:]
     )
-    everywhere = Known(range(0, len(text), 100), frozenset())
+    everywhere = PriorScan(range(0, len(text), 100), frozenset())
     for search in SECRETS + FINANCE:
-        assert list(search(View(text, everywhere))) == list(search(View(text)))
+        assert list(search(ScanText(text, everywhere))) == list(search(ScanText(text)))
 
 
 @pytest.mark.spec("DX-31")
 def test_a_second_look_sees_nothing_far_from_a_change():
     text = CARD + " x" * 400 + " " + CARD
-    assert [span.start for search in FINANCE for span in search(View(text, Known([len(text) - 30], frozenset())))] == [
-        len(text) - len(CARD)
-    ]
+    assert [
+        span.start for search in FINANCE for span in search(ScanText(text, PriorScan([len(text) - 30], frozenset())))
+    ] == [len(text) - len(CARD)]
 
 
 @pytest.mark.spec("DX-31")
@@ -83,13 +90,13 @@ def test_what_a_replacement_says_about_its_neighbour_is_heard(between: str):
 
 @given(st.text(st.sampled_from("１２３٤۵९①²　\xa0–－ＡＺ𝟎𝟙\U0001f100\U00010500가a1 -😀"), max_size=300))
 def test_a_folded_text_is_folded_character_by_character(text: str):
-    assert folded(text) == "".join(map(folded, text))
+    assert fold_characters(text) == "".join(map(fold_characters, text))
 
 
 def test_a_text_of_more_scripts_than_are_replaced_one_by_one_is_folded_as_well():
     digits = "".join(chr(code) for code in range(0x660, 0x17000) if chr(code).isdigit())
     assert len(set(digits)) > 300
-    assert folded("가" + digits * 2) == "가" + "".join(map(folded, digits)) * 2
+    assert fold_characters("가" + digits * 2) == "가" + "".join(map(fold_characters, digits)) * 2
 
 
 @given(
@@ -115,4 +122,4 @@ def test_json_means_the_same_when_it_is_written_out(pieces: list[str]):
     ],
 )  # fmt: skip
 def test_of_hostile_markup_the_words_are_left(page: str, words: str):
-    assert without_markup(page) == words
+    assert strip_markup(page) == words

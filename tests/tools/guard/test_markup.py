@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.tools.guard import GuardOptions, guard
-from finclaw.tools.guard.markup import without_markup
+from finclaw.tools.guard.markup import strip_markup
 
 
 @pytest.mark.spec("DX-32", "RG-07")
@@ -32,7 +32,7 @@ from finclaw.tools.guard.markup import without_markup
     ],
 )
 def test_plain_text_survives(text: str):
-    assert without_markup(text) == text
+    assert strip_markup(text) == text
 
 
 @pytest.mark.spec("RG-07", "DX-32")
@@ -63,12 +63,12 @@ def test_plain_text_survives(text: str):
     ],
 )
 def test_markup_goes_and_words_stay(text: str, words: str):
-    assert without_markup(text) == words
+    assert strip_markup(text) == words
 
 
 def test_json_stays_json():
     page = json.dumps({"html": '<p class="x">삼성 <b>71,200</b>원</p>&#10;&quot;', "n": [1, 2]}, ensure_ascii=False)
-    assert json.loads(without_markup(page))["n"] == [1, 2]
+    assert json.loads(strip_markup(page))["n"] == [1, 2]
 
 
 @pytest.mark.spec("DX-32")
@@ -121,8 +121,8 @@ SNIPPETS = [
 
 @given(st.lists(st.sampled_from(SNIPPETS), max_size=30))
 def test_stripping_twice_changes_nothing_and_no_script_is_left(parts: list[str]):
-    once = without_markup("".join(parts))
-    assert without_markup(once) == once
+    once = strip_markup("".join(parts))
+    assert strip_markup(once) == once
     parser = Tags()
     parser.feed(once)
     assert "script" not in parser.seen

@@ -5,16 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tools.guard.corpus import HIDDEN, LEFT_ALONE
 
-from finclaw.tools.guard.accounts import LABELS as ACCOUNT_LABELS
 from finclaw.tools.guard.clean import clean
-from finclaw.tools.guard.glance import may_hold_secrets
-from finclaw.tools.guard.keys import FORMS, Form
-from finclaw.tools.guard.labels import LABELS as SECRET_LABELS
-from finclaw.tools.guard.redact import redact
-from finclaw.tools.guard.residents import SOCIAL
-from finclaw.tools.guard.search import FINANCE, SECRETS
-from finclaw.tools.guard.span import MOST
-from finclaw.tools.guard.view import View
+from finclaw.tools.guard.patterns import KEY_PATTERNS, LABELS, KeyPattern
+from finclaw.tools.guard.redact import FINANCE, SECRETS, may_hold_secrets, redact
+from finclaw.tools.guard.scan_text import MOST, ScanText
 
 INVISIBLE = [
     *("\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u034f", "\u202e", "\u2066", "\u200f", "\ufe0f"),
@@ -149,7 +143,7 @@ def test_secrets_on_lines_of_their_own_do_not_protect_each_other(lines: list[str
 
 
 def spans(text: str) -> list[object]:
-    return [span for search in SECRETS + FINANCE for span in search(View(text))]
+    return [span for search in SECRETS + FINANCE for span in search(ScanText(text))]
 
 
 @given(
@@ -160,7 +154,7 @@ def spans(text: str) -> list[object]:
         max_size=4,
     )
 )
-def test_a_glance_never_misses_what_a_search_would_find_or_cleaning_take_away(pieces: list[str]):
+def test_the_precheck_never_misses_what_a_search_would_find_or_cleaning_take_away(pieces: list[str]):
     text = "".join(pieces)
     if not may_hold_secrets(text):
         assert clean(text) == text
@@ -168,19 +162,19 @@ def test_a_glance_never_misses_what_a_search_would_find_or_cleaning_take_away(pi
 
 
 @pytest.mark.parametrize(("text", "secret"), HIDDEN)
-def test_no_secret_escapes_a_glance(text: str, secret: str):
+def test_no_secret_escapes_the_precheck(text: str, secret: str):
     assert may_hold_secrets(text)
     assert may_hold_secrets(f"한국어로 {text}, —")
 
 
-@pytest.mark.parametrize("label", [*SECRET_LABELS, *ACCOUNT_LABELS, *SOCIAL])
-def test_no_label_escapes_a_glance(label: str):
+@pytest.mark.parametrize("label", LABELS)
+def test_no_label_escapes_the_precheck(label: str):
     assert may_hold_secrets(f"my {label.upper()}: 123456789")
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.beginning)
-def test_every_kind_of_key_is_in_the_corpus(form: Form):
-    """And with it before a glance."""
+@pytest.mark.parametrize("form", KEY_PATTERNS, ids=lambda form: form.prefix)
+def test_every_kind_of_key_is_in_the_corpus(form: KeyPattern):
+    """And with it before the pre-check."""
     assert any(form.pattern.search(text) for text, _ in HIDDEN)
 
 
@@ -197,7 +191,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize("text", TOLD)
-def test_most_lines_need_no_more_than_a_glance(text: str):
+def test_most_lines_need_no_more_than_the_precheck(text: str):
     assert not may_hold_secrets(text)
 
 

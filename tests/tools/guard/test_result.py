@@ -1,6 +1,7 @@
-"""The whole guard: its fields, its order, its cuts."""
+"""The whole guard: its fields, its order, its cuts; and an error's message passes, but its stack trace does not."""
 
 import json
+import traceback
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tests.tools.guard.corpus import HIDDEN, LEFT_ALONE
 
 from finclaw.errors import ConfigError
-from finclaw.tools.guard import NO_RESULT, Guarded, GuardOptions, guard
+from finclaw.tools.guard import NO_RESULT, Guarded, GuardOptions, guard, strip_traceback
 from finclaw.tools.guard.redact import redact
 
 SMALL = GuardOptions(shown=500, stored=2_000)
@@ -179,3 +180,44 @@ def test_any_text_is_guarded_once_and_for_all(text: str, limit: int):
 @pytest.mark.parametrize("text", LEFT_ALONE)
 def test_figures_pass_the_whole_guard(text: str):
     assert guard(text).content == text
+
+
+def python_trace() -> str:
+    try:
+        try:
+            raise KeyError("inner")
+        except KeyError as error:
+            raise ValueError("the symbol is unknown") from error
+    except ValueError:
+        return traceback.format_exc()
+
+
+@pytest.mark.spec("RG-11", "T-16")
+def test_a_traceback_goes_and_the_message_stays():
+    said = guard(f"quote failed\n{python_trace()}", is_error=True).content
+    assert "the symbol is unknown" in said
+    assert "quote failed" in said
+    assert ".py" not in said
+    assert "Traceback" not in said
+    assert "raise" not in said
+
+
+@pytest.mark.spec("RG-11")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("TypeError: no\n    at foo (/srv/a.js:1:2)\n    at /srv/b.js:3:4", "TypeError: no"),
+        ("java.lang.Error: no\n\tat x.Y.z(Y.java:12)\n\t... 3 more", "java.lang.Error: no"),
+        (python_trace().replace("\n", "\\n"), None),
+    ],
+)
+def test_other_traces_go_too(text: str, message: str | None):
+    said = strip_traceback(text)
+    assert "/srv" not in said
+    assert "File" not in said
+    assert message is None or said == message
+
+
+@pytest.mark.parametrize("text", ["plain words", "two\nlines", "", "look at 5 (five)", "File not found: a.txt", "\n"])
+def test_an_error_without_a_trace_is_left_alone(text: str):
+    assert strip_traceback(text) == text

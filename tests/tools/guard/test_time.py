@@ -12,13 +12,11 @@ from tests.tools.guard.megabytes import LINES, megabyte
 
 from finclaw.tools.guard import GuardOptions, guard, guard_off_loop
 from finclaw.tools.guard.clean import clean
-from finclaw.tools.guard.failure import without_traceback
-from finclaw.tools.guard.markup import without_markup
-from finclaw.tools.guard.redact import redact
-from finclaw.tools.guard.search import FINANCE, SECRETS, Search
-from finclaw.tools.guard.shapes import compile_shape
-from finclaw.tools.guard.value import as_text
-from finclaw.tools.guard.view import View
+from finclaw.tools.guard.markup import strip_markup
+from finclaw.tools.guard.options import compile_operator_pattern
+from finclaw.tools.guard.redact import FINANCE, SECRETS, Search, redact
+from finclaw.tools.guard.result import as_text, strip_traceback
+from finclaw.tools.guard.scan_text import ScanText
 
 BUSY = 6 if sys.gettrace() else 2
 """How much longer the same work may take on a machine that has other work to do, for its caches are shared; and where
@@ -51,17 +49,17 @@ HOSTILE = [
 
 
 def searching(search: Search) -> Callable[[str], object]:
-    return lambda text: list(search(View(text)))
+    return lambda text: list(search(ScanText(text)))
 
 
 def matching(shape: str) -> Callable[[str], object]:
-    return compile_shape(shape).findall
+    return compile_operator_pattern(shape).findall
 
 
 STEPS: dict[str, Callable[[str], object]] = {
     "clean": clean,
-    "markup": without_markup,
-    "failure": without_traceback,
+    "markup": strip_markup,
+    "failure": strip_traceback,
     "value": as_text,
     **{f"shape {shape}": matching(shape) for shape in ("?+?+Z", "?+@+Z", "#+#+Z", "?" * 40 + "-" + "@" * 58)},
     **{search.__name__: searching(search) for search in SECRETS + FINANCE},

@@ -15,7 +15,7 @@ from finclaw.agent.turn_log import APPROVED
 from finclaw.kernel.chunk import Model, StopReason
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Block, Message, Source, ToolCall
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 MOST_PIECES: Final = 32
@@ -93,10 +93,10 @@ def with_own_ids(message: Message, conversation: Sequence[Message]) -> Message:
 
 
 def _safe_name(name: str) -> str:
-    return _safe_known_name(name) if len(name) <= _LONGEST_NAME else without_secrets(name)
+    return _safe_known_name(name) if len(name) <= _LONGEST_NAME else redact_for_display(name)
 
 
 @lru_cache(maxsize=1_024)
 def _safe_known_name(name: str) -> str:
     """Looked through once: a model calls the same tools again and again, and their names look a little like keys."""
-    return without_secrets(name)
+    return redact_for_display(name)

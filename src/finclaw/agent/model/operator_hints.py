@@ -15,7 +15,7 @@ from finclaw.errors import (
     ServerFailed,
     Unreachable,
 )
-from finclaw.tools.guard.told import reason_of
+from finclaw.tools.guard.redact import describe_error
 
 _ONLY_KEY: Final = "default"
 """The name of one that has no name in the settings."""
@@ -47,4 +47,4 @@ def operator_hint(error: ProviderError, route: Route) -> str:
 def reason_with_hint(error: Exception) -> str:
     """For the log and the trace."""
     beside = error.beside if isinstance(error, ProviderError) else ""
-    return f"{reason_of(error)} ({beside})" if beside else reason_of(error)
+    return f"{describe_error(error)} ({beside})" if beside else describe_error(error)

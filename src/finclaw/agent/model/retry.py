@@ -30,7 +30,7 @@ from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Spend
-from finclaw.tools.guard.told import reason_of
+from finclaw.tools.guard.redact import describe_error
 from finclaw.transcript.history import with_more
 
 log = logging.getLogger(__name__)
@@ -264,7 +264,7 @@ class ModelRetry:
         self._turn.ctx.emit(
             ModelRetried(
                 model=route.model.id,
-                error=reason_of(error),
+                error=describe_error(error),
                 attempt=attempt,
                 wait_s=round(wait, 3),
                 credential=credential,
@@ -275,7 +275,7 @@ class ModelRetry:
 
     def _tell_fallback(self, route: ModelRoute, error: ProviderError | BudgetExceeded) -> None:
         chosen, instead = self._turn.ctx.model.id, route.model.id
-        said = reason_of(error)
+        said = describe_error(error)
         log.warning("%s did not answer, so now %s is asked: %s", chosen, instead, reason_with_hint(error))
         self._turn.ctx.emit(ModelFellBack(model=chosen, instead=instead, error=said, **self._turn.ctx.ids))
 

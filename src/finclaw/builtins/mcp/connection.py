@@ -24,7 +24,7 @@ from finclaw.builtins.mcp.wire import Ending, ServerLost, TransportStreams, watc
 from finclaw.errors import FinclawError, ToolError, ToolTimeout, ToolUnavailable
 from finclaw.kernel.port import Clock
 from finclaw.tools.guard.clean import clean
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 START: Final = 30.0
 """Seconds for a server to start and to agree on a protocol."""
@@ -208,4 +208,4 @@ def _in_words(error: BaseException) -> str:
 
 def _short(text: str) -> str:
     """A stranger's words on one line of ours; secrets are taken out first, for nobody would know half of one."""
-    return " ".join(without_secrets(clean(text[:2_000])).split())[:300] or "no reason was given"
+    return " ".join(redact_for_display(clean(text[:2_000])).split())[:300] or "no reason was given"

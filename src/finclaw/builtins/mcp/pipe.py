@@ -16,7 +16,7 @@ from mcp.shared.message import SessionMessage
 from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
 from finclaw.builtins.mcp.wire import Ending
 from finclaw.tools.guard.clean import clean
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 from finclaw.tools.program import Program
 
 _GARBAGE: Final = 1_000
@@ -102,7 +102,7 @@ async def _say(process: Process, to_say: ObjectReceiveStream[SessionMessage], en
 
 def _shown(line: bytes) -> str:
     # Secrets before the cut: the log takes them out too, but would not know half of one.
-    return without_secrets(clean(line[:2_000].decode("utf-8", "replace"))).strip()[:300]
+    return redact_for_display(clean(line[:2_000].decode("utf-8", "replace"))).strip()[:300]
 
 
 async def _log_complaints(process: Process, logger: logging.Logger) -> None:

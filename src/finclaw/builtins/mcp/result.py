@@ -9,7 +9,7 @@ import mcp_types as types
 
 from finclaw.errors import ToolError
 from finclaw.tools.guard.clean import clean
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 _LONGEST: Final = 100_000
 """Characters of a result; the guard shows a model fewer of them, and keeps no more."""
@@ -23,7 +23,7 @@ def result_text(server: str, result: types.CallToolResult) -> str:
     if result.is_error:
         # Secrets before the cut: the guard behind us would not know half of one.
         said = (
-            " ".join(clean(without_secrets(text[: 5 * _LONGEST_COMPLAINT])[:_LONGEST_COMPLAINT]).split())
+            " ".join(clean(redact_for_display(text[: 5 * _LONGEST_COMPLAINT])[:_LONGEST_COMPLAINT]).split())
             or "no reason was given"
         )
         raise ToolError(f"the MCP server {server} says that it failed, in its own words: «{said}»")

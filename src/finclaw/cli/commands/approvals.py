@@ -12,7 +12,7 @@ from finclaw.kernel.approval import Approval, Standing, short_id
 from finclaw.tools.approval.local_time import day_and_time
 from finclaw.tools.approval.shown import lines, text
 from finclaw.tools.approval.summary import action_line, action_lines, short_ids, summaries
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 from finclaw.web.approvals_view import ApprovalsView, DecidedApproval, GrantsView, listed_views
 
 
@@ -132,7 +132,7 @@ def _grants(client: StateClient, args: Namespace) -> int:
 
 def _describe_grant(grant: Standing) -> str:
     where = "everywhere" if grant.session is None else f"in {text(grant.session)[1:-1]}"
-    arguments = without_secrets("; ".join(lines(grant.args))) or "without arguments"  # a list is no card
+    arguments = redact_for_display("; ".join(lines(grant.args))) or "without arguments"  # a list is no card
     return (
         f"{short_id(grant.id)}  {text(grant.tool)[1:-1]}  {arguments}\n"
         f"    for {text(grant.requester)[1:-1]}, {where}, until {day_and_time(grant.expires_at)}; "

@@ -21,7 +21,7 @@ from finclaw.cli.terminal_text import clean, json_line
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.log import start_logging
 from finclaw.errors import ChannelError, ConfigError
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 from finclaw.web.view import MessageView, OutcomeView
 
 PATIENCE = 10.0
@@ -139,7 +139,7 @@ def _is_unicode(text: str) -> bool:
 
 def _log(settings: Settings, *, verbose: bool) -> None:
     if verbose:
-        start_logging(settings.log.level, "plain", without_secrets)
+        start_logging(settings.log.level, "plain", redact_for_display)
     else:  # the outcome says what went wrong; a log between question and answer helps nobody
         logging.getLogger("finclaw").addHandler(logging.NullHandler())
         logging.getLogger("finclaw").propagate = False

@@ -18,7 +18,7 @@ from finclaw.config.load import HOME, Gathered, gather
 from finclaw.config.model_problems import problems_of_models, warnings_of_models
 from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -48,8 +48,8 @@ def own_problems(args: Namespace) -> tuple[str, ...]:
     except BadSettings as error:
         return error.problems
     except ConfigError as error:
-        return (without_secrets(str(error)),)
-    return tuple(map(without_secrets, problems_of_models(settings)))
+        return (redact_for_display(str(error)),)
+    return tuple(map(redact_for_display, problems_of_models(settings)))
 
 
 def loading_problems(args: Namespace) -> tuple[str, ...]:
@@ -64,17 +64,17 @@ def loading_problems(args: Namespace) -> tuple[str, ...]:
         settings = with_windows(settings, load=False) if with_model else settings
     except ConfigError:  # told already
         return ()
-    return tuple(map(without_secrets, problems_when_loaded(settings, with_model=with_model)))
+    return tuple(map(redact_for_display, problems_when_loaded(settings, with_model=with_model)))
 
 
 def warnings(args: Namespace) -> tuple[str, ...]:
     """What valid settings should not be left at."""
-    return tuple(map(without_secrets, warnings_of_models(_gather(args).settings())))
+    return tuple(map(redact_for_display, warnings_of_models(_gather(args).settings())))
 
 
 def _problems_of_extensions(args: Namespace) -> tuple[str, ...]:
     try:
-        return tuple(map(without_secrets, problems_of_extensions(_gather(args))))
+        return tuple(map(redact_for_display, problems_of_extensions(_gather(args))))
     except ConfigError:  # nothing can be gathered, which is told already
         return ()
 
@@ -138,7 +138,7 @@ def _safe(value: object) -> object:
     """The same value, or with words in the place of what looks like a secret."""
     written = msgspec.json.encode(_plain(value)).decode()
     try:
-        return msgspec.json.decode(without_secrets(written))
+        return msgspec.json.decode(redact_for_display(written))
     except msgspec.DecodeError:  # a number was hidden, and words do not stand where it stood
         return "[hidden]"
 
@@ -156,4 +156,4 @@ def _in_words(shown: tuple[Effective, ...]) -> str:
 
 def _value(value: object) -> str:
     """Also a setting that is no secret may hold one, such as an extension's."""
-    return without_secrets(str(value) if isinstance(value, Path) else msgspec.json.encode(value).decode())
+    return redact_for_display(str(value) if isinstance(value, Path) else msgspec.json.encode(value).decode())

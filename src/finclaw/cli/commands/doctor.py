@@ -24,7 +24,7 @@ from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 _COLOURS = {"ok": "32", "warn": "33", "bad": "31"}
 
@@ -75,7 +75,7 @@ def _valid(args: Namespace) -> Settings | None:
 
 def _without_secrets(finding: Finding) -> Finding:
     """Settings, files and extensions are quoted in it, and somebody will paste it where others read."""
-    said, advice = without_secrets(finding.says), without_secrets(finding.advice)
+    said, advice = redact_for_display(finding.says), redact_for_display(finding.advice)
     return msgspec.structs.replace(finding, says=said, advice=advice)
 
 

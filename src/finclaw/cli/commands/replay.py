@@ -34,7 +34,7 @@ from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing.clock import FakeClock
 from finclaw.testing.replay import Recording, ran_out_of_time
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 SAME, DIFFERENT = 0, 1
 
@@ -145,5 +145,5 @@ def _in_words(story: TurnTrace, found: Sequence[Difference]) -> str:
         return f"{story.record.turn_id}: identical ({steps})"
     lines = [f"{story.record.turn_id}: {plural(len(found), 'difference')} ({steps})"]
     for each in found:
-        lines += ["", each.part, *(f"  {clean(without_secrets(line))}" for line in each.lines())]
+        lines += ["", each.part, *(f"  {clean(redact_for_display(line))}" for line in each.lines())]
     return "\n".join(lines)

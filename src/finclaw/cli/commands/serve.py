@@ -27,7 +27,7 @@ from finclaw.config.schema import Settings
 from finclaw.diagnostics.log import start_logging
 from finclaw.errors import FinclawError, StateBusy
 from finclaw.redaction import Secret
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import CHANNEL as WEB
 from finclaw.web.server import listen, serve_web
@@ -149,7 +149,7 @@ def _start_logging(settings: Settings) -> None:
     form = settings.log.format
     if form == "auto":
         form = "plain" if sys.stderr.isatty() else "json"
-    start_logging(settings.log.level, form, without_secrets)
+    start_logging(settings.log.level, form, redact_for_display)
 
 
 _DEFAULTS: Final = {"memory": "memory (notes people ask it to keep)", "web": "web (reads pages)"}
@@ -171,7 +171,7 @@ def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
         lines.append(f"  market  {settings.market}")
     lines.append(f"  model   {short(chosen_model(settings), 100)}")
     lines.append(f"  budget  {say_budget(settings)}")
-    lines += (f"  warning {without_secrets(each)}" for each in warnings_of_models(settings))
+    lines += (f"  warning {redact_for_display(each)}" for each in warnings_of_models(settings))
     lines.append(f"  with    {_list_extensions(settings)}")
     if new_token is not None:
         lines.append(f"  token   {new_token.reveal()}")

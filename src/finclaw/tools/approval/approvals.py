@@ -44,7 +44,7 @@ from finclaw.tools.approval.elsewhere import Elsewhere
 from finclaw.tools.approval.grants import Grants
 from finclaw.tools.approval.people import People, identity_of
 from finclaw.tools.approval.settings import ApprovalSettings
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 _MANY: Final = 10_000
 _RECENT: Final = 1_000
@@ -225,7 +225,7 @@ class Approvals:
         if why is not None:
             return Refusal(why, asked)
         # The reason is told to whoever asked, who is often somebody else.
-        told = without_secrets(reason)
+        told = redact_for_display(reason)
         decision = Decision(verdict=verdict, by=identity_of(evidence), scope=scope, reason=told)
         follows = partial(self._submit_run, asked.id) if verdict == "granted" else self._submit
         decided = await self._store.decide(asked.id, decision, telling.decided(asked, decision), follows)

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, cast
 
-from finclaw.kernel.lazy_pattern import LazyPattern
-
-_PLAIN: Final = LazyPattern(
+_PLAIN: Final = (
     "["
     " -~"  # ASCII
     "¢-¥₩€°±"
@@ -21,7 +19,9 @@ _PLAIN: Final = LazyPattern(
     "\U0001f300-\U0001faff"  # pictures
     "]"
 )
-"""All else, letters of other scripts that pose as these among it, is shown by its number."""
+"""All else, letters of other scripts that pose as these among it, is shown by its number.
+
+A string, which `re` compiles when it is first used: few commands show a value."""
 _RADICALS: Final = frozenset(
     "丨丶丿乀乁乚乛亅亠亻冂冖冫凵勹匚匸卩厶囗夂夊宀巛廴廾彐彑彡彳忄扌曰氵爫犭疒礻糹纟罒艹衤訁讠钅阝飠饣丷刂儿"
 )
@@ -70,7 +70,7 @@ def _character(character: str) -> str:
     if character in _SHORT:
         return _SHORT[character]
     # A picture that is yet to be drawn is a blank box, and not printable.
-    if _PLAIN.match(character) and character.isprintable() and character not in _RADICALS:
+    if re.match(_PLAIN, character) and character.isprintable() and character not in _RADICALS:
         return character
     return _numbered(character)
 

@@ -8,7 +8,7 @@ from finclaw.kernel.message import ToolStatus
 from finclaw.kernel.port import Summary
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.shown import lines, text
-from finclaw.tools.guard.told import without_secrets
+from finclaw.tools.guard.redact import redact_for_display
 
 Ending = Literal["done", "not done", "failed", "unknown"]
 
@@ -40,7 +40,7 @@ _LONGEST_ENDING: Final = 600
 
 def action_line(approval: Approval, longest: int = LONGEST) -> str:
     """`broker__order: symbol = "AAPL"; quantity = 10`, cut where it is too long for a line."""
-    shown = without_secrets("; ".join(_parts(approval)))  # in this order: no half of a secret is left
+    shown = redact_for_display("; ".join(_parts(approval)))  # in this order: no half of a secret is left
     line = f"{tool_name(approval)}: {shown}" if shown else tool_name(approval)
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
@@ -51,7 +51,7 @@ def action_lines(approval: Approval) -> Iterator[str]:
     Without the secrets in it: this answer is kept in the history, which more people read than the card.
     """
     yield tool_name(approval)
-    yield from (f"• {without_secrets(each)}" for each in _parts(approval))
+    yield from (f"• {redact_for_display(each)}" for each in _parts(approval))
 
 
 def ending_line(approval: Approval, status: ToolStatus) -> str:

@@ -1,15 +1,22 @@
-"""The last look at a tool's result before the model and the store get it."""
+"""The guard of a tool's result: the last filter before the model and the store get it."""
 
-from finclaw.tools.guard.failure import without_traceback
-from finclaw.tools.guard.result import Guarded, GuardOptions, guard, guard_off_loop
-from finclaw.tools.guard.storable import NO_RESULT, TRUNCATED, guard_result
+from finclaw.tools.guard.options import GuardOptions
+from finclaw.tools.guard.result import (
+    NO_RESULT,
+    TRUNCATED,
+    Guarded,
+    guard,
+    guard_off_loop,
+    guard_result,
+    strip_traceback,
+)
 
 __all__ = [
     "guard",
     "guard_off_loop",
     "Guarded",
     "GuardOptions",
-    "without_traceback",
+    "strip_traceback",
     "guard_result",
     "NO_RESULT",
     "TRUNCATED",

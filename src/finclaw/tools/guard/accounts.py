@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from finclaw.tools.guard.context import UNIT, says_market
-from finclaw.tools.guard.sketch import IBAN
-from finclaw.tools.guard.span import Span, end_of, few
-from finclaw.tools.guard.view import View
+from finclaw.tools.guard.labels import UNIT, says_market
+from finclaw.tools.guard.patterns import ACCOUNT_LABELS
+from finclaw.tools.guard.scan_text import IBAN, ScanText, Span, end_of_code, limit_spans
 
 _LETTER: Final = "가-힣A-Za-zİıſ\u212a"
 """As if case were ignored, which would take most of the time if it were."""
@@ -22,18 +21,15 @@ _AFTER_LABEL: Final = re.compile(
     r"(?:[ _-]?(?:(?i:number|num|nr|no|id)|번호))?\.?(?:으?로 ?(?:입금|송금|이체))?"
     r"""\\?["']?[ \t]{0,3}+(?:[:=#]|(?i:is)|->|은|는|이|가|로|으로)?[ \t]{0,3}+\\?["'(\[]?#?""" + _BANK + "(?P<number>"
     r"[0-9]{1,14}+(?:-[0-9]{1,14}+){1,5}+|[0-9]{8,20}+|[0-9]{2,6}+(?: [0-9]{2,7}+){1,4})(?![0-9-])(?![.,][0-9])"
-    rf"(?!(?i:{UNIT}))"
+    rf"(?!{UNIT})"
 )
-_NEAR_A_DIGIT: Final = r"[^0-9]{0,63}+[0-9]"
-"""The number stands no farther behind its label."""
-LABELS: Final = ("account", "acct", "a/c", "계좌", "통장")
-_FORMS: Final = ("3-(?:3-6|2-6|4-4-2|6-5|6-2-3)", "4-(?:3-6|2-7)", "6-2-6")
-"""How Korean banks hyphenate: how many digits first, and then."""
-_BY_HYPHENS: Final = re.compile(
-    "(?<![0-9A-Za-z-])(?:" + re.sub("[2-7]", r"[0-9]{\g<0>}", "|".join(_FORMS)) + ")(?![0-9A-Za-z-])"
+_KOREAN: Final = re.compile(
+    # How Korean banks hyphenate.
+    r"(?<![0-9A-Za-z-])(?:[0-9]{3}-[0-9]{3}-[0-9]{6}|[0-9]{3}-[0-9]{2}-[0-9]{6}|[0-9]{3}-[0-9]{4}-[0-9]{4}-[0-9]{2}"
+    r"|[0-9]{3}-[0-9]{6}-[0-9]{5}|[0-9]{3}-[0-9]{6}-[0-9]{2}-[0-9]{3}|[0-9]{4}-[0-9]{3}-[0-9]{6}"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{7}|[0-9]{6}-[0-9]{2}-[0-9]{6})(?![0-9A-Za-z-])"
 )
 _DATE: Final = re.compile(r"(?:19|20)[0-9]{2}(?:-[01][0-9]-[0-3][0-9]|[01][0-9][0-3][0-9])")
-_IBAN: Final = re.compile(IBAN)
 _IBAN_LENGTHS: Final = {
     country.encode(): length
     for length, countries in {
@@ -48,43 +44,52 @@ _LONGEST_IBAN: Final = 2 * max(_IBAN_LENGTHS.values())
 """With a space behind every character."""
 
 
-def account_numbers(view: View) -> Iterator[Span]:
-    for label in LABELS:
-        if view.may_have(label):
-            yield from few(view.text, _labelled(view, label))
-    yield from few(view.text, _by_hyphens(view))
-    yield from few(view.text, _ibans(view))
+_LETTERS_AS_NUMBERS: Final = tuple(
+    (letter.encode(), str(int(letter, 36)).encode()) for letter in string.ascii_lowercase
+)
+"""As the check of an IBAN reads them: a is 10, z is 35."""
 
 
-def _labelled(view: View, label: str) -> Iterator[Span]:
-    for place in view.places(label, _NEAR_A_DIGIT):
-        if (found := _AFTER_LABEL.match(view.text, place + len(label))) is not None:
+def find_accounts(scanned: ScanText) -> Iterator[Span]:
+    for label in ACCOUNT_LABELS:
+        if scanned.may_have(label):
+            yield from limit_spans(scanned.text, _find_labelled(scanned, label))
+    yield from limit_spans(scanned.text, _find_korean(scanned))
+    yield from limit_spans(scanned.text, _find_ibans(scanned))
+
+
+def _find_labelled(scanned: ScanText, label: str) -> Iterator[Span]:
+    for place in scanned.ends_of(label):
+        if (found := _AFTER_LABEL.match(scanned.text, place)) is not None:
             number = found["number"]
             digits = number.replace("-", "").replace(" ", "")
             if 8 <= len(digits) <= 20 and not _DATE.fullmatch(number):
                 yield Span(found.start("number"), found.end("number"), "account", digits[-4:])
 
 
-def _by_hyphens(view: View) -> Iterator[Span]:
-    for found in view.matches("hyphenated", _BY_HYPHENS):
-        if not says_market(view.text, *found.span()):
+def _find_korean(scanned: ScanText) -> Iterator[Span]:
+    for found in scanned.numbers("hyphenated", _KOREAN):
+        if not says_market(scanned.text, *found.span()):
             yield Span(found.start(), found.end(), "account", found[0].replace("-", "")[-4:])
 
 
-def _ibans(view: View) -> Iterator[Span]:
-    """A thousand at a time, and what is written alike once: a hostile text has the same code over and over."""
-    places = view.sketched(_IBAN)
+def _find_ibans(scanned: ScanText) -> Iterator[Span]:
+    """A thousand at a time, and equal text once.
+
+    Read one by one, "codes of banks" and "one code of a bank" of tests/tools/guard/megabytes.py take too long.
+    """
+    places = scanned.find_in_map(IBAN)
     while starts := [place.start() for place in islice(places, 1_000)]:
-        written = [view.lower[start : start + _LONGEST_IBAN] for start in starts]
-        codes = {each: code for each in set(written) if (code := _code_in(each))}
-        right = _right_ones(set(codes.values()))
-        for start, each in zip(starts, written, strict=True) if right else ():
-            if (code := codes.get(each)) in right:
-                yield Span(start, end_of(view.text, start, len(code)), "account", code[-4:].decode().upper())
+        written = [scanned.lower[start : start + _LONGEST_IBAN] for start in starts]
+        codes = {each: code for each in set(written) if (code := _read_iban(each))}
+        valid = _select_valid(set(codes.values()))
+        for start, each in zip(starts, written, strict=True) if valid else ():
+            if (code := codes.get(each)) in valid:
+                yield Span(start, end_of_code(scanned.text, start, len(code)), "account", code[-4:].decode().upper())
 
 
-def _code_in(written: bytes) -> bytes:
-    """As many letters and digits as the country's codes have, with or without single spaces between them."""
+def _read_iban(written: bytes) -> bytes:
+    """As many letters and digits as the country's IBANs have, with or without single spaces between them."""
     length = _IBAN_LENGTHS.get(written[:2], 0)
     code = written[:length]
     if not code.isalnum():
@@ -92,12 +97,9 @@ def _code_in(written: bytes) -> bytes:
     return code if len(code) == length and code.isalnum() else b""
 
 
-def _right_ones(codes: set[bytes]) -> set[bytes]:
-    """Those whose number, its country and check digits last and its letters written as numbers, is 1 modulo 97."""
+def _select_valid(codes: set[bytes]) -> set[bytes]:
+    """The IBANs whose number, with the country and check digits last and letters as numbers, is 1 modulo 97."""
     numbers = b" ".join([code[4:] + code[:4] for code in codes])
-    for letter, number in _IN_DIGITS:
+    for letter, number in _LETTERS_AS_NUMBERS:
         numbers = numbers.replace(letter, number)
     return {code for code, number in zip(codes, numbers.split(), strict=True) if int(number) % 97 == 1}
-
-
-_IN_DIGITS: Final = [(letter.encode(), str(int(letter, 36)).encode()) for letter in string.ascii_lowercase]

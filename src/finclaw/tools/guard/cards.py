@@ -2,13 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from itertools import compress
 from typing import Final
 
-from finclaw.tools.guard.context import says_card, says_market
-from finclaw.tools.guard.luhn import passes_luhn, which_pass_luhn
-from finclaw.tools.guard.span import Span, end_of, few
-from finclaw.tools.guard.view import Form, View
+from finclaw.tools.guard.labels import says_card, says_market
+from finclaw.tools.guard.scan_text import NumberForm, ScanText, Span, end_of_code, limit_spans
 
 _GAP: Final = r"(?:[ -]| - |)"
 _FOURS: Final = re.compile(
@@ -27,10 +24,10 @@ _RANGES: Final = (
     r"|9[0-9]{15}"  # Korea's own
 )
 _IN_RANGE: Final = re.compile(_RANGES)
-_TOGETHER: Final = re.compile(rf"(?<![0-9])(?:{_RANGES})(?![0-9])")
+_RUN: Final = re.compile(rf"(?<![0-9])(?:{_RANGES})(?![0-9])")
 
-_USUAL: Final = 16
-_GROUPED: Final[dict[Form, re.Pattern[str]]] = {
+_USUAL_LENGTH: Final = 16
+_GROUPED: Final[dict[NumberForm, re.Pattern[str]]] = {
     "fours": _FOURS,
     "dotted fours": _DOTTED,
     "four, six, five": _FOUR_SIX_FIVE,
@@ -40,42 +37,48 @@ _GROUPED: Final[dict[Form, re.Pattern[str]]] = {
 _UNLABELLED_LENGTHS: Final = (15, 16, 19)
 """13 and 14 digits are won amounts and timestamps, 17 and 18 are ids, unless a word says card."""
 
+_SUM_OF_DOUBLED: Final = {"0": 0, "1": 2, "2": 4, "3": 6, "4": 8, "5": 1, "6": 3, "7": 5, "8": 7, "9": 9}
+"""The sum of the digits of each digit's double: of 7 it is 1 + 4."""
 
-def card_numbers(view: View) -> Iterator[Span]:
-    yield from few(view.text, _all_together(view))
+
+def passes_luhn(digits: str) -> bool:
+    """The check of a card number: every second digit from the right is doubled, and the sum of all ends in 0."""
+    plain, doubled = digits[-1::-2], digits[-2::-2]
+    return (sum(map(int, plain)) + sum(_SUM_OF_DOUBLED[digit] for digit in doubled)) % 10 == 0
+
+
+def find_cards(scanned: ScanText) -> Iterator[Span]:
+    yield from limit_spans(scanned.text, _find_runs(scanned))
     for form in _GROUPED:
-        yield from few(view.text, _all_grouped(view, form))
+        yield from limit_spans(scanned.text, _find_grouped(scanned, form))
 
 
-def _all_together(view: View) -> Iterator[Span]:
-    for batch in view.batches("together", _TOGETHER):
-        for found in compress(batch, which_pass_luhn([found[0] for found in batch])):
-            start, end = found.span()
-            if _stands_as_card(view.text, start, end):
-                yield Span(start, end, "card", found[0][-4:])
+def _find_runs(scanned: ScanText) -> Iterator[Span]:
+    """Cards written without a gap."""
+    for found in scanned.numbers("run", _RUN):
+        digits, (start, end) = found[0], found.span()
+        if passes_luhn(digits) and _stands_as_card(scanned.text, start, end):
+            yield Span(start, end, "card", digits[-4:])
 
 
-def _all_grouped(view: View, form: Form) -> Iterator[Span]:
-    for batch in view.batches(form, _GROUPED[form]):
-        numbers = _digits_of(batch)
-        for found, digits, passes in zip(batch, numbers, which_pass_luhn(numbers), strict=True):
-            length = _length_of_card(digits, bool(passes)) if passes or len(digits) > _USUAL else 0
-            if length and len(digits) < len(found[0]):
-                end = found.start() + end_of(found[0], 0, length)
-                yield Span(found.start(), end, "card", digits[length - 4 : length])
+def _find_grouped(scanned: ScanText, form: NumberForm) -> Iterator[Span]:
+    """Cards written in groups."""
+    for found in scanned.numbers(form, _GROUPED[form]):
+        digits = found[0].replace(" ", "").replace("-", "").replace(".", "")
+        if len(digits) < len(found[0]) and (length := _length_of_card(digits)):
+            end = found.start() + end_of_code(found[0], 0, length)
+            yield Span(found.start(), end, "card", digits[length - 4 : length])
 
 
-def _digits_of(batch: list[re.Match[str]]) -> list[str]:
-    together = "\n".join([found[0] for found in batch])
-    return together.replace(" ", "").replace("-", "").replace(".", "").split("\n")
-
-
-def _length_of_card(digits: str, passes: bool) -> int:
-    """All the digits, or as many as most cards have, for behind those may stand a security code."""
-    if passes and _IN_RANGE.fullmatch(digits) is not None:
+def _length_of_card(digits: str) -> int:
+    """All the digits, or as many as most cards have, for behind those may stand a security code; 0 if it is no card."""
+    if _is_card(digits):
         return len(digits)
-    usual = digits[:_USUAL]
-    return _USUAL if len(digits) > _USUAL and _IN_RANGE.fullmatch(usual) and passes_luhn(usual) else 0
+    return _USUAL_LENGTH if len(digits) > _USUAL_LENGTH and _is_card(digits[:_USUAL_LENGTH]) else 0
+
+
+def _is_card(digits: str) -> bool:
+    return _IN_RANGE.fullmatch(digits) is not None and passes_luhn(digits)
 
 
 def _stands_as_card(text: str, start: int, end: int) -> bool:

@@ -1,99 +1,100 @@
-"""Secrets that are known by the word before them: `password=…`, `"api_key": "…"`, `비밀번호: …`."""
+"""The words beside a value that tell what it is.
+
+A label before a value makes it a secret: `password=…`, `"api_key": "…"`, `비밀번호: …`. The words before a number and
+the unit behind it tell a card or a personal number from a market value.
+"""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from finclaw.tools.guard.span import PLACEHOLDER, Span, few
-from finclaw.tools.guard.view import View
+from finclaw.tools.guard.patterns import KEY_LABELS, PASSWORD_LABELS
+from finclaw.tools.guard.scan_text import PLACEHOLDER, ScanText, Span, limit_spans
 
-_PASSWORD: Final = ("password", "passwd", "passphrase", "pwd", "비밀번호", "패스워드", "암호")
-_SECRET: Final = (
-    "secret", "api_key", "api-key", "api key", "apikey", "appkey", "app_key", "access_key", "access-key", "accesskey",
-    "private_key", "privatekey", "token", "credential", "session_id", "sessionid", "인증키", "시크릿", "토큰", "접근키",
-)  # fmt: skip
-LABELS: Final = _PASSWORD + _SECRET
-_STEMS: Final = {
-    "pass": ("password", "passwd", "passphrase"), "pwd": ("pwd",), "secret": ("secret",), "token": ("token",),
-    "key": tuple(label for label in _SECRET if "key" in label), "credential": ("credential",),
-    "session": ("session_id", "sessionid"), **{label: (label,) for label in LABELS if not label.isascii()},
-}  # fmt: skip
-"""Labels by what they have in common: where that is not, none of them is looked for."""
-_AFTER: Final = re.compile(
+_UP_TO_VALUE: Final = re.compile(
     r"""(?:[ _-]?(?i:key|value|secret|token))?+\\?["']?[ \t]{0,3}+"""
     r"""(?P<sign>[:=]{1,2}|%3[Dd]|는|은|(?<=[ \t])(?i:is)(?:[ \t]|:))[ \t]{0,3}+"""
     r"""(?:\\?(?P<double>")(?=[^"\\\n])|\\?(?P<single>')(?=[^'\\\n])|(?P<bare>)(?=[^\s"'&,;<>{}()\\]))"""
 )
-"""Up to where the value begins."""
-_STRANGE: Final = r"[^\x00-\x3e\x40-\x7f]"
-"""A question mark, or what is not ASCII and may have become one."""
-_SIGN: Final = (
-    rf"""(?i:(?:[ _-]?(?:(?:k|{_STRANGE})ey|value|(?:s|{_STRANGE})ecret|to(?:k|{_STRANGE})en))?\\?["']?[ \t]{{0,3}}+"""
-    rf"""(?:[:=]{{1,2}}|%3d|{_STRANGE}|(?<=[ \t])(?:i|{_STRANGE})(?:s|{_STRANGE})[ \t:])[ \t]{{0,3}}+)"""
-)
-_WITH_VALUE: Final = {
-    size: rf"""{_SIGN}(?:\\?"[^"\\\n]{{{size}}}|\\?'[^'\\\n]{{{size}}}|[^\s"'&,;<>{{}}()\\]{{{size}}})"""
-    for size in (4, 8)
-}
-"""Roughly the same, and that the value is not too short: what fails here, as most do, costs next to nothing."""
+"""What stands between a label and its value. The last group says how the value is quoted."""
+_SHORTEST_PASSWORD: Final = 4
+_SHORTEST_KEY: Final = 8
 _SHORTEST_SPOKEN: Final = 16
 """Of a key or a token behind "is": a token is many things in a sentence, `ERC-1155` among them."""
-_LONGEST_SIGN: Final = 10
-"""Of those that are letters, with the word before it."""
 _LONGEST: Final = 2_000
 _QUOTED: Final = {
     "double": re.compile(rf"""[^"\\\n]{{1,{_LONGEST}}}+"""),
     "single": re.compile(rf"""[^'\\\n]{{1,{_LONGEST}}}+"""),
 }
 _BARE: Final = re.compile(r"""[^\s"'&,;<>{}()\\]++""")
-_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
-"""Of a coin's contract: public, and what a question about it needs."""
-_EMPTY: Final = frozenset(("", "null", "none", "true", "false", "undefined", "required", "optional", "string"))
-_LONGEST_EMPTY: Final = max(map(len, _EMPTY))
+_CONTRACT_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
+"""Of a coin: public, and what a question about it needs."""
+_NO_VALUE: Final = frozenset(("", "null", "none", "true", "false", "undefined", "required", "optional", "string"))
 
 
-def labelled_secrets(view: View) -> Iterator[Span]:
-    for stem, labels in _STEMS.items():
-        if view.may_have(stem):
-            for label in filter(view.may_have, labels):
-                yield from few(view.text, _labelled(view, label))
+def find_labelled_secrets(scanned: ScanText) -> Iterator[Span]:
+    for label in PASSWORD_LABELS + KEY_LABELS:
+        if scanned.may_have(label):
+            yield from limit_spans(scanned.text, _find_values(scanned, label))
 
 
-def _labelled(view: View, label: str) -> Iterator[Span]:
-    text, position, values = view.text, 0, _Values(view.text)
-    is_password, shortest = label in _PASSWORD, 4 if label in _PASSWORD else 8
-    for place in view.places(label, _WITH_VALUE[shortest]):
-        if place < position or (is_password and values.has_only_letters_behind(place + len(label))):
+def _find_values(scanned: ScanText, label: str) -> Iterator[Span]:
+    text, position, values = scanned.text, 0, _Values(scanned.text)
+    is_password = label in PASSWORD_LABELS
+    shortest = _SHORTEST_PASSWORD if is_password else _SHORTEST_KEY
+    for place in scanned.ends_of(label):
+        if place - len(label) < position or (is_password and values.is_within_letters(place)):
             continue
-        if (found := _AFTER.match(text, place + len(label))) is None:
+        if (found := _UP_TO_VALUE.match(text, place)) is None:
             continue
-        start, group = found.end(), found.lastgroup or "bare"
+        start, quoting = found.end(), found.lastgroup or "bare"
         if text[start] == "[" and PLACEHOLDER.match(text, start) is not None:
             continue
-        end = values.end(group, start)
+        end = values.end(quoting, start)
         if end - start < shortest:
             continue
         if not is_password and found["sign"][:1] in "iI" and end - start < _SHORTEST_SPOKEN:
             continue
         if is_password and found["sign"] not in ":==" and values.are_letters(start, end):
             continue
-        if _is_secret(label, group, text[start:end]):
+        if _is_secret(label, quoting, text[start:end]):
             yield Span(start, end, "secret")
             position = end
 
 
+def _is_secret(label: str, quoting: str, value: str) -> bool:
+    """After 'password' any word is one; after 'token' only what no sentence, coin or count would say."""
+    if value.strip("*").lower() in _NO_VALUE:
+        return False
+    if label in PASSWORD_LABELS:
+        return True
+    if label in ("token", "토큰") and _CONTRACT_ADDRESS.fullmatch(value):
+        return False
+    is_spoken = quoting == "bare" or " " in value
+    is_mixed = any(map(str.isdigit, value)) and not value.replace(".", "").replace(",", "").isdigit()
+    return is_mixed or (len(value) >= 20 and not value.isdigit()) or not (is_spoken or value.isdigit())
+
+
+_LONGEST_SIGN: Final = 10
+"""Of the signs that are letters, with the word before them."""
+
+
 class _Values:
-    """Where the values in a text end. A long one that is full of labels is read once, and not again for each."""
+    """The ends of the values in a text, remembered.
+
+    A long word full of labels is one value for each of them. It is read once: read again for every label, the seeds
+    '암호는' and 'password=' of `test_no_step_is_slow_on_a_hostile_text` would take quadratic time.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._bare_until = self._letters_until = self._judged_until = 0
 
-    def end(self, group: str, start: int) -> int:
-        if group != "bare":
-            return _end(_QUOTED[group], self._text, start)
+    def end(self, quoting: str, start: int) -> int:
+        if quoting != "bare":
+            return _match_end(_QUOTED[quoting], self._text, start)
         if start >= self._bare_until:
-            self._bare_until = _end(_BARE, self._text, start)
+            self._bare_until = _match_end(_BARE, self._text, start)
         return min(self._bare_until, start + _LONGEST)
 
     def are_letters(self, start: int, end: int) -> bool:
@@ -107,25 +108,64 @@ class _Values:
         self._letters_until = max(end, self._letters_until)
         return True
 
-    def has_only_letters_behind(self, place: int) -> bool:
+    def is_within_letters(self, place: int) -> bool:
         """Whether this is amid a word that was read to its end: its value then is letters, too, whatever the sign."""
         return place + _LONGEST_SIGN < self._letters_until == self._bare_until
 
 
-def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, start: int) -> int:
     found = pattern.match(text, start)
     return found.end() if found is not None else start
 
 
-def _is_secret(label: str, group: str, value: str) -> bool:
-    """After 'password' any word is one; after 'token' only what no sentence, coin or count would say."""
-    bare = value.strip("*")
-    if len(bare) <= _LONGEST_EMPTY and bare.lower() in _EMPTY:
+# ── words beside a number ─────────────────────────────────────────────────────────────────────────────────
+
+_BEFORE: Final = 40
+# Patterns of small letters on small letters: the engine then skips whatever begins none of the words.
+_CARD: Final = re.compile(r"card|visa|master|amex|카드|신용|체크|pan\b(?<!\wpan)")
+_RESIDENT: Final = re.compile(r"주민|외국인\s?등록|resident|rrn\b(?<!\wrrn)")
+_SOCIAL_SECURITY: Final = re.compile(r"ssn\b(?<!\wssn)|social.?security|사회\s?보장")
+_MARKET: Final = re.compile(
+    # By their first letters: at each letter only those that begin with it are tried.
+    r"a(?:mount|sset)|b(?:alance|lock)|cap|d(?:ate|ebt)|equity|hash|i(?:ncome|nvoice|d\b(?<!\wid)|d\")|nonce"
+    r"|o(?:rder|utstanding)|pr(?:ice|ofit)|revenue|s(?:ales|erial|hares|tamp|upply)|t(?:ime|otal|ra(?:de|cking)|urnover)"
+    r"|ts\b(?<!\wts)|v(?:alue|olume)|_id|₩\s?$|\$\s?$|€\s?$|£\s?$|¥\s?$"
+    r"|총액|금액|대금|거래량|매출|자산|이익|부채|자본|잔고|시각|주문|체결|번호표|운송장|송장|합계|수량|발행|주식"
+)
+UNIT: Final = (
+    # Case is ignored only where there is any: with a range of Hangul it would take 6 ms of the cold start to compile.
+    r"(?:[ \xa0]?(?:(?i:won|krw|usd|dollar|yen|jpy|eur|shares|ms\b|ns\b)|달러|%)"
+    # Attached, whatever follows it but the beginning of another word: 주민, 주소, 조회, 만기.
+    r"|(?:원|엔|주(?![민소문])|억|조(?!회)|만(?!기))| (?:원|엔|주|억|조|만)(?![가-힣]))"
+)
+"""What makes a number an amount."""
+_UNIT: Final = re.compile(UNIT)
+_FIELD: Final = re.compile(r"[\n{};|]|,\s*\"")
+
+_NO_UNIT: Final = frozenset(",;:\n\t\"'|)]}")
+"""What most often stands behind a number that has none."""
+
+
+def says_card(text: str, start: int) -> bool:
+    return _says(_CARD, text, start)
+
+
+def says_resident(text: str, start: int) -> bool:
+    return _says(_RESIDENT, text, start)
+
+
+def says_social_security(text: str, start: int) -> bool:
+    return _says(_SOCIAL_SECURITY, text, start)
+
+
+def says_market(text: str, start: int, end: int) -> bool:
+    has_unit = text[end : end + 1] not in _NO_UNIT and _UNIT.match(text, end) is not None
+    return has_unit or _says(_MARKET, text, start)
+
+
+def _says(word: re.Pattern[str], text: str, start: int) -> bool:
+    """Back to the last label at most: what stands in another field or line says nothing about this one."""
+    near = text[max(0, start - _BEFORE) : start]
+    if word.search(near.casefold()) is None:
         return False
-    if label in _PASSWORD:
-        return True
-    if label in ("token", "토큰") and _ADDRESS.fullmatch(value):
-        return False
-    spoken = group == "bare" or " " in value
-    mixed = any(map(str.isdigit, value)) and not value.replace(".", "").replace(",", "").isdigit()
-    return mixed or (len(value) >= 20 and not value.isdigit()) or not (spoken or value.isdigit())
+    return word.search(_FIELD.split(near)[-1].casefold()) is not None

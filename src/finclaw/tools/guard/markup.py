@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from finclaw.kernel.lazy_pattern import LazyPattern
 from finclaw.tools.guard.clean import clean
 
 LEFT_OUT: Final = "[… "
@@ -48,32 +47,32 @@ _TAG: Final = (
 )
 _UP_TO_END: Final = r"""[^<>=]*+(?:=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|(?!["'\s]))[^<>=]*+)*+>"""
 _HIDES: Final = "|".join(f"[{name[0]}{name[0].upper()}](?i:{name[1:]})" for name in sorted(_UNSEEN))
-_PARSED: Final = LazyPattern("<" + _TAG)
-_SIMPLE: Final = LazyPattern(rf"(</?{_NAME}{_UP_TO_END})")
+_PARSED: Final = "<" + _TAG
+_SIMPLE: Final = rf"(</?{_NAME}{_UP_TO_END})"
 """A tag that is one wherever it stands: it ends where it seems to."""
-_ANGLED: Final = LazyPattern("(<[^<>]*+>)")
-_NO_TAG: Final = LazyPattern(rf"<(?!/?[{_LETTER}]|[!?])")
-_HIDING: Final = LazyPattern(f"<(?=[iInNsStT])(?:{_HIDES})")
-_HARD: Final = LazyPattern(rf"<(?:(?=/?{_NAME}[^<>=]*+(?==)(?!{_UP_TO_END}))|(?=[iInNsStT!?])(?={_HIDES}|[!?])){_TAG}")
+_ANGLED: Final = "(<[^<>]*+>)"
+_NO_TAG: Final = rf"<(?!/?[{_LETTER}]|[!?])"
+_HIDING: Final = f"<(?=[iInNsStT])(?:{_HIDES})"
+_HARD: Final = rf"<(?:(?=/?{_NAME}[^<>=]*+(?==)(?!{_UP_TO_END}))|(?=[iInNsStT!?])(?={_HIDES}|[!?])){_TAG}"
 """What may reach over others, and is looked at one by one. A tag without '=' that never ends is no tag."""
-_HARD_AND_CLOSED: Final = LazyPattern(_HARD.pattern.replace(r"(?P<end>>|(?=<)|\Z)", "(?P<end>>)"))
+_HARD_AND_CLOSED: Final = _HARD.replace(r"(?P<end>>|(?=<)|\Z)", "(?P<end>>)")
 """The same where nothing more is loaded or run: no open tag is one then."""
-_NOTHING: Final = LazyPattern("(?!)")
+_NOTHING: Final = "(?!)"
 _SPACE: Final = r"\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """What `\\s` means, which is looked up in a table if it is written out."""
-_LOADS_OR_RUNS: Final = LazyPattern(
+_LOADS_OR_RUNS: Final = (
     rf"""[{_SPACE}/"'](?=[oOhHsSaAfFxXſ])"""
     r"(?:[oO](?i:n[a-z]+)|[hH](?i:ref)|[sSſ](?i:rc|rcdoc|tyle)|[aA](?i:ction)|[fF](?i:ormaction)|[xX](?i:link:href))\s*="
 )
-_ENTITY: Final = LazyPattern(r"(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)")
+_ENTITY: Final = r"(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
 
 
-def without_markup(text: str) -> str:
+def strip_markup(text: str) -> str:
     """The words of a page. Doing it again changes nothing."""
     for _ in range(4):
         if "<" not in text and "&" not in text:
             return text
-        stripped = _with_each(_ENTITY, cache(_character), _without_tags(text))
+        stripped = _replace_each(_ENTITY, cache(_decode_entity), _strip_tags(text))
         if stripped == text:
             return text
         text = stripped
@@ -81,7 +80,7 @@ def without_markup(text: str) -> str:
     return text.replace("<", "").replace("&", "")
 
 
-def _without_tags(text: str) -> str:
+def _strip_tags(text: str) -> str:
     position = searched = 0
     in_json = text.lstrip()[:1] in ("{", "[")  # whose strings have no raw line ends
 
@@ -91,27 +90,27 @@ def _without_tags(text: str) -> str:
 
     @cache
     def left_of(simple: str) -> str:
-        tag = _PARSED.match(simple)
+        tag = re.match(_PARSED, simple)
         return in_its_place(tag["name"]) if tag is not None and _is_tag(tag) else simple
 
-    words, text = _without_simple_tags(text, left_of)
-    kept, ends, harms, hard = [words], _Ends(text), _Harms(text), _HARD
-    while (tag := hard.search(text, searched)) is not None:
+    words, text = _strip_simple_tags(text, left_of)
+    kept, ends, harms, hard = [words], _EndSearch(text), _HarmSearch(text), _HARD
+    while (tag := re.compile(hard).search(text, searched)) is not None:
         start, searched = tag.start(), tag.start() + 1
         if tag["end"] == "" and not harms.between(start, tag.end()):
             if not harms.after(start):
                 hard = _HARD_AND_CLOSED if text.find(">", start) >= 0 else _NOTHING
         elif _is_tag(tag) and (end := ends.after(tag)) >= 0:
-            kept += (_with_each(_SIMPLE, left_of, text[position:start]), in_its_place(tag["name"]))
+            kept += (_replace_each(_SIMPLE, left_of, text[position:start]), in_its_place(tag["name"]))
             position = searched = end
-    return "".join([*kept, _with_each(_SIMPLE, left_of, text[position:])])
+    return "".join([*kept, _replace_each(_SIMPLE, left_of, text[position:])])
 
 
-def _without_simple_tags(text: str, left_of: Callable[[str], str]) -> tuple[str, str]:
+def _strip_simple_tags(text: str, left_of: Callable[[str], str]) -> tuple[str, str]:
     """The words of a page whose tags all end where they seem to, and what is behind the last; of any other, nothing."""
-    if ">" not in text or _HIDING.search(text) is not None:
+    if ">" not in text or re.search(_HIDING, text) is not None:
         return "", text
-    pieces = _ANGLED.split(text)
+    pieces = re.split(_ANGLED, text)
     rest = pieces.pop()
     if text.count("<") != len(pieces) // 2 + rest.count("<") or not all(map(_is_simple_or_none, set(pieces[1::2]))):
         return "", text
@@ -120,15 +119,15 @@ def _without_simple_tags(text: str, left_of: Callable[[str], str]) -> tuple[str,
 
 
 def _is_simple_or_none(angled: str) -> bool:
-    return _SIMPLE.fullmatch(angled) is not None or _NO_TAG.match(angled) is not None
+    return re.fullmatch(_SIMPLE, angled) is not None or re.match(_NO_TAG, angled) is not None
 
 
-def _with_each(pattern: LazyPattern, change: Callable[[str], str], text: str) -> str:
+def _replace_each(pattern: str, change: Callable[[str], str], text: str) -> str:
     """What the pattern finds, changed. On a page the same few tags come thousands of times: `change` remembers."""
-    first, last = ("&", ";") if pattern is _ENTITY else ("<", ">")
+    first, last = ("&", ";") if pattern == _ENTITY else ("<", ">")
     if first not in text or last not in text:
         return text
-    pieces = pattern.split(text)
+    pieces = re.split(pattern, text)
     pieces[1::2] = map(change, pieces[1::2])
     return "".join(pieces)
 
@@ -141,17 +140,17 @@ def _is_tag(tag: re.Match[str]) -> bool:
         return False
     if name.lower() in _IN_ITS_PLACE and end:
         return len(name) > 1 or not _is_bare_words(rest)  # in 'a<b and c>d' there is no tag
-    return bool(rest) and _LOADS_OR_RUNS.search(rest) is not None  # even if it never ends: a page may end it
+    return bool(rest) and re.search(_LOADS_OR_RUNS, rest) is not None  # even if it never ends: a page may end it
 
 
-_NO_WORD: Final = LazyPattern(r"""[="'/]""")
+_NO_WORD: Final = r"""[="'/]"""
 
 
 def _is_bare_words(rest: str) -> bool:
-    return rest[:1].isspace() and not rest.isspace() and _NO_WORD.search(rest) is None
+    return rest[:1].isspace() and not rest.isspace() and re.search(_NO_WORD, rest) is None
 
 
-class _Harms:
+class _HarmSearch:
     """Where in a text something is loaded or run. It is read once, whatever number of open tags it has."""
 
     def __init__(self, text: str) -> None:
@@ -161,7 +160,7 @@ class _Harms:
     def after(self, start: int) -> bool:
         """Whether there is one from here on; the starts come in their order."""
         if self._next < start:
-            found = _LOADS_OR_RUNS.search(self._text, start)
+            found = re.compile(_LOADS_OR_RUNS).search(self._text, start)
             self._next = found.start() if found is not None else len(self._text)
         return self._next < len(self._text)
 
@@ -169,10 +168,10 @@ class _Harms:
         return self.after(start) and self._next < end
 
 
-_CLOSING: Final = {name: LazyPattern(rf"</(?i:{name})(?![{_LETTER}0-9])[^<>]*+>?") for name in _UNSEEN}
+_CLOSING: Final = {name: rf"</(?i:{name})(?![{_LETTER}0-9])[^<>]*+>?" for name in _UNSEEN}
 
 
-class _Ends:
+class _EndSearch:
     """Where what a tag opens is over. What was looked for in vain is not looked for twice."""
 
     def __init__(self, text: str) -> None:
@@ -198,14 +197,14 @@ class _Ends:
     def _closing(self, name: str, start: int) -> int:
         if name in self._missing:
             return -1
-        found = _CLOSING[name].search(self._text, start)
+        found = re.compile(_CLOSING[name]).search(self._text, start)
         if found is None:
             self._missing.add(name)
             return -1
         return found.end()
 
 
-def _character(entity: str) -> str:
+def _decode_entity(entity: str) -> str:
     """The character an entity means, unless that is markup again or would break JSON."""
     from html import unescape  # noqa: PLC0415  two thousand names, and most texts have none
 

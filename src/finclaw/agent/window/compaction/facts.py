@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from finclaw.agent.window.compaction.options import SUMMARY, is_summary
 from finclaw.agent.window.tokens.count import CountText
-from finclaw.kernel.lazy_pattern import LazyPattern
 from finclaw.kernel.message import Message, Role, Text, ToolResult
 
 Kind = Literal["question", "identifier", "amount", "date"]
@@ -33,6 +32,7 @@ _LONGEST_READ: Final = 20_000
 _AT_ONCE: Final = 4_000
 """Characters that are searched in one go."""
 
+# The patterns are strings: `re` compiles one when it is first used and keeps it, and most commands end before.
 # No group is possessive: before Python 3.11.5 one that matches in part leaves its part in the match.
 _NUMBER: Final = r"\d{1,15}+(?:,\d{2,3}+){0,8}(?:\.\d{1,12}+)?"
 _CODES: Final = r"(?:USD|KRW|EUR|JPY|GBP|CNY|HKD|CHF|CAD|AUD|BTC|ETH)"
@@ -69,19 +69,17 @@ _IDENTIFIER: Final = (
     r"|\b[A-Z]{1,5}[.:][A-Z0-9]{1,6}\b"
     r"|(?<![A-Z])[A-Z]{2,5}(?![A-Za-z])"  # tickers, and other words in capitals
 )
-_FACT: Final = LazyPattern(f"(?P<date>{_DATE})|(?P<amount>{_AMOUNT})|(?P<identifier>{_IDENTIFIER})", re.ASCII)
+_FACT: Final = f"(?a)(?P<date>{_DATE})|(?P<amount>{_AMOUNT})|(?P<identifier>{_IDENTIFIER})"
 """In ASCII, because a Korean particle follows without a space: `USD를` is a word of its own only there."""
-_BEGINNING: Final = LazyPattern(
-    r"[0-9A-Z$€£¥₩￦](?:(?<=[0-9])[0-9]*|(?![a-z])[A-Z]*|(?=an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec))"
-)
+_BEGINNING: Final = r"[0-9A-Z$€£¥₩￦](?:(?<=[0-9])[0-9]*|(?![a-z])[A-Z]*|(?=an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec))"
 """Digits, capitals or a currency, and a month: no other word that only begins with a capital."""
-_BEGINNING_OF_NAME: Final = LazyPattern(
+_BEGINNING_OF_NAME: Final = (
     r"[0-9A-Z$](?:(?<=[0-9])(?:(?=[A-Za-z0-9_-]{4})|(?<=[A-Za-z_-].))[0-9]*|(?<=[A-Z$])(?=[A-Z.:])[A-Z]*)"
 )
 """The same for identifiers alone: figures are short, and results are full of them."""
-_CURRENCY: Final = LazyPattern(_CODES)
-_DIGIT: Final = LazyPattern(r"[0-9]")
-_SENTENCE: Final = LazyPattern(r"[^.!?。？！\n]{1,400}[.!?。？！\n]?")
+_CURRENCY: Final = _CODES
+_DIGIT: Final = r"[0-9]"
+_SENTENCE: Final = r"[^.!?。？！\n]{1,400}[.!?。？！\n]?"
 _MINUS: Final = ("-", "\u2212")
 _WORD_SIGNS: Final = frozenset(ascii_letters + "_-")
 _GOES_BEFORE: Final = _WORD_SIGNS.union(_SIGNS)
@@ -135,8 +133,8 @@ def names_in(text: str, tokens: int, count: CountText) -> str:
     """Identifiers at the beginning of a tool's result, as many as the room allows; those with a digit say the most."""
     search = _Search(_MOST_NAMES)
     search.read([text[:_AT_ONCE]], only="identifier")
-    found = [fact.text for fact in search.facts if not _CURRENCY.fullmatch(fact.text)]
-    names = sorted(found, key=lambda name: not _DIGIT.search(name))
+    found = [fact.text for fact in search.facts if not re.fullmatch(_CURRENCY, fact.text)]
+    names = sorted(found, key=lambda name: not re.search(_DIGIT, name))
     while names and count(", ".join(names)) > tokens:
         names = names[: len(names) * 3 // 4]
     return ", ".join(names)
@@ -159,7 +157,7 @@ def open_questions(messages: Sequence[Message]) -> list[KeptFact]:
 def _questions(text: str) -> list[KeptFact]:
     if "?" not in text and "？" not in text:
         return []
-    sentences = (each.group().strip() for each in _SENTENCE.finditer(text[-_LONGEST_READ:]))
+    sentences = (each.group().strip() for each in re.finditer(_SENTENCE, text[-_LONGEST_READ:]))
     return [
         KeptFact("question", one[-_LONGEST_QUESTION:]) for one in sentences if one.endswith(("?", "？")) and one[:-1]
     ]
@@ -224,9 +222,9 @@ class _Search:
 
     def _look(self, text: str, only: Literal["identifier"] | None) -> None:
         """Most of a text is small letters: only where something else begins is it worth looking closer."""
-        found, fact_at, looks, end = self._found, _FACT.match, self._looks, 0
+        found, fact_at, looks, end = self._found, re.compile(_FACT).match, self._looks, 0
         beginnings = _BEGINNING if only is None else _BEGINNING_OF_NAME
-        for beginning in beginnings.finditer(text):
+        for beginning in re.finditer(beginnings, text):
             at, stop = beginning.span()
             if at < end:
                 continue
@@ -251,7 +249,8 @@ def _longest(text: str, at: int, end: int) -> re.Match[str] | None:
             start -= 1
     if start == at > end and text[at - 1] in _SIGNS:
         start -= 1
-    return _FACT.match(text, start) or (_FACT.match(text, at) if start < at else None)
+    match_fact = re.compile(_FACT).match
+    return match_fact(text, start) or (match_fact(text, at) if start < at else None)
 
 
 def _plain(text: str) -> str:
