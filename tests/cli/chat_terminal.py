@@ -114,7 +114,9 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while (found := self.text.find(text, self._read_to)) < 0:
             if not self._more(deadline - time.monotonic()):
-                raise AssertionError(f"{text!r} did not appear in {self.text[self._read_to :]!r}")
+                raise AssertionError(
+                    f"{text!r} did not appear in {self.text[self._read_to :]!r}, behind {self.text[: self._read_to]!r}"
+                )
         begin, self._read_to = self._read_to, found + len(text)
         return self.text[begin : self._read_to]
 

@@ -118,6 +118,9 @@ class RemoteLink:
         self._conversation = conversation
         self._events = events
         self._errands: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._receipt = threading.Lock()
+        """Held while a message is sent: what the stream says meanwhile waits for the receipt, which tells whose it is.
+        Else an answer would be known late, and what the gateway says next be shown before it."""
         self._begun = threading.Event()
         self._closed = threading.Event()
         self._hang_up: Callable[[], None] = _nothing
@@ -159,7 +162,8 @@ class RemoteLink:
                             if after == _NOWHERE:
                                 self._begun.set()  # the first reset is where we come in, not news
                             else:
-                                self._events.put(news)
+                                with self._receipt:
+                                    self._events.put(news)
                             after = place
             except ConfigError as error:
                 reason = str(error)
@@ -190,8 +194,9 @@ class RemoteLink:
             try:
                 client = find_client(self._settings.state)
                 if client is not None:
-                    taken = client.post(body)
-                    return self._events.put(Taken(body.message_id, taken.inbound_id, taken.duplicate))
+                    with self._receipt:
+                        taken = client.post(body)
+                        return self._events.put(Taken(body.message_id, taken.inbound_id, taken.duplicate))
             except GatewayRefused as error:
                 self._events.put(Refused(body.message_id, str(error), error.final))
                 if error.final:

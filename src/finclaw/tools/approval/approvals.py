@@ -227,16 +227,18 @@ class Approvals:
         # The reason is told to whoever asked, who is often somebody else.
         told = redact_for_display(reason)
         decision = Decision(verdict=verdict, by=identity_of(evidence), scope=scope, reason=told)
-        follows = partial(self._submit_run, asked.id) if verdict == "granted" else self._submit
+        giver = None if session in (None, asked.session) else (evidence, str(session))
+        follows = partial(self._submit_run, asked.id, giver) if verdict == "granted" else self._submit
         decided = await self._store.decide(asked.id, decision, telling.decided(asked, decision), follows)
         if not isinstance(decided, Refusal):
-            if verdict == "granted" and session not in (None, asked.session):
-                _keep_newest(self._givers, asked.id, (evidence, str(session)))
             self._announce("approved" if verdict == "granted" else "denied", decided, by=decision.by)
         return decided
 
-    def _submit_run(self, approval_id: str, accepted: Accepted) -> None:
+    def _submit_run(self, approval_id: str, giver: tuple[Inbound, str] | None, accepted: Accepted) -> None:
+        """Called by the commit of the decision. The giver is known before the run begins, which may end at once."""
         _keep_newest(self._runs, approval_id, accepted.id)
+        if giver is not None:
+            _keep_newest(self._givers, approval_id, giver)
         self._submit(accepted)
 
     def run_of(self, approval_id: str) -> str | None:
