@@ -1,14 +1,15 @@
-"""The one gate: everything a person will see passes here last, after every layer.
+"""The last filter: everything that a person will see passes it, after every layer.
 
 Control tokens are taken out of what the model says, and secrets: a chat is read by more than one, and kept for long.
 So are approval ids and the head of a card, which only the gateway may show.
 """
 
+from typing import Final
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.delivery.control import ControlToken, extract_control
-from finclaw.delivery.split import split_text
 from finclaw.kernel.envelope import Capabilities, Embed, Outbound
 from finclaw.tools.approval.forgery import without_forged_consent
 from finclaw.tools.guard.redact import redact_for_display
@@ -72,3 +73,30 @@ def clean_words(text: str) -> str:
 
 def _as_text(embed: Embed) -> str:
     return "\n".join(part for part in (embed.title, embed.text, embed.url) if part)
+
+
+# ── long texts in parts, cut where a reader would: between paragraphs, lines, sentences, words ───────────────────
+
+
+_BREAKS: Final = ("\n\n", "\n", ". ", "다. ", " ")
+
+
+def split_text(text: str, limit: int) -> tuple[str, ...]:
+    """Parts no longer than `limit`; nothing but white space at the cuts is left out."""
+    if limit < 1:
+        raise ValueError(f"a part must hold at least one character, not {limit}")
+    parts: list[str] = []
+    rest = text.strip()
+    while len(rest) > limit:
+        cut = _cut(rest, limit)
+        parts.append(rest[:cut].rstrip())
+        rest = rest[cut:].lstrip()
+    return tuple(part for part in (*parts, rest) if part)
+
+
+def _cut(text: str, limit: int) -> int:
+    for mark in _BREAKS:
+        found = text.rfind(mark, 1, limit - len(mark) + 1)
+        if found > limit // 2:
+            return found + len(mark)
+    return limit

@@ -1,27 +1,30 @@
-"""The HTTP server: aiohttp with the doorkeeper in front of every route. It sees the house only as a Gateway."""
+"""The HTTP server: aiohttp with authentication in front of every route. It sees FinClaw only as a Gateway."""
 
 import asyncio
+import logging
+import re
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Final, cast
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
+from finclaw.errors import ExtensionError
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.port import Gateway
+from finclaw.kernel.port import ExtensionRoute, Gateway, RouteReply, RouteRequest
 from finclaw.redaction import Secret
 from finclaw.web.admission import Admission, Next
-from finclaw.web.api import Api, Route
+from finclaw.web.api import Api, Handler, Route
 from finclaw.web.approvals_api import ApprovalsApi
 from finclaw.web.auth import Doorkeeper, Throttle, check_place
 from finclaw.web.connections import ACCEPT_AT_ONCE, Connection, Connections
 from finclaw.web.errors import ApiError, errors_as_json
-from finclaw.web.extension_routes import extension_routes
-from finclaw.web.http_log import http_log
 from finclaw.web.live import LiveStream
 from finclaw.web.page import render_page
 from finclaw.web.principal import OWNER, Principal
@@ -212,3 +215,52 @@ def _open_paths(server: WebServer, doors: Doors) -> dict[str, Next]:
         return json_response({"status": "ready"})
 
     return {"/": page, "/healthz": healthz, "/readyz": readyz}
+
+
+# ── routes of extensions, under /api/v1/extensions/NAME/: the same authentication, the same errors ──────────────
+
+
+_CONTENT_TYPE = re.compile(r"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+")
+
+
+def extension_routes(gateway: Gateway) -> tuple[Route, ...]:
+    return tuple(
+        Route(route.method, f"/api/v1/extensions/{route.extension}/{route.path}", "extensions", _handler(route))
+        for route in gateway.routes
+    )
+
+
+def _handler(route: ExtensionRoute) -> Handler:
+    async def handle(request: web.Request, principal: Principal) -> web.Response:
+        seen = RouteRequest(principal=principal.name, query=dict(request.query), body=await request.read())
+        reply = cast("object", await route.handle(seen))
+        where = f"{route.method} {route.path} of extension {route.extension!r}"
+        if not isinstance(reply, RouteReply):
+            raise ExtensionError(f"{where} answered {type(reply).__name__}, not a RouteReply")
+        if not (200 <= reply.status <= 599 and _CONTENT_TYPE.fullmatch(reply.content_type)):
+            raise ExtensionError(f"{where} answered with status {reply.status} and type {reply.content_type!r}")
+        return web.Response(body=reply.body, status=reply.status, content_type=reply.content_type)
+
+    return handle
+
+
+# ── log of the HTTP library, without the content of requests: a header that it could not read may hold the token ─
+
+
+class _HideContent(logging.Filter):
+    """Its errors quote the line that they are about, so only the kind of error is told."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            record.msg, record.args = "a request that is not proper HTTP was refused: %s", (type(error).__name__,)
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
+@cache
+def http_log() -> logging.Logger:
+    log = logging.getLogger("finclaw.web.http")
+    log.addFilter(_HideContent())
+    return log
