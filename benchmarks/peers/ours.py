@@ -10,7 +10,7 @@ from msgspec import Struct
 from benchmarks.peers.peer import ANSWER, DESCRIPTION, MODEL, QUESTION, QUOTE, First, Peer, data_directory, mock_url
 from finclaw import Inbound, Settings, ToolOutput, ToolScope, build, tool
 from finclaw.agent.settings import AgentSettings
-from finclaw.cli.gc_tuning import collect_rarely, freeze_startup_objects
+from finclaw.cli.process_setup import collect_rarely, freeze_startup_objects
 from finclaw.kernel.event import Event, TextStreamed
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Message, Source, Text

@@ -7,7 +7,7 @@ from pathlib import Path
 import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.cli.trace.find_turn import find_turn
+from finclaw.cli.commands.trace import find_turn
 from finclaw.composition import build
 from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.kernel.extension import Extension

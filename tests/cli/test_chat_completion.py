@@ -7,8 +7,7 @@ from tests.cli.chat_terminal import ENTER, chatting, reachable
 from tests.cli.test_chat_console import toolkit
 from tests.cli.test_chat_unasked import ORDER, trading
 
-from finclaw.cli.chat.commands import KnownCommands
-from finclaw.cli.chat.completion import Completer, ShownIds
+from finclaw.cli.chat.commands import Completer, KnownCommands, ShownIds
 from finclaw.cli.chat.event_queue import EventQueue, News, Told
 from finclaw.kernel.approval import new_approval_id, short_id
 from finclaw.testing.provider import ScriptedProvider

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from finclaw.cli.chat.commands import KnownCommands
-from finclaw.cli.chat.completion import Completer, ShownIds
+from finclaw.cli.chat.commands import Completer, KnownCommands, ShownIds
 from finclaw.cli.chat.console import Console
+from finclaw.cli.chat.editor import LineHistory
 from finclaw.cli.chat.event_queue import EventQueue, Interrupted, Item, News, NotStopped, Taken
-from finclaw.cli.chat.history import History
 from finclaw.cli.chat.questions import PendingQuestions
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.texts import ENGLISH
@@ -127,12 +126,12 @@ class Pressed:
 def test_one_that_comes_before_the_line_can_receive_it_is_received(tmp_path: Path) -> None:
     application, keys = (importlib.import_module(f"prompt_toolkit.{each}") for each in ("application", "input"))
     output = importlib.import_module("prompt_toolkit.output").DummyOutput()
-    from finclaw.cli.chat.toolkit import ToolkitEditor
+    from finclaw.cli.chat.editor import ToolkitEditor
 
     feed = EventQueue()
     feed.put(Interrupted())
     with keys.create_pipe_input() as typed, application.create_app_session(input=typed, output=output):
-        editor = ToolkitEditor(History(tmp_path), feed, Pressed(), NOTHING_TO_COMPLETE)
+        editor = ToolkitEditor(LineHistory(tmp_path), feed, Pressed(), NOTHING_TO_COMPLETE)
         typed.send_text("half a line")
         with pytest.raises(KeyboardInterrupt):
             editor.read()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from finclaw.cli.chat.commands import KnownCommands
+from finclaw.cli.chat.editor import KEPT, LineHistory
 from finclaw.cli.chat.event_queue import (
     CaughtUp,
     Connected,
@@ -21,10 +22,9 @@ from finclaw.cli.chat.event_queue import (
     Taken,
     Told,
 )
-from finclaw.cli.chat.history import KEPT, History
-from finclaw.cli.chat.progress import sources
 from finclaw.cli.chat.questions import Ending, PendingQuestions
 from finclaw.cli.chat.remote import parse_events
+from finclaw.cli.chat.screen import sources
 from finclaw.cli.chat.texts import ENGLISH
 from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.kernel.fact import Fact
@@ -188,16 +188,16 @@ def test_sources_where_the_reply_names_none() -> None:
 
 
 def test_history_is_kept_in_measure(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = LineHistory(tmp_path)
     assert [history.add(text) for text in ("하나", "하나", "two\nlines")] == [True, False, True]
     with (tmp_path / "chat_history").open("ab") as file:
         file.write(b'{"not": "text"}\n"cut sho')
-    assert History(tmp_path).lines == ["하나", "two\nlines"]
+    assert LineHistory(tmp_path).lines == ["하나", "two\nlines"]
     for number in range(2 * KEPT):
         history.add(str(number))
-    assert len(History(tmp_path).lines) == KEPT
+    assert len(LineHistory(tmp_path).lines) == KEPT
     assert len((tmp_path / "chat_history").read_text().splitlines()) == KEPT
-    assert History(tmp_path / "missing").add("not kept, not fatal")
+    assert LineHistory(tmp_path / "missing").add("not kept, not fatal")
 
 
 # ── what nobody asked for ───────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.texts import ENGLISH, greeting, texts_at_start, texts_for
-from finclaw.cli.terminal_text import clean, cut, one_line, rows_down, width, wrap
+from finclaw.cli.formatting import clean, cut, one_line, rows_down, width, wrap
 
 
 class Glass(io.StringIO):

@@ -15,10 +15,9 @@ import pytest
 from tests.cli.terminal import clean_environment, finclaw, reserved_port
 from tests.cli.test_serve import serving
 
-from finclaw.cli.doctor.disk import judge_kind
-from finclaw.cli.doctor.finding import Finding
+from finclaw.cli.doctor import Finding
 from finclaw.cli.doctor.machine import judge_clock, judge_terminal
-from finclaw.cli.doctor.state import checks, holder, judge_directory
+from finclaw.cli.doctor.state import checks, holder, judge_directory, judge_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
 

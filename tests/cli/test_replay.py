@@ -20,9 +20,8 @@ from tests.walks.tools import Desk, hang
 
 from finclaw.agent.model.stream import collect
 from finclaw.agent.settings import AgentSettings
-from finclaw.cli.commands.replay import replay
+from finclaw.cli.commands.replay import Difference, replay
 from finclaw.cli.main import main
-from finclaw.cli.trace.difference import Difference
 from finclaw.errors import ConfigError, RateLimited, ToolError
 from finclaw.kernel.chunk import Chunk, Done, TextDelta
 from finclaw.kernel.envelope import Outbound, new_id

@@ -14,9 +14,8 @@ from tests.cli.test_serve import serving
 from tests.walks.house import Parts
 from tests.walks.tools import Desk
 
-from finclaw.cli.formatting import fit_line, milliseconds, money, short, table, tokens
+from finclaw.cli.formatting import fit_line, milliseconds, money, short, table, tokens, width
 from finclaw.cli.main import main
-from finclaw.cli.terminal_text import width
 from finclaw.cli.trace.tree import trace_of
 from finclaw.errors import AuthFailed, ToolError
 from finclaw.kernel.chunk import Usage

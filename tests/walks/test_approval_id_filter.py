@@ -8,7 +8,7 @@ from tests.walks.deciding import MINA, asked, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
-from finclaw.cli.stored_approvals import StoredApprovals
+from finclaw.cli.stored_state import StoredApprovals
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.approval import new_approval_id

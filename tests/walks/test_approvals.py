@@ -6,7 +6,7 @@ import pytest
 from tests.walks.deciding import MINA, asked, state, wrote
 from tests.walks.house import Gateway, House, in_virtual_time, until
 
-from finclaw.cli.stored_approvals import StoredApprovals
+from finclaw.cli.stored_state import StoredApprovals
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InvalidArguments, StoreFailed, ToolDenied

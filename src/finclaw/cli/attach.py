@@ -35,8 +35,7 @@ from finclaw.web.view import CostsView, costs_view
 
 if TYPE_CHECKING:
     from finclaw.cli.client import GatewayClient
-    from finclaw.cli.stored_approvals import StoredApprovals
-    from finclaw.cli.stored_erasure import StoredErasure
+    from finclaw.cli.stored_state import StoredApprovals, StoredErasure
 
 T = TypeVar("T")
 PATIENCE = 10.0
@@ -109,7 +108,7 @@ class StateClient:
             raise empty
         return empty
 
-    # ── sessions ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── sessions ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def list_sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
         query = {"limit": str(limit), "containing": containing} | ({} if after is None else {"after": after})
@@ -147,7 +146,7 @@ class StateClient:
             _no_session(key),
         )
 
-    # ── erasure, retention and backups ──────────────────────────────────────────────────────────────────────
+    # ── erasure, retention and backups ──────────────────────────────────────────────────────────────────────────
 
     def erase_session(self, key: str, *, dry_run: bool) -> Erased:
         path = f"{_session_path(key)}{'?dry_run=true' if dry_run else ''}"
@@ -186,11 +185,11 @@ class StateClient:
         )
 
     def _erasure(self, store: Store) -> "StoredErasure":
-        from finclaw.cli.stored_erasure import StoredErasure  # noqa: PLC0415  start-up: it loads the extensions
+        from finclaw.cli.stored_state import StoredErasure  # noqa: PLC0415  start-up: it loads the extensions
 
         return StoredErasure(store, self._settings, self._clock)
 
-    # ── turns and costs ─────────────────────────────────────────────────────────────────────────────────────
+    # ── turns and costs ─────────────────────────────────────────────────────────────────────────────────────────
 
     def list_turns(self, limit: int) -> Sequence[TurnRecord]:
         return self._choose(lambda gateway: gateway.turns(limit), lambda store: store.turns(limit), ())
@@ -212,7 +211,7 @@ class StateClient:
             costs_view(days, by, ()),
         )
 
-    # ── approvals and grants ────────────────────────────────────────────────────────────────────────────────
+    # ── approvals and grants ────────────────────────────────────────────────────────────────────────────────────
 
     def list_approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
         query = {"state": "all" if everything else "pending", "limit": "500"}
@@ -259,7 +258,7 @@ class StateClient:
         )
 
     def _approvals(self, store: Store) -> "StoredApprovals":
-        from finclaw.cli.stored_approvals import StoredApprovals  # noqa: PLC0415  start-up: for approvals only
+        from finclaw.cli.stored_state import StoredApprovals  # noqa: PLC0415  start-up: for approvals only
 
         return StoredApprovals(store, self._settings, self._clock)
 

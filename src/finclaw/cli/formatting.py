@@ -1,15 +1,127 @@
-"""Formatting for a terminal: times, costs and tables, where a Korean syllable is two columns wide."""
+"""Formatting for a terminal: untrusted text without control characters, lines cut and wrapped, times, costs, tables.
 
+A reply is untrusted text: it must not move the cursor or repaint anything. A line is measured in columns: Hangul is
+two columns wide, a combining mark none.
+"""
+
+import re
 import shutil
 import sys
+import unicodedata
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Final
 
-from finclaw.cli.terminal_text import clean, cut, room
+import msgspec
+
 from finclaw.kernel.chunk import Usage
+from finclaw.kernel.record import TurnRecord
 from finclaw.tools.guard.redact import redact_for_display
+
+_SEQUENCES: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, erasing
+    r"|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC: titles, links, clipboards
+    r"|\x1b[ -/]*[0-~]"  # two or three characters: charsets, resets
+    r"|\x9b[0-?]*[ -/]*[@-~]"  # CSI again, as one C1 character
+)
+_BREAKS: Final = re.compile("\r\n|[\r\x0b\x0c\u0085\u2028\u2029]")
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1, but for tab and newline
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # marks that turn the direction, so that 100 could read 001
+)
+_UNESCAPED: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """The text as it may be shown: newline and tab are the only controls left."""
+    return _HIDDEN.sub("", _SEQUENCES.sub("", _BREAKS.sub("\n", text)))
+
+
+def json_line(value: object) -> str:
+    """JSON with nothing in its strings that a terminal obeys, for programs and for who looks over their shoulder."""
+    return escape_json(msgspec.json.encode(value).decode())
+
+
+def escape_json(text: str) -> str:
+    """The same JSON, with what a terminal obeys escaped: JSON itself escapes C0 only."""
+    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def escape_controls(text: str) -> str:
+    """One line in which controls are spelled out, for a path or a name, which must stay recognisable."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def one_line(text: str, limit: int = 40) -> str:
+    """A short form for a line of ours: cleaned, without line breaks, cut at the limit."""
+    flat = " ".join(clean(text).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+# ── columns ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def width(char: str) -> int:
+    if char.isascii():
+        return 1
+    # The vowels and finals of a syllable spelled in parts stand in the room of its first consonant.
+    if "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff":
+        return 0
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+def rows_down(text: str, columns: int) -> int:
+    """How many rows below its first row the cursor stands after this text was printed at the left margin."""
+    rows = column = 0
+    for char in text:
+        if char == "\n":
+            rows, column = rows + 1, 0
+        elif column + width(char) > columns:
+            rows, column = rows + 1, width(char)
+        else:
+            column += width(char)
+    return rows
+
+
+def wrap(text: str, columns: int) -> str:
+    """Lines that are too long are broken between words, so that no figure is torn in two. Columns: at least 2."""
+    return "\n".join("\n".join(_rows(line, columns)) for line in text.split("\n"))
+
+
+def _rows(line: str, columns: int) -> list[str]:
+    rows = [""]
+    for word in re.findall(r"\s*\S+|\s+$", line):
+        if room(rows[-1] + word) <= columns:
+            rows[-1] += word
+            continue
+        rest = word.lstrip() if rows[-1] else word  # the break stands for the space
+        rows += [""] if rows[-1] else []
+        while len(head := cut(rest, columns)) < len(rest):
+            rows[-1] = head
+            rest = rest[len(head) :]
+            rows.append("")
+        rows[-1] = rest
+    return rows
+
+
+def room(text: str) -> int:
+    return len(text) if text.isascii() else sum(map(width, text))
+
+
+def cut(text: str, columns: int) -> str:
+    """As much of one line as fits."""
+    taken = 0
+    for place, char in enumerate(text):
+        taken += width(char)
+        if taken > columns:
+            return text[:place]
+    return text
+
 
 UNKNOWN = "-"
 
@@ -24,6 +136,11 @@ def milliseconds(ms: float | None) -> str:
     if ms < 10:
         return f"{ms:.1f} ms"
     return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"
+
+
+def turn_ms(turn: TurnRecord) -> float | None:
+    """None while it runs."""
+    return None if turn.ended_at is None else (turn.ended_at - turn.started_at).total_seconds() * 1000
 
 
 def money(cost: Decimal | None) -> str:
@@ -46,7 +163,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-# ── room ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── room ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def short(text: str, columns: int) -> str:

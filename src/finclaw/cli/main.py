@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from finclaw import __version__
-from finclaw.cli.excepthook import install_excepthooks
-from finclaw.cli.gc_tuning import collect_rarely, skip_collection_at_exit
 from finclaw.cli.parser import COMMANDS, Parser, build_overview, build_parser
+from finclaw.cli.process_setup import collect_rarely, install_excepthooks, skip_collection_at_exit
 from finclaw.errors import ConfigError, FinclawError, StateBusy
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -132,7 +131,7 @@ def _add_advice(error: FinclawError) -> str:
 
 def _complain(text: str, code: int) -> int:
     # Somebody will paste this line where others read it.
-    from finclaw.cli.terminal_text import escape_controls  # noqa: PLC0415  start-up: few runs end in an error
+    from finclaw.cli.formatting import escape_controls  # noqa: PLC0415  start-up: few runs end in an error
     from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  start-up: as above
 
     one_line = escape_controls(redact_for_display(text))  # a path may hold anything

@@ -65,17 +65,17 @@ def run(args: Namespace) -> int:
     start_logging(settings.log.level, "plain", redact_for_display)
     with redirect_stdout(sys.stderr):  # an extension that greets the world when it is loaded
         registrar = load_registrar(settings)
-    asyncio.run(_serve(registrar, Counter(settings, registrar, args.allow)))
+    asyncio.run(_serve(registrar, ToolServer(settings, registrar, args.allow)))
     return 0
 
 
-async def _serve(registrar: Registrar, counter: "Counter") -> None:
+async def _serve(registrar: Registrar, tool_server: "ToolServer") -> None:
     from mcp.server.lowlevel import Server  # noqa: PLC0415  optional, and start-up: most of a second
     from mcp.server.stdio import stdio_server  # noqa: PLC0415  optional
 
     try:
         server = Server(
-            "finclaw", version=__version__, on_list_tools=counter.list_tools, on_call_tool=counter.call_tool
+            "finclaw", version=__version__, on_list_tools=tool_server.list_tools, on_call_tool=tool_server.call_tool
         )
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
@@ -83,8 +83,8 @@ async def _serve(registrar: Registrar, counter: "Counter") -> None:
         await registrar.close()
 
 
-class Counter:
-    """What is offered, and how it is handed out."""
+class ToolServer:
+    """A server of the tools that are offered: it lists them and runs their calls."""
 
     def __init__(self, settings: Settings, registrar: Registrar, allowed: Sequence[str]) -> None:
         """Raises ConfigError for a tool that is not there, or that only a person may let run."""

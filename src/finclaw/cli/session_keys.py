@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from finclaw.cli.attach import StateClient
-from finclaw.cli.terminal_text import one_line
+from finclaw.cli.formatting import one_line
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.record import SessionRecord

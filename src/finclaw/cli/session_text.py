@@ -6,8 +6,8 @@ from textwrap import indent
 
 import msgspec
 
+from finclaw.cli.formatting import clean, one_line, wrap
 from finclaw.cli.session_keys import name_of
-from finclaw.cli.terminal_text import clean, one_line, wrap
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.record import Finding, SessionRecord
 from finclaw.tools.guard.redact import redact_for_display

@@ -4,12 +4,14 @@ A command that is misspelled must not become a question that a model is paid for
 """
 
 import difflib
-from typing import Final
+import re
+from collections.abc import Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 
 from finclaw.cli.chat.texts import Texts
-from finclaw.cli.terminal_text import one_line
+from finclaw.cli.formatting import one_line
 
 LEAVE: Final = frozenset({"/quit", "/exit", "/q", "/bye", "exit", "quit", "종료", "/종료"})
 OWN: Final = ("last", "quit")
@@ -58,3 +60,56 @@ class KnownCommands(Struct, frozen=True):
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
         hint = texts.did_you_mean.format(command=self.prefix + known[near[0]]) if near else ""
         return texts.unknown_command.format(command=one_line(self.prefix + name), hint=hint)
+
+
+# ── Tab completion: ids of approvals that were shown here, and names of commands ────────────────────────────────
+
+
+_ID: Final = re.compile("ap-[0-7][0-9a-z]{5,25}")
+_DECIDES: Final = frozenset({"approve", "deny", "승인", "거부"})
+_OVER: Final = frozenset({"approved", "denied", "expired", "run", "failed", "drifted"})
+_MOST: Final = 100
+
+
+class ShownIds:
+    """The ids of approvals in what the gateway said, the newest first, without those that have been decided."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, None] = {}
+
+    def note(self, text: str) -> None:
+        for found in _ID.findall(text):
+            self._ids.pop(found, None)
+            self._ids[found] = None
+        while len(self._ids) > _MOST:
+            del self._ids[next(iter(self._ids))]
+
+    def note_change(self, data: dict[str, Any]) -> None:
+        """Of an approval, as the live stream tells it: by its whole id."""
+        if data.get("change") in _OVER:
+            whole = str(data.get("approval_id", ""))
+            for shown in [each for each in self._ids if whole.startswith(each)]:
+                del self._ids[shown]
+
+    def beginning(self, typed: str) -> list[str]:
+        return [each for each in reversed(self._ids) if each.startswith(typed.lower())]
+
+
+class Completer:
+    """A completer of the last word of a line."""
+
+    def __init__(self, ids: ShownIds, commands: KnownCommands) -> None:
+        self._ids = ids
+        self._commands = commands
+
+    def candidates(self, line: str) -> Sequence[str]:
+        prefix = self._commands.prefix
+        words = line.split(" ")
+        if not line.startswith(prefix):
+            return ()
+        if len(words) == 1:
+            typed = line.removeprefix(prefix)
+            return [prefix + name for name in sorted(self._commands.names) if name.startswith(typed)]
+        if len(words) == 2 and words[0].removeprefix(prefix).casefold() in _DECIDES:
+            return self._ids.beginning(words[1])
+        return ()

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from finclaw.cli.chat.commands import MOST_BACK, answers_wanted, is_help, is_leaving
-from finclaw.cli.chat.editor import Editor
+from finclaw.cli.chat.editor import Editor, interrupts_to, quiet_keys
 from finclaw.cli.chat.event_queue import EventQueue, Interrupted, Told
 from finclaw.cli.chat.gateway_link import GatewayLink
-from finclaw.cli.chat.progress import show_ending, sources, status_line
 from finclaw.cli.chat.questions import Ending, PendingQuestions, Question
-from finclaw.cli.chat.screen import Screen
-from finclaw.cli.chat.terminal import interrupts_to, quiet_keys
+from finclaw.cli.chat.screen import Screen, show_ending, sources, status_line
 from finclaw.cli.chat.texts import Texts, has_hangul, texts_for
-from finclaw.cli.terminal_text import one_line
+from finclaw.cli.formatting import one_line
 from finclaw.kernel.clock import SystemClock
 from finclaw.web.view import OutcomeView
 
@@ -84,7 +82,7 @@ class Console:
         pressed, self._interrupted = self._interrupted, False
         return pressed
 
-    # ── at the prompt ───────────────────────────────────────────────────────────────────────────────────────
+    # ── at the prompt ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, editor: Editor) -> str | None:
         """An entry, perhaps an empty one; None when it is time to leave."""
@@ -164,7 +162,7 @@ class Console:
             self._show_ending(Ending(view.outcome, view.reason, view.reply))
             self._end_with(sources(view, self.texts))
 
-    # ── an answer on its way ────────────────────────────────────────────────────────────────────────────────
+    # ── an answer on its way ────────────────────────────────────────────────────────────────────────────────────
 
     def _await(self, question: Question) -> None:
         began = self._now()
@@ -241,7 +239,7 @@ class Console:
         self._until(lambda: self._questions.seen is not None, _nothing, seconds=_LOOK_WITHIN)
         return None if self._questions.seen is None else self._questions.seen.view
 
-    # ── how it ended ────────────────────────────────────────────────────────────────────────────────────────
+    # ── how it ended ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _show_late(self, news: Question | Told | None) -> None:
         """What nobody waits for any more, or never did: an answer under its question, a card as it is."""

@@ -4,15 +4,131 @@ prompt_toolkit measures Hangul itself, keeps a pasted paragraph in one piece and
 typed. With `input` news waits until the line is sent.
 """
 
+import contextvars
 import importlib
 import importlib.util
+import json
+import os
+import signal
 import sys
-from typing import Any, Protocol
+import termios
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from io import BufferedWriter
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from finclaw.cli.chat.completion import Completer
-from finclaw.cli.chat.event_queue import EventQueue
-from finclaw.cli.chat.history import History
-from finclaw.cli.chat.terminal import interrupts_raise
+from finclaw.cli.chat.commands import Completer
+from finclaw.cli.chat.event_queue import EventQueue, Interrupted
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+# ── history of typed lines, in the state directory: a JSON string each, so a pasted paragraph is one entry ──────
+
+
+HISTORY_FILE = "chat_history"
+KEPT = 1_000
+
+
+class LineHistory:
+    """A history of lines. It never fails: what cannot be read or written is not remembered."""
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / HISTORY_FILE
+        self.lines = self._load()
+        if len(self.lines) > 2 * KEPT:
+            self.lines = self.lines[-KEPT:]
+            self._rewrite()
+
+    def add(self, text: str) -> bool:
+        """False for a line that is just the last one again."""
+        if self.lines and self.lines[-1] == text:
+            return False
+        self.lines.append(text)
+        with suppress(OSError), self._open(os.O_APPEND) as file:
+            file.write(_encode(text))
+        return True
+
+    def _load(self) -> list[str]:
+        lines: list[str] = []
+        with suppress(OSError):
+            for line in self._path.read_bytes().splitlines():
+                with suppress(ValueError):  # cut short by a full disk, or edited
+                    entry = cast("object", json.loads(line))
+                    if isinstance(entry, str):
+                        lines.append(entry)
+        return lines
+
+    def _rewrite(self) -> None:
+        with suppress(OSError), self._open(os.O_TRUNC) as file:
+            file.writelines(map(_encode, self.lines))
+
+    def _open(self, how: int) -> BufferedWriter:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | how
+        return open(os.open(self._path, flags, 0o600), "wb")
+
+
+def _encode(text: str) -> bytes:
+    return json.dumps(text).encode() + b"\n"
+
+
+# ── the keyboard while no line is read: what is typed waits unseen, and Ctrl-C is an event ──────────────────────
+
+
+_LOCAL = 3
+"""Where `tcgetattr` keeps the local modes."""
+
+
+@contextmanager
+def interrupts_to(events: EventQueue) -> Generator[None]:
+    """Inside, Ctrl-C raises nothing: an exception at a random instant could lose an event that was just taken out."""
+
+    def handle_interrupt(_: int, __: FrameType | None) -> None:
+        events.put(Interrupted())
+
+    before = signal.signal(signal.SIGINT, handle_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def interrupts_raise(look: Callable[[], None]) -> Generator[None]:
+    """Inside, Ctrl-C is a KeyboardInterrupt again, as `input` needs it; `look` is called just before."""
+
+    def handle_interrupt(_: int, __: FrameType | None) -> None:
+        look()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, handle_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def quiet_keys() -> Generator[None]:
+    """Keys neither show between the lines of an answer nor get lost. Ctrl-D, too, keeps its meaning for the prompt."""
+    try:
+        before: list[Any] = termios.tcgetattr(sys.stdin)
+    except (termios.error, OSError, ValueError):
+        yield
+        return
+    quiet = list(before)
+    quiet[_LOCAL] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+# ── the two editors ─────────────────────────────────────────────────────────────────────────────────────────────
+
 
 PROMPT = "> "
 
@@ -40,10 +156,8 @@ class NewsSource(Protocol):
         ...
 
 
-def make_editor(history: History, events: EventQueue, news: NewsSource, completer: Completer) -> Editor:
+def make_editor(history: LineHistory, events: EventQueue, news: NewsSource, completer: Completer) -> Editor:
     if importlib.util.find_spec("prompt_toolkit"):
-        from finclaw.cli.chat.toolkit import ToolkitEditor  # noqa: PLC0415  optional: prompt_toolkit
-
         return ToolkitEditor(history, events, news, completer)
     return InputEditor(history, completer)
 
@@ -51,7 +165,7 @@ def make_editor(history: History, events: EventQueue, news: NewsSource, complete
 class InputEditor:
     """An editor on `input`. What it can do depends on how Python was built: GNU readline is good, libedit fair."""
 
-    def __init__(self, history: History, completer: Completer) -> None:
+    def __init__(self, history: LineHistory, completer: Completer) -> None:
         self.left = ""
         self._completer = completer
         self._history = history
@@ -97,3 +211,88 @@ def _load_readline() -> Any | None:
         return importlib.import_module("readline")
     except ImportError:
         return None
+
+
+# ── prompt_toolkit: an optional package, so it is loaded by name and used without its types ─────────────────────
+
+
+class ToolkitEditor:
+    """An editor on prompt_toolkit, which shows news above the line that is being typed."""
+
+    def __init__(self, history: LineHistory, events: EventQueue, news: NewsSource, completer: Completer) -> None:
+        self.left = ""
+        self._history = history
+        self._events = events
+        self._news = news
+        self._toolkit: Any = importlib.import_module("prompt_toolkit")
+        self._recall: Any = importlib.import_module("prompt_toolkit.history").InMemoryHistory()
+        for line in history.lines:
+            self._recall.append_string(line)
+        self._session: Any = self._toolkit.PromptSession(
+            history=self._recall,
+            key_bindings=self._keys(),
+            multiline=True,
+            prompt_continuation=" " * len(PROMPT),
+            reserve_space_for_menu=0,
+            enable_suspend=True,
+            completer=_toolkit_completer(completer),
+            complete_while_typing=False,
+        )
+
+    def read(self) -> str:
+        try:
+            return str(self._session.prompt(PROMPT, pre_run=self._listen))
+        except KeyboardInterrupt:
+            self.left = str(self._session.default_buffer.text)
+            raise
+        finally:
+            self._events.on_news = None
+
+    def remember(self, text: str) -> None:
+        # The session keeps what was typed by itself; here it only has to outlive the chat.
+        self._history.add(text)
+
+    def _listen(self) -> None:
+        """While the prompt stands, news is shown above it, by the thread that draws the prompt."""
+        loop: AbstractEventLoop = self._session.app.loop
+        here = contextvars.copy_context()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(self._glance, context=here.copy())
+
+        self._events.on_news = tell
+        if not self._events.empty:  # came while nobody listened
+            tell()
+
+    def _glance(self) -> None:
+        has_news, app = self._news.has_news(), self._session.app
+        if not app.is_done and self._news.was_interrupted():
+            app.exit(exception=KeyboardInterrupt())
+        elif has_news:
+            self._toolkit.application.run_in_terminal(self._news.show_news)
+
+    def _keys(self) -> Any:
+        """Enter sends; Alt-Enter begins a new line, and so does a line break in pasted text."""
+        keys: Any = importlib.import_module("prompt_toolkit.key_binding").KeyBindings()
+        keys.add("enter")(_send)
+        keys.add("escape", "enter")(_new_line)
+        return keys
+
+
+def _toolkit_completer(completer: Completer) -> Any:
+    completion: Any = importlib.import_module("prompt_toolkit.completion")
+
+    def get_completions(_: Any, document: Any, __: Any) -> Any:
+        line = str(document.text_before_cursor)
+        typed = line.rpartition(" ")[2]
+        return [completion.Completion(each, start_position=-len(typed)) for each in completer.candidates(line)]
+
+    return type("ChatCompleter", (completion.Completer,), {"get_completions": get_completions})()
+
+
+def _send(event: Any) -> None:
+    event.current_buffer.validate_and_handle()
+
+
+def _new_line(event: Any) -> None:
+    event.current_buffer.insert_text("\n")

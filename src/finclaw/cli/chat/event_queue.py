@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from finclaw.cli.chat.completion import ShownIds
+from finclaw.cli.chat.commands import ShownIds
 from finclaw.web.view import MessageView
 
 

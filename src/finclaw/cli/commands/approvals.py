@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from finclaw.cli.arguments import add_json_option, add_state_options, parse_text
 from finclaw.cli.attach import StateClient, attach
+from finclaw.cli.formatting import clean, json_line
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.terminal_text import clean, json_line
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing, short_id
 from finclaw.tools.approval.local_time import day_and_time
@@ -115,7 +115,7 @@ def _print_approval(found: Approval, args: Namespace) -> int:
     return 0
 
 
-# ── grants ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── grants ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _grants(client: StateClient, args: Namespace) -> int:

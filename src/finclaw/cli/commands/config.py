@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options
-from finclaw.cli.terminal_text import escape_controls, json_line
+from finclaw.cli.formatting import escape_controls, json_line
 from finclaw.config.describe import DEFAULT, Effective, effective
 from finclaw.config.extension_problems import problems_of_extensions
 from finclaw.config.fill import BadSettings
@@ -54,7 +54,7 @@ def own_problems(args: Namespace) -> tuple[str, ...]:
 
 def loading_problems(args: Namespace) -> tuple[str, ...]:
     """What shows only when the extensions are loaded, where they get that far."""
-    from finclaw.cli.loading_problems import problems_when_loaded  # noqa: PLC0415  start-up: it loads the extensions
+    from finclaw.cli.doctor.extensions import problems_when_loaded  # noqa: PLC0415  start-up: it loads the extensions
 
     try:
         settings = _gather(args).settings()

@@ -13,12 +13,11 @@ import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.commands.config import own_problems, problems, warnings
-from finclaw.cli.doctor import disk, extensions, gateway, machine
+from finclaw.cli.doctor import Finding, bad, extensions, gateway, machine, ok, warn
 from finclaw.cli.doctor import state as state_directory_checks
 from finclaw.cli.doctor.database import check_database
-from finclaw.cli.doctor.finding import Finding, bad, ok, warn
+from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_from
-from finclaw.cli.terminal_text import json_line
 from finclaw.config.load import state_directory
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
@@ -54,7 +53,7 @@ def _look(args: Namespace) -> Iterator[Finding]:
         yield bad("state", str(error))
         return
     yield from state_directory_checks.checks(state)
-    yield from disk.checks(state)
+    yield from state_directory_checks.check_disk(state)
     yield check_database(state)
     yield from gateway.checks(state, _valid(args))
     yield from extensions.checks(_valid(args))

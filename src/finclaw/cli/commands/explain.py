@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from finclaw.agent.named_addresses import FEW
 from finclaw.cli.arguments import add_caller_options, add_state_options
 from finclaw.cli.commands.tools import build_context, load_policy
-from finclaw.cli.formatting import fit_line, short, table, terminal_columns
+from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
 from finclaw.cli.options import settings_from
-from finclaw.cli.terminal_text import json_line
 from finclaw.errors import ConfigError
 from finclaw.tools.groups import WEB
 from finclaw.tools.policy.known import close

@@ -15,8 +15,8 @@ from typing import Any, Final
 import finclaw
 from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_from
-from finclaw.cli.terminal_text import json_line
 from finclaw.cli.write_file import write_file
 from finclaw.errors import ConfigError
 from finclaw.extensions.registration import Registered
@@ -94,7 +94,7 @@ def _row(word: str, things: list[str]) -> Iterator[str]:
         yield f"  {word:<10}{', '.join(things)}"
 
 
-# ── a new one ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── a new one ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _make_extension(args: Namespace) -> int:

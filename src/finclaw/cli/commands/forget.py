@@ -1,12 +1,22 @@
 """`finclaw forget`: erase everything that one person said, at any age."""
 
+import os
+import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from finclaw.cli.arguments import add_erasure_options, add_state_options, parse_text
 from finclaw.cli.attach import attach
-from finclaw.cli.erasure import confirm, erase_typed_lines, needs_confirmation, report_erased
+from finclaw.cli.chat.editor import HISTORY_FILE
+from finclaw.cli.chat.unread import FILE_NAME as SEEN
+from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_to_look
-from finclaw.kernel.erasure import PersonId
+from finclaw.errors import ConfigError
+from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.tools.approval.people import LOCAL
 
 
@@ -34,3 +44,62 @@ def run(args: Namespace) -> int:
             erase_typed_lines(settings.state)
     report_erased(erased, args)
     return 0
+
+
+# ── confirmation and report of an erasure, for finclaw sessions delete too ──────────────────────────────────────
+
+
+_YES: Final = ("y", "yes", "예", "네")
+_SHOWN: Final = 10
+
+
+def needs_confirmation(args: Namespace) -> bool:
+    """Whether a person is to be asked. Raises ConfigError where nobody could answer."""
+    if args.yes or args.dry_run:
+        return False
+    at_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))  # pyright: ignore
+    if args.json or not at_terminal:
+        raise ConfigError("this erases for good; say --yes, or look first with --dry-run")
+    return True
+
+
+def confirm(expected: Erased) -> bool:
+    print(f"{_amount(expected)} will be erased for good:")
+    shown = [*expected.sessions, *(f"{key}  (only the person's part; others wrote there)" for key in expected.shared)]
+    print("\n".join(f"  {line}" for line in shown[:_SHOWN]) + ("\n  …" if len(shown) > _SHOWN else ""))
+    try:
+        return input("Go on? [y/N] ").strip().lower() in _YES
+    except EOFError:
+        return False
+
+
+def report_erased(erased: Erased, args: Namespace) -> None:
+    if args.json:
+        print(json_line({**msgspec.to_builtins(erased), "dry_run": args.dry_run}))
+        return
+    print(f"{_amount(erased)} {'would be' if args.dry_run else 'were'} erased")
+    if erased.shared:
+        print(f"conversations with others that start anew: {', '.join(erased.shared)}")
+    for name in erased.not_searched:
+        print(f"not searched: extensions/{name}.db, whose extension is not loaded or cannot erase; look at it yourself")
+    if not args.dry_run:
+        print("kept, without words: ids and digests that recognise a second delivery, and the sums in `finclaw costs`")
+        print("not reached: backups, exports, and what providers and platforms keep")
+
+
+def _amount(erased: Erased) -> str:
+    count = len(erased.sessions) + len(erased.shared)
+    messages = f"{erased.messages:,} message{'' if erased.messages == 1 else 's'} with their answers"
+    return f"{messages} in {count:,} conversation{'' if count == 1 else 's'}"
+
+
+def erase_typed_lines(state: Path) -> None:
+    """The lines that were typed in `finclaw chat`, which any of its conversations may have had."""
+    for path in (state / HISTORY_FILE, state / SEEN):
+        with suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            with open(descriptor, "wb") as file:
+                file.write(bytes(os.fstat(descriptor).st_size))
+                file.flush()
+                os.fsync(descriptor)
+            path.unlink()

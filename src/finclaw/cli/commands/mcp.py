@@ -10,9 +10,8 @@ import msgspec
 from finclaw.builtin_extensions import load_registrar
 from finclaw.builtins.mcp.pins import Pin, Pins
 from finclaw.cli.arguments import add_actions, add_json_option
-from finclaw.cli.formatting import table
+from finclaw.cli.formatting import json_line, table
 from finclaw.cli.options import settings_from
-from finclaw.cli.terminal_text import json_line
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.tools.guard.clean import clean

@@ -8,9 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options
-from finclaw.cli.formatting import UNKNOWN, fit_line, short, table, terminal_columns
+from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.terminal_text import json_line
 from finclaw.kernel.chunk import Features, Price, ThinkingOff
 from finclaw.kernel.turn_options import THOUGHTS
 from finclaw.providers.catalog import Catalog, Known
@@ -110,7 +109,7 @@ def _row(known: Known, *, chosen: bool) -> tuple[str, ...]:
     )
 
 
-# ── one model ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── one model ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def facts_of(known: Known) -> Iterator[tuple[str, str]]:

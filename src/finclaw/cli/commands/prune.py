@@ -6,8 +6,8 @@ from typing import Final
 
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.attach import attach
+from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.terminal_text import json_line
 from finclaw.errors import ConfigError
 from finclaw.kernel.record import Pruned
 from finclaw.kernel.store_port import DEDUPE_DAYS

@@ -1,4 +1,4 @@
-"""`finclaw replay`: run a recorded turn again in a house of its own, offline, and show what comes out differently.
+"""`finclaw replay`: run a recorded turn again in a gateway of its own, offline, and show what comes out differently.
 
 The settings, extensions and layers are today's; the model's answers and the tools' results are the recorded ones.
 The message is laid into a throw-away state as if a gateway had stopped right after accepting it, and a gateway in
@@ -6,40 +6,136 @@ virtual time takes it up there.
 """
 
 import logging
+import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from difflib import unified_diff
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.arguments import add_turn_argument
-from finclaw.cli.block_network import block_network
-from finclaw.cli.formatting import plural
+from finclaw.cli.commands.trace import condensed_steps, find_turn
+from finclaw.cli.formatting import clean, json_line, plural
 from finclaw.cli.options import settings_from
-from finclaw.cli.terminal_text import clean, json_line
-from finclaw.cli.trace.difference import Difference, differences
-from finclaw.cli.trace.find_turn import condensed_steps, find_turn
 from finclaw.composition import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.errors import ConfigError
 from finclaw.kernel.extension import Extension
+from finclaw.kernel.message import Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.record import Accepted, TurnTrace
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing.clock import FakeClock
-from finclaw.testing.replay import Recording, ran_out_of_time
+from finclaw.testing.replay import Recording, own_blocks, ran_out_of_time
 from finclaw.tools.guard.redact import redact_for_display
 
 SAME, DIFFERENT = 0, 1
 
 
-class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+# ── differences between two runs of one turn: named parts of text, and a diff of every part that differs ────────
+
+
+Arguments = Mapping[str, Mapping[str, Any]]
+"""With which each call reached its tool, by the call's id."""
+
+
+class Difference(Struct, frozen=True):
+    """One part of the turn, as it is in the record and as it comes out now; None where it is not there at all."""
+
+    part: str
+    recorded: str | None
+    now: str | None
+
+    def lines(self) -> Iterator[str]:
+        yield from unified_diff(_lines(self.recorded), _lines(self.now), "recorded", "now", lineterm="", n=2)
+
+
+def _lines(text: str | None) -> list[str]:
+    return [] if text is None else text.splitlines() or [""]
+
+
+def differences(recorded: TurnTrace, now: TurnTrace, given: Arguments) -> list[Difference]:
+    """In the order of the turn. `given` is what the tools were given now."""
+    ends = _compare_parts(_end_parts(recorded), _end_parts(now))
+    if not now.messages:  # no turn came of it: what the agent would have done is beside the point
+        return ends
+    return _compare_parts(_run_parts(recorded, recorded_arguments(recorded)), _run_parts(now, given)) + ends
+
+
+def _compare_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
+    names = dict.fromkeys((*then, *now))
+    return [Difference(name, then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)]
+
+
+def recorded_arguments(story: TurnTrace) -> Arguments:
+    """What layers had made of the model's arguments, where the record says so."""
+    given: dict[str, Mapping[str, Any]] = {}
+    for message in story.messages:
+        given |= message.metadata.get("given", {})
+    return given
+
+
+def _run_parts(story: TurnTrace, given: Arguments) -> dict[str, str]:
+    parts: dict[str, str] = {}
+    step = 0
+    for place, message in enumerate(story.messages, 1):
+        match message.source.kind:
+            case "assistant":
+                step += 1
+                parts[f"step {step}"] = "\n".join(_answer(message, given))
+            case "tool":
+                for number, result in enumerate(message.tool_results, 1):
+                    parts[f"step {step}, result {number} ({result.name})"] = _result(result)
+            case "system":
+                pass  # the gateway's last word, which is the reply
+            case kind:
+                parts[f"message {place} ({message.source.name or kind})"] = message.text
+    return parts
+
+
+def _end_parts(story: TurnTrace) -> dict[str, str]:
+    end = {"status": story.record.status, "steps": str(story.record.steps)}
+    if story.outcome is not None:
+        end["outcome"] = f"{story.outcome.kind} {story.outcome.reason}".strip()
+        end["reply"] = story.outcome.reply or ""
+    return end
+
+
+def _answer(message: Message, given: Arguments) -> Iterator[str]:
+    for block in own_blocks(message):
+        match block:
+            case Text(text) | Thinking(text):
+                yield text
+            case ToolCall():
+                arguments = given.get(block.id, block.args) if block.bad_args is None else block.bad_args
+                yield f"{block.name} {_json(arguments)}"
+            case Image() | ToolResult():
+                pass
+
+
+def _result(result: ToolResult) -> str:
+    facts = [_json(fact) for fact in result.facts]
+    error = [] if result.error is None else [_json(result.error)]
+    return "\n".join([result.status, result.content, *error, *facts])
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+# ── the command ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Replayed(Struct, frozen=True, kw_only=True):
     turn_id: str
     identical: bool
     differences: list[Difference]
@@ -147,3 +243,25 @@ def _in_words(story: TurnTrace, found: Sequence[Difference]) -> str:
     for each in found:
         lines += ["", each.part, *(f"  {clean(redact_for_display(line))}" for line in each.lines())]
     return "\n".join(lines)
+
+
+# ── block on network access: every connection and name lookup fails at once, also to this machine ───────────────
+
+
+_REACHES = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname")
+
+
+@contextmanager
+def block_network() -> Generator[None]:
+    """By an audit hook, which the interpreter itself calls: no library gets around it. Child processes are not held."""
+    inside = True
+
+    def refuse(event: str, _: tuple[Any, ...]) -> None:
+        if inside and event in _REACHES:
+            raise OSError("a replay reaches no network")
+
+    sys.addaudithook(refuse)  # it cannot be taken away again; behind the block it does nothing
+    try:
+        yield
+    finally:
+        inside = False

@@ -18,8 +18,8 @@ from finclaw.cli.address import announce_gateway, read_address
 from finclaw.cli.arguments import add_market_options, add_state_options
 from finclaw.cli.client import find_gateway
 from finclaw.cli.formatting import command_name, short
-from finclaw.cli.gc_tuning import freeze_startup_objects
 from finclaw.cli.options import settings_from
+from finclaw.cli.process_setup import freeze_startup_objects
 from finclaw.composition import build
 from finclaw.config.model_problems import say_budget, warnings_of_models
 from finclaw.config.routes import chosen_model

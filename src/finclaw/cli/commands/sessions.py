@@ -11,11 +11,11 @@ import msgspec
 
 from finclaw.cli.arguments import Action, add_actions, add_erasure_options, add_json_option, parse_count, parse_text
 from finclaw.cli.attach import StateClient, attach
-from finclaw.cli.erasure import confirm, erase_typed_lines, needs_confirmation, report_erased
+from finclaw.cli.commands.forget import confirm, erase_typed_lines, needs_confirmation, report_erased
+from finclaw.cli.formatting import escape_json
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.session_keys import all_sessions, find_key, name_of, new_key
 from finclaw.cli.session_text import conversation, findings, table
-from finclaw.cli.terminal_text import escape_json
 from finclaw.cli.write_file import write_file
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError

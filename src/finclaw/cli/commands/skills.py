@@ -14,9 +14,8 @@ from finclaw.builtins.skills.front_matter import read_skill
 from finclaw.builtins.skills.record import RECORD
 from finclaw.builtins.skills.skill import BadSkill
 from finclaw.cli.arguments import add_actions, add_json_option
-from finclaw.cli.formatting import fit_line, plural, short, table, terminal_columns
+from finclaw.cli.formatting import fit_line, json_line, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_from
-from finclaw.cli.terminal_text import json_line
 from finclaw.config.schema import Settings
 from finclaw.kernel.clock import SystemClock
 

@@ -7,9 +7,8 @@ import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.client import find_gateway
-from finclaw.cli.formatting import short
+from finclaw.cli.formatting import json_line, short
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.terminal_text import json_line
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import StateBusy

@@ -1,15 +1,20 @@
 """`finclaw trace`: what became of a message, with the steps, calls, times and costs of its turn."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 
 import msgspec
 
+from finclaw.agent.window.compaction.options import is_summary
 from finclaw.cli.arguments import add_turn_argument
-from finclaw.cli.formatting import fit_line, terminal_columns
+from finclaw.cli.attach import StateClient, attach
+from finclaw.cli.formatting import escape_json, fit_line, terminal_columns
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.terminal_text import escape_json
-from finclaw.cli.trace.find_turn import find_turn_and_approvals
 from finclaw.cli.trace.tree import trace_of, tree_lines
+from finclaw.config.schema import Settings
+from finclaw.errors import ConfigError
+from finclaw.kernel.approval import Approval
+from finclaw.kernel.record import TurnTrace
 from finclaw.redaction import hide_known_secrets
 
 
@@ -24,3 +29,39 @@ def run(args: Namespace) -> int:
     else:
         print("\n".join(fit_line(line, terminal_columns()) for line in tree_lines(trace)))
     return 0
+
+
+# ── lookup of a turn of the past by what was typed ──────────────────────────────────────────────────────────────
+
+
+def find_turn(settings: Settings, name: str) -> TurnTrace:
+    """By a turn's id, a message's id, or `last`. Raises ConfigError when there is none, with what to type instead."""
+    with attach(settings) as client:
+        return _find_turn(client, settings, name)
+
+
+def find_turn_and_approvals(settings: Settings, name: str) -> tuple[TurnTrace, Sequence[Approval]]:
+    """The turn, with the approvals of its session, which may be its own or not."""
+    with attach(settings) as client:
+        story = _find_turn(client, settings, name)
+        return story, client.list_approvals(everything=True, session=story.record.session)
+
+
+def _find_turn(client: StateClient, settings: Settings, name: str) -> TurnTrace:
+    if name != "last":
+        found = client.find_turn(name)
+    elif turns := client.list_turns(1):
+        found = client.find_turn(turns[0].turn_id)
+    else:
+        raise ConfigError(f"there is no turn yet in {settings.state}; `finclaw ask` makes the first")
+    if found is None:
+        raise ConfigError(f"there is no turn {name!r} in {settings.state}; `finclaw turns` lists the latest")
+    return found
+
+
+def condensed_steps(story: TurnTrace) -> int:
+    """How many of its own steps the turn made a summary of while it ran; a later turn's doing is not its own."""
+    ended = story.record.ended_at
+    if not any(is_summary(each) and (ended is None or each.created_at <= ended) for each in story.messages):
+        return 0
+    return story.record.steps - sum(message.source.kind == "assistant" for message in story.messages)

@@ -5,9 +5,18 @@ from collections.abc import Sequence
 
 from finclaw.cli.arguments import add_json_option, add_state_options, parse_count
 from finclaw.cli.attach import attach
-from finclaw.cli.formatting import fit_line, local_time, milliseconds, money, short, table, terminal_columns
+from finclaw.cli.formatting import (
+    fit_line,
+    json_line,
+    local_time,
+    milliseconds,
+    money,
+    short,
+    table,
+    terminal_columns,
+    turn_ms,
+)
 from finclaw.cli.options import settings_to_look
-from finclaw.cli.terminal_text import json_line
 from finclaw.kernel.record import TurnRecord
 from finclaw.web.view import TurnsView
 
@@ -46,8 +55,3 @@ def _row(turn: TurnRecord) -> tuple[str, ...]:
         short(turn.opening, 40),
         short(turn.session, 100),
     )
-
-
-def turn_ms(turn: TurnRecord) -> float | None:
-    """None while it runs."""
-    return None if turn.ended_at is None else (turn.ended_at - turn.started_at).total_seconds() * 1000

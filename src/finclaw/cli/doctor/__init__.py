@@ -1,1 +1,35 @@
-"""The checks of `finclaw doctor`: each looks at one part of an installation and gives findings."""
+"""The checks of `finclaw doctor`: each looks at one part of an installation and gives findings.
+
+A finding says how bad it is, and what to do.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Level = Literal["ok", "warn", "bad"]
+
+
+class Finding(Struct, frozen=True):
+    """A result of one check."""
+
+    check: str
+    level: Level
+    says: str
+    advice: str = ""
+
+    @property
+    def line(self) -> str:
+        return f"{self.says}; {self.advice}" if self.advice else self.says
+
+
+def ok(check: str, says: str) -> Finding:
+    return Finding(check, "ok", says)
+
+
+def warn(check: str, says: str, advice: str = "") -> Finding:
+    return Finding(check, "warn", says, advice)
+
+
+def bad(check: str, says: str, advice: str = "") -> Finding:
+    return Finding(check, "bad", says, advice)

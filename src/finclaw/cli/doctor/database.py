@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import apsw
 
-from finclaw.cli.doctor.finding import Finding, bad, ok, warn
+from finclaw.cli.doctor import Finding, bad, ok, warn
 from finclaw.cli.doctor.state import holder
 from finclaw.kernel.clock import SystemClock
 from finclaw.storage.sqlite.database import DATABASE, JOURNAL_MISSING, explain, has_journal, is_marked_open, journal_of

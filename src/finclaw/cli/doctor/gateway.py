@@ -7,7 +7,7 @@ from pathlib import Path
 
 from finclaw.cli.address import read_address
 from finclaw.cli.client import GatewayClient, find_gateway
-from finclaw.cli.doctor.finding import Finding, bad, ok, warn
+from finclaw.cli.doctor import Finding, bad, ok, warn
 from finclaw.cli.doctor.state import holder
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, FinclawError

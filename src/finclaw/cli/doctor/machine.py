@@ -9,7 +9,7 @@ from datetime import datetime
 from importlib import metadata
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from finclaw.cli.doctor.finding import Finding, bad, ok, warn
+from finclaw.cli.doctor import Finding, bad, ok, warn
 from finclaw.kernel.clock import SystemClock
 
 PACKAGE = "finclaw-gateway"

@@ -1,6 +1,6 @@
-"""A trace of one message as a tree: message, turn, steps, calls, with times and costs."""
+"""A trace of one message as a tree: message, turn, steps, calls, approvals, with times and costs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -12,14 +12,83 @@ from msgspec import Struct
 
 from finclaw.agent.budget.spend import usage_of
 from finclaw.agent.model.answer_message import stop_of
-from finclaw.cli.commands.turns import turn_ms
-from finclaw.cli.formatting import local_time, milliseconds, money, plural, short, terminal_columns, tokens
-from finclaw.cli.trace.approvals import TracedApproval, approval_lines, approvals_of
+from finclaw.cli.formatting import local_time, milliseconds, money, plural, short, terminal_columns, tokens, turn_ms
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import StopReason, Usage
+from finclaw.kernel.event import ApprovalChange
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import OutcomeKind, StageEntry
+from finclaw.tools.approval.shown import text
+
+
+class TracedChange(Struct, frozen=True, kw_only=True):
+    """A change of an approval.
+
+    `at` is None where the record does not say when; `by` is a person, or the turn that ran it.
+    """
+
+    change: ApprovalChange
+    at: datetime | None = None
+    by: str = ""
+
+
+class TracedApproval(Struct, frozen=True, kw_only=True):
+    """An approval, with its changes."""
+
+    approval_id: str
+    call_id: str
+    tool: str
+    changes: tuple[TracedChange, ...]
+
+
+def approvals_of(story: TurnTrace, known: Iterable[Approval]) -> tuple[TracedApproval, ...]:
+    """Those of this turn, in the order in which they were asked for: the one it ran first, then those it asked for."""
+    turn_id = story.record.turn_id
+    own = [each for each in known if turn_id in (each.turn_id, each.used_by) or each.id == _approval_that_ran(story)]
+    return tuple(map(_trace_approval, sorted(own, key=lambda each: each.asked_at)))
+
+
+def approval_lines(approval: TracedApproval) -> Iterator[str]:
+    yield f"approval {approval.approval_id}  {short(approval.tool, 64)}"
+    yield from (f"   {_change_line(change)}" for change in approval.changes)
+
+
+def _approval_that_ran(story: TurnTrace) -> str | None:
+    return None if story.inbound.limits is None else story.inbound.limits.approval
+
+
+def _trace_approval(approval: Approval) -> TracedApproval:
+    return TracedApproval(
+        approval_id=approval.id, call_id=approval.call_id, tool=approval.tool, changes=tuple(_changes(approval))
+    )
+
+
+def _changes(approval: Approval) -> Iterator[TracedChange]:
+    if approval.lapsed:
+        yield TracedChange(change="lapsed", by=approval.lapsed)
+    yield TracedChange(change="asked", at=approval.asked_at, by=approval.asked_by)
+    yield from (TracedChange(change="notified", by=each.name) for each in approval.sent_to)
+    if approval.reminded_at is not None:
+        yield TracedChange(change="reminded", at=approval.reminded_at)
+    if approval.decided_at is not None:
+        word: ApprovalChange = "denied" if approval.state == "denied" else "approved"
+        yield TracedChange(change=word, at=approval.decided_at, by=approval.decided_by or "")
+    match approval.state:
+        case "used":
+            yield TracedChange(change="run", by=approval.used_by or "")
+        case "failed":
+            yield TracedChange(change="failed", by=approval.used_by or "")
+        case "expired":
+            yield TracedChange(change="expired", at=approval.expires_at)
+        case _:
+            pass
+
+
+def _change_line(change: TracedChange) -> str:
+    at = "" if change.at is None else f"  {local_time(change.at)}"
+    by = f"  {short(text(change.by)[1:-1], 80)}" if change.by else ""
+    return f"{change.change:<8}{at}{by}".rstrip()
 
 
 class TracedCall(Struct, frozen=True, kw_only=True):
@@ -85,7 +154,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     turn: TracedTurn
 
 
-# ── from the record ─────────────────────────────────────────────────────────────────────────────────────────
+# ── from the record ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
@@ -164,7 +233,7 @@ def _call(call: ToolCall, result: ToolResult | None) -> TracedCall:
     )
 
 
-# ── to the terminal ─────────────────────────────────────────────────────────────────────────────────────────
+# ── to the terminal ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def tree_lines(trace: Trace) -> Iterator[str]:

@@ -168,10 +168,10 @@ def test_a_gateway_without_the_extension_says_what_to_do(state: Path) -> None:
 
 def test_a_state_that_stays_busy_is_one_line(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody holds it and does not answer: a `finclaw ask` that takes long, or a gateway that has just begun."""
-    from finclaw.cli import extension_services
+    from finclaw.cli import extension_command
     from finclaw.cli.main import main
 
-    monkeypatch.setattr(extension_services, "PATIENCE", 0.3)
+    monkeypatch.setattr(extension_command, "PATIENCE", 0.3)
     monkeypatch.setattr(os, "environ", os.environ | {"FINCLAW_HOME": str(state)})
     with StateLock(state):
         assert main(["keep", '["set", 1]']) == 1
@@ -203,7 +203,7 @@ def test_nobody_speaks_in_the_houses_name(state: Path) -> None:
 
 
 def test_a_command_that_is_cancelled_leaves_the_state_free(state: Path) -> None:
-    from finclaw.cli.extension_services import services
+    from finclaw.cli.extension_command import services
     from finclaw.config.load import load_settings
 
     found = services(load_settings(state=state, environ={}))
