@@ -12,7 +12,7 @@ import apsw
 from tests.chaos.child import words
 
 from finclaw.delivery.outbox import MAX_DOUBTS
-from finclaw.delivery.visible import RESENT_MARK
+from finclaw.delivery.split import RESENT_MARK
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import Message
 from finclaw.storage.jsonl.directories import SESSIONS

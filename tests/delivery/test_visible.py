@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.delivery.visible import RESENT_MARK, make_visible, split_text
+from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.visible import make_visible
 from finclaw.kernel.envelope import Capabilities, Embed, Outbound, OutboundKind
 
 
@@ -57,57 +58,3 @@ def test_cards_alone_are_something_to_send() -> None:
     told = make_visible(Outbound(text="", embeds=(card,)), Capabilities())
     assert [part.text for part in told.parts] == ["AAPL\nup"]
     assert told.text == "AAPL\nup"
-
-
-_prose = st.text(st.sampled_from("ab다.  \n\n가\t漢🙂"), max_size=400)
-
-
-@given(_prose | st.text(max_size=200), st.integers(1, 60))
-def test_row_12_every_part_fits_and_nothing_but_white_space_is_lost(text: str, limit: int) -> None:
-    parts = split_text(text, limit)
-    assert all(0 < len(part) <= limit for part in parts)
-    assert "".join("".join(parts).split()) == "".join(text.split())
-
-
-@given(_prose, st.integers(1, 60))
-def test_words_that_fit_keep_their_order(text: str, limit: int) -> None:
-    rest = text
-    for part in split_text(text, limit):
-        assert part in rest
-        rest = rest[rest.index(part) + len(part) :]
-    assert not rest.strip()
-
-
-def test_row_12_a_limit_of_one_works() -> None:
-    assert split_text("a b\nc", 1) == ("a", "b", "c")
-
-
-@pytest.mark.parametrize("limit", [0, -1])
-def test_a_part_must_hold_something(limit: int) -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        split_text("x", limit)
-
-
-def test_row_12_what_fits_is_left_alone() -> None:
-    assert split_text("short\n\ntext", 100) == ("short\n\ntext",)
-    assert split_text("x" * 10, 10) == ("x" * 10,)
-
-
-@pytest.mark.parametrize("text", ["", "   ", "\n\n"])
-def test_nothing_is_no_part(text: str) -> None:
-    assert split_text(text, 10) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "limit", "parts"),
-    [
-        ("first paragraph\n\nsecond one", 20, ("first paragraph", "second one")),
-        ("first line\nsecond line", 15, ("first line", "second line")),
-        ("One sentence. Another one", 18, ("One sentence.", "Another one")),
-        ("many words without an end", 12, ("many words", "without an", "end")),
-        ("주가가 올랐습니다. 내일도 볼까요", 13, ("주가가 올랐습니다.", "내일도 볼까요")),
-        ("x" * 25, 10, ("x" * 10, "x" * 10, "x" * 5)),
-    ],
-)
-def test_row_12_the_cut_is_where_a_reader_would_cut(text: str, limit: int, parts: tuple[str, ...]) -> None:
-    assert split_text(text, limit) == parts

@@ -9,11 +9,8 @@ FULL_DIRECTORIES: frozenset[str] = frozenset(
 LARGE_STATES: frozenset[str] = frozenset()
 CRUMBS: frozenset[str] = frozenset(
     {
-        "src/finclaw/delivery/split.py",
         "src/finclaw/tools/approval/drift.py",
         "src/finclaw/tools/policy/consent.py",
-        "src/finclaw/web/extension_routes.py",
-        "src/finclaw/web/http_log.py",
     }
 )
 DOUBLED_CLASSES: frozenset[str] = frozenset(

@@ -47,7 +47,7 @@ QUESTIONS = (
     Question("Where are commits grouped?", "group commit", "src/finclaw/storage/sqlite/writer.py"),
     Question("What keeps two gateways off one state?", "state lock", "src/finclaw/storage/state_lock.py"),
     Question("Where are answers sent?", "outbox", "src/finclaw/delivery/outbox.py"),
-    Question("Where is a long answer split?", "split", "src/finclaw/delivery/visible.py"),
+    Question("Where is a long answer split?", "split", "src/finclaw/delivery/split.py"),
     Question("Which environment variables are settings?", "environ", "src/finclaw/config/load.py"),
     Question("Where is the token of a request checked?", "bearer", "src/finclaw/web/auth.py"),
     Question("How are extensions found?", "entry point", "src/finclaw/extensions/loading.py"),

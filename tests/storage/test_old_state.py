@@ -27,7 +27,7 @@ from tests.fixtures.make_old_state import KINDS, LONG, LOOKED_AT, Life, come_to_
 
 import finclaw
 from finclaw.cli.main import main
-from finclaw.delivery.visible import RESENT_MARK
+from finclaw.delivery.split import RESENT_MARK
 from finclaw.kernel.clock import SystemClock
 from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.codec import read_event, read_inbound, read_outcome, write, write_inbound, write_outcome

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from finclaw.delivery.commit_retry import retry_until_committed
-from finclaw.delivery.visible import RESENT_MARK
+from finclaw.delivery.split import RESENT_MARK
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SendFailed, SendRefused, SendUnknown

@@ -4,18 +4,14 @@ Control tokens are taken out of what the model says, and secrets: a chat is read
 So are approval ids and the head of a card, which only the gateway may show.
 """
 
-from typing import Final
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.delivery.control import ControlToken, extract_control
+from finclaw.delivery.split import split_outbound
 from finclaw.kernel.envelope import Capabilities, Embed, Outbound
 from finclaw.tools.approval.forgery import without_forged_consent
 from finclaw.tools.guard.redact import redact_for_display
-
-RESENT_MARK = "(re-sent) "
-"""Before a part of which nobody knows whether it has arrived already. Room for it is kept in every part."""
 
 
 class Visible(Struct, frozen=True):
@@ -32,7 +28,7 @@ def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
     Nor are secrets hidden in those: whoever approves an action sees it to the letter.
     """
     if outbound.kind != "notice":
-        outbound = _cleaned(outbound)
+        outbound = _clean_outbound(outbound)
     text, tokens = (
         (outbound.text, frozenset[ControlToken]()) if outbound.kind == "notice" else extract_control(outbound.text)
     )
@@ -41,22 +37,10 @@ def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
     if outbound.embeds and not capabilities.embeds:
         text = "\n\n".join([text, *map(_as_text, outbound.embeds)])
         outbound = replace(outbound, embeds=())
-    limit = max(1, capabilities.max_length - len(RESENT_MARK))
-    texts = split_text(text, limit) or (("",) if outbound.embeds else ())
-    parts = tuple(
-        # Only the first part answers the message, a reply mark on each would shout; cards stand below the last.
-        replace(
-            outbound,
-            text=part,
-            reply_to=outbound.reply_to if place == 0 else None,
-            embeds=outbound.embeds if place == len(texts) - 1 else (),
-        )
-        for place, part in enumerate(texts)
-    )
-    return Visible(parts, text.strip(), tokens)
+    return Visible(split_outbound(replace(outbound, text=text), capabilities.max_length), text.strip(), tokens)
 
 
-def _cleaned(outbound: Outbound) -> Outbound:
+def _clean_outbound(outbound: Outbound) -> Outbound:
     text = clean_words(outbound.text)
     if text is outbound.text and not outbound.embeds:
         return outbound
@@ -73,30 +57,3 @@ def clean_words(text: str) -> str:
 
 def _as_text(embed: Embed) -> str:
     return "\n".join(part for part in (embed.title, embed.text, embed.url) if part)
-
-
-# ── long texts in parts, cut where a reader would: between paragraphs, lines, sentences, words ───────────────────
-
-
-_BREAKS: Final = ("\n\n", "\n", ". ", "다. ", " ")
-
-
-def split_text(text: str, limit: int) -> tuple[str, ...]:
-    """Parts no longer than `limit`; nothing but white space at the cuts is left out."""
-    if limit < 1:
-        raise ValueError(f"a part must hold at least one character, not {limit}")
-    parts: list[str] = []
-    rest = text.strip()
-    while len(rest) > limit:
-        cut = _cut(rest, limit)
-        parts.append(rest[:cut].rstrip())
-        rest = rest[cut:].lstrip()
-    return tuple(part for part in (*parts, rest) if part)
-
-
-def _cut(text: str, limit: int) -> int:
-    for mark in _BREAKS:
-        found = text.rfind(mark, 1, limit - len(mark) + 1)
-        if found > limit // 2:
-            return found + len(mark)
-    return limit
