@@ -59,21 +59,21 @@ def _end(how: str) -> str:  # noqa: C901, PLR0912  one case for each way to end
             os._exit(0)
         case "is killed with its group":
             os.killpg(0, signal.SIGKILL)
-        case "stops the warden":
+        case "stops the supervisor":
             os.kill(os.getppid(), signal.SIGSTOP)
-        case "kills the warden":
+        case "kills the supervisor":
             os.kill(os.getppid(), signal.SIGKILL)
-        case "stops and kills the warden":
+        case "stops and kills the supervisor":
             os.kill(os.getppid(), signal.SIGSTOP)
             os.kill(os.getppid(), signal.SIGKILL)
-        case "kills the gateway and the warden":
-            warden = os.getppid()
-            gateway = int(Path(f"/proc/{warden}/stat").read_text().rpartition(")")[2].split()[1])
-            for each in (gateway, warden):
+        case "kills the gateway and the supervisor":
+            supervisor = os.getppid()
+            gateway = int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1])
+            for each in (gateway, supervisor):
                 os.kill(each, signal.SIGSTOP)
-            for each in (gateway, warden):
+            for each in (gateway, supervisor):
                 os.kill(each, signal.SIGKILL)
-        case "has a child kill the warden":
+        case "has a child kill the supervisor":
             subprocess.Popen(["kill", "-9", str(os.getppid())], start_new_session=True)
         case _:
             pass

@@ -34,11 +34,11 @@ def then(how: str) -> None:
             os._exit(0)
         case "crashes":
             os.kill(os.getpid(), signal.SIGSEGV)
-        case "kills the warden":
+        case "kills the supervisor":
             os.kill(os.getppid(), signal.SIGKILL)
-        case "stops the warden":
+        case "stops the supervisor":
             os.kill(os.getppid(), signal.SIGSTOP)
-        case "has a child kill the warden":
+        case "has a child kill the supervisor":
             subprocess.Popen(["kill", "-9", str(os.getppid())], start_new_session=True)
         case "ignores every word":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)

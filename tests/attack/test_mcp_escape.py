@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 from tests.builtins.mcp.bench import Bench, until
-from tests.tools.test_worker import alive, dead
+from tests.tools.process.test_worker import alive, dead
 
 from finclaw.errors import ToolError
-from finclaw.tools.family import living_descendants
-from finclaw.tools.warden import with_warden
+from finclaw.tools.process.process_tree import living_descendants
+from finclaw.tools.process.supervisor import build_supervisor_command
 
 pytestmark = [
     pytest.mark.spec("DX-25"),
     pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a group is all there is"),
 ]
 SERVER = {"command": [sys.executable, str(Path(__file__).parent / "fleeing_server.py")]}
-ENDS = ("vanishes", "crashes", "kills the warden", "has a child kill the warden")
+ENDS = ("vanishes", "crashes", "kills the supervisor", "has a child kill the supervisor")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def fled(bench: Bench, then: str) -> tuple[int, int]:
     return int(child), int(program)
 
 
-@pytest.mark.parametrize("then", ["goes on", "stops the warden", "ignores every word", *ENDS])
+@pytest.mark.parametrize("then", ["goes on", "stops the supervisor", "ignores every word", *ENDS])
 async def test_an_orphan_is_gone_when_the_server_is_closed(bench: Bench, then: str) -> None:
     before = living_descendants(os.getpid())
     async with bench.open(servers={"far": SERVER}):
@@ -65,7 +65,7 @@ async def test_an_orphan_of_a_server_that_runs_is_let_alone(bench: Bench) -> Non
     async with bench.open(servers={"far": SERVER, "other": SERVER}):
         child, _ = await fled(bench, "goes on")
         await bench.has("other__act")
-        gone = (await bench.run("other__act", then="kills the warden")).splitlines()[1].split()
+        gone = (await bench.run("other__act", then="kills the supervisor")).splitlines()[1].split()
         await dead(*map(int, gone))
         assert alive(child)
     await dead(child)
@@ -119,7 +119,7 @@ async def test_the_program_gets_the_environment_it_was_given_and_nothing_on_a_co
 ) -> None:
     word, told = os.pipe()
     env = await asyncio.create_subprocess_exec(
-        *with_warden(["/usr/bin/env", "-0"], told),
+        *build_supervisor_command(["/usr/bin/env", "-0"], told),
         env=environment,
         pass_fds=(told,),
         start_new_session=True,

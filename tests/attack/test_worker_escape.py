@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 from tests.attack import fleeing
 from tests.builtins.mcp.bench import until
-from tests.tools.test_worker import SCOPE, alive, dead
+from tests.tools.process.test_worker import SCOPE, alive, dead
 
-from finclaw.tools import worker
-from finclaw.tools.family import living_descendants
 from finclaw.tools.limit import run_with_limit
+from finclaw.tools.process import worker
+from finclaw.tools.process.process_tree import living_descendants
+from finclaw.tools.process.worker import WorkerDied
 from finclaw.tools.threads import ToolThreads
-from finclaw.tools.worker import WorkerDied
 
 pytestmark = [
     pytest.mark.spec("DX-25"),
     pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a group is all there is"),
 ]
 HOW = ("session", "orphan", "bare orphan", "fork without a program")
-THEN = ("gives a result", "fails", "vanishes", "is killed with its group", "hangs", "stops the warden")
-KILLS = ("kills the warden", "stops and kills the warden", "has a child kill the warden")
+THEN = ("gives a result", "fails", "vanishes", "is killed with its group", "hangs", "stops the supervisor")
+KILLS = ("kills the supervisor", "stops and kills the supervisor", "has a child kill the supervisor")
 
 
 async def _pid(file: Path) -> int:
@@ -50,7 +50,7 @@ async def test_who_flees_is_gone_with_the_tool(tmp_path: Path, how: str, then: s
     file, before = tmp_path / "pid", living_descendants(os.getpid())
     running = asyncio.create_task(run_with_limit(fleeing.flee, {"how": how, "then": then, "file": str(file)}, SCOPE))
     fled = await _pid(file)
-    if then in ("hangs", "stops the warden"):
+    if then in ("hangs", "stops the supervisor"):
         await asyncio.sleep(0.05)
         running.cancel()
     await asyncio.wait([running])
@@ -87,7 +87,7 @@ async def test_others_are_let_alone(tmp_path: Path) -> None:
     neighbour = await _pid(tmp_path / "there")
     with pytest.raises(WorkerDied):
         await run_with_limit(
-            fleeing.flee, {"how": "orphan", "then": "kills the warden", "file": str(tmp_path / "x")}, SCOPE
+            fleeing.flee, {"how": "orphan", "then": "kills the supervisor", "file": str(tmp_path / "x")}, SCOPE
         )
     await dead(await _pid(tmp_path / "x"))
     assert alive(neighbour)
@@ -112,16 +112,16 @@ async def test_the_mark_stays_on() -> None:
 async def test_the_loop_does_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it could not allow its end, which waits for that."""
     file, began, allowed = tmp_path / "pid", asyncio.Event(), threading.Event()
-    loop, see_it_end = asyncio.get_running_loop(), worker._see_it_end  # pyright: ignore[reportPrivateUsage]
+    loop, wait_for_exit = asyncio.get_running_loop(), worker._wait_for_exit  # pyright: ignore[reportPrivateUsage]
     heard: list[bool] = []
 
     def held(process: "subprocess.Popen[bytes]") -> None:
         loop.call_soon_threadsafe(began.set)
         heard.append(allowed.wait(30))
-        see_it_end(process)
+        wait_for_exit(process)
 
-    monkeypatch.setattr(worker, "_see_it_end", held)
-    given = {"how": "orphan", "then": "stops the warden", "file": str(file)}
+    monkeypatch.setattr(worker, "_wait_for_exit", held)
+    given = {"how": "orphan", "then": "stops the supervisor", "file": str(file)}
     running = asyncio.create_task(run_with_limit(fleeing.flee, given, SCOPE))
     fled = await _pid(file)
     running.cancel()
@@ -144,7 +144,7 @@ if os.fork() == 0:
 _GATEWAY = """
 import asyncio, sys
 from tests.attack.fleeing import flee
-from tests.tools.test_worker import SCOPE
+from tests.tools.process.test_worker import SCOPE
 asyncio.run(flee.run({"how": sys.argv[1], "then": sys.argv[3], "file": sys.argv[2]}, SCOPE))
 """
 
@@ -164,8 +164,8 @@ async def test_it_is_gone_with_a_gateway_that_was_killed(tmp_path: Path, how: st
     await dead(fled)
 
 
-async def test_of_a_gateway_that_was_killed_with_its_warden_the_next_one_ends_what_is_left(tmp_path: Path) -> None:
-    gateway = await _gateway("bare orphan", tmp_path / "pid", "kills the gateway and the warden")
+async def test_of_a_gateway_that_was_killed_with_its_supervisor_the_next_one_ends_what_is_left(tmp_path: Path) -> None:
+    gateway = await _gateway("bare orphan", tmp_path / "pid", "kills the gateway and the supervisor")
     fled = await _pid(tmp_path / "pid")
     assert await gateway.wait() == -signal.SIGKILL
     again = await _gateway("session", tmp_path / "again", "gives a result")
@@ -176,13 +176,13 @@ async def test_of_a_gateway_that_was_killed_with_its_warden_the_next_one_ends_wh
 _FIRST = """
 import asyncio, os, sys
 from tests.attack.fleeing import flee
-from tests.tools.test_worker import SCOPE
-from finclaw.tools.family import adopt_orphans
+from tests.tools.process.test_worker import SCOPE
+from finclaw.tools.process.process_tree import become_subreaper
 from finclaw.tools.limit import run_with_limit
-from finclaw.tools.worker import WorkerDied
-adopt_orphans()
+from finclaw.tools.process.worker import WorkerDied
+become_subreaper()
 try:
-    given = {"how": "orphan", "then": "kills the warden", "file": sys.argv[1]}
+    given = {"how": "orphan", "then": "kills the supervisor", "file": sys.argv[1]}
     asyncio.run(run_with_limit(flee, given, SCOPE))
 except WorkerDied:
     try:

@@ -444,8 +444,8 @@ def test_no_shell_ships(tmp_path: Path) -> None:
 @tool("shell__run", "Runs a command.", group="system", isolation="process")
 def shell(command: str) -> str:
     told = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
-    warden = Path(f"/proc/{os.getppid()}/status").read_text()
-    return f"{told.stdout.strip()} {warden.partition('PPid:')[2].split()[0]}"
+    supervisor = Path(f"/proc/{os.getppid()}/status").read_text()
+    return f"{told.stdout.strip()} {supervisor.partition('PPid:')[2].split()[0]}"
 
 
 @pytest.mark.spec("X-11")

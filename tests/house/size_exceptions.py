@@ -1,11 +1,7 @@
 """Exceptions from the caps of `test_sizes.py`. The lists only shrink: `python -m tests.house.sizes`."""
 
 LONG_MODULES: frozenset[str] = frozenset()
-FULL_DIRECTORIES: frozenset[str] = frozenset(
-    {
-        "src/finclaw/tools",
-    }
-)
+FULL_DIRECTORIES: frozenset[str] = frozenset()
 LARGE_STATES: frozenset[str] = frozenset()
 CRUMBS: frozenset[str] = frozenset(
     {
@@ -18,7 +14,6 @@ DOUBLED_CLASSES: frozenset[str] = frozenset(
         "Api",
         "Call",
         "Connection",
-        "Done",
         "Doors",
         "Elsewhere",
         "Ending",
@@ -68,11 +63,6 @@ INNER_IMPORTS: frozenset[str] = frozenset(
         "src/finclaw/providers/endpoints.py: finclaw.providers.anthropic",
         "src/finclaw/providers/endpoints.py: finclaw.providers.openai",
         "src/finclaw/storage/kinds.py: finclaw.storage.jsonl.store",
-        "src/finclaw/tools/arguments.py: jsonschema_rs",
-        "src/finclaw/tools/family.py: ctypes",
-        "src/finclaw/tools/family.py: resource",
-        "src/finclaw/tools/guard/markup.py: html",
-        "src/finclaw/tools/worker_main.py: resource",
     }
 )
 SHARED_TEST_MODULES: frozenset[str] = frozenset(
@@ -99,9 +89,9 @@ SHARED_TEST_MODULES: frozenset[str] = frozenset(
         "tests/attack/test_known_secrets.py: tests.cli.test_sessions",
         "tests/attack/test_mcp_addresses.py: tests.builtins.mcp.test_http",
         "tests/attack/test_mcp_addresses.py: tests.providers.test_http_tls",
-        "tests/attack/test_mcp_escape.py: tests.tools.test_worker",
-        "tests/attack/test_poisoned_mcp.py: tests.tools.test_worker",
-        "tests/attack/test_worker_escape.py: tests.tools.test_worker",
+        "tests/attack/test_mcp_escape.py: tests.tools.process.test_worker",
+        "tests/attack/test_poisoned_mcp.py: tests.tools.process.test_worker",
+        "tests/attack/test_worker_escape.py: tests.tools.process.test_worker",
         "tests/builtins/test_fallback_note.py: tests.agent.test_context_window",
         "tests/chaos/test_backup.py: tests.cli.test_sessions",
         "tests/cli/test_approval_outcome.py: tests.cli.test_chat_unasked",

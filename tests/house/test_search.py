@@ -36,7 +36,7 @@ QUESTIONS = (
     Question("What stops a model that repeats a call?", "loop", "src/finclaw/tools/loop.py"),
     Question("Where is a secret redacted?", "redact", "src/finclaw/tools/guard/redact.py"),
     Question("What validates the arguments of a tool?", "jsonschema", "src/finclaw/tools/arguments.py"),
-    Question("What kills the processes that a tool left?", "orphan", "src/finclaw/tools/warden.py"),
+    Question("What kills the processes that a tool left?", "orphan", "src/finclaw/tools/process/process_tree.py"),
     Question("Where is the circuit breaker?", "circuit breaker", "src/finclaw/tools/breaker.py"),
     Question("Who decides about an approval?", "approvals", "src/finclaw/tools/approval/approvals.py"),
     Question("Who decides the next message of a session?", "queue", "src/finclaw/sessions/lane.py"),

@@ -76,9 +76,9 @@ def _close_to_other_processes() -> None:
 
     Then there are no core dumps either.
     """
-    from finclaw.tools.family import let_nobody_in  # noqa: PLC0415  start-up: most commands hold no keys
+    from finclaw.tools.process.process_tree import set_dumpable  # noqa: PLC0415  start-up: most commands hold no keys
 
-    let_nobody_in()
+    set_dumpable(dumpable=False)
 
 
 _USES_SETTINGS: Final = ("serve", "chat", "extensions", "config", "doctor", "models", "tools", "explain", "skills")

@@ -165,8 +165,7 @@ def with_defaults(schema: Mapping[str, Any], args: Mapping[str, Any]) -> dict[st
 
 
 def _compile(name: str, schema: dict[str, Any]) -> "Validator":
-    # Imported with the first tool call: its 23 ms would be paid by every command line that calls none.
-    import jsonschema_rs  # noqa: PLC0415
+    import jsonschema_rs  # noqa: PLC0415  start-up: 23 ms for every command line that calls no tool
 
     try:
         # Offline, because a schema from a stranger's server must not make us fetch addresses.

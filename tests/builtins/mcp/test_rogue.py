@@ -13,7 +13,7 @@ from tests.builtins.mcp.bench import Bench, honest, rogue, until
 from finclaw.errors import ToolError, ToolTimeout
 from finclaw.extensions.registrar import CLOSE_GRACE
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.program import LEAVE
+from finclaw.tools.process.program import EXIT_GRACE
 
 LOST = r"was lost|no answer"
 
@@ -121,7 +121,9 @@ async def test_a_refusal_is_one_short_line_of_visible_words(bench: Bench) -> Non
 
 @pytest.mark.parametrize("how", ["family", "stubborn family"])
 async def test_its_whole_family_ends_with_it(bench: Bench, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert 4 * LEAVE < CLOSE_GRACE, "the registrar would leave it behind"  # asked, told, made to, and seen to be gone
+    assert 4 * EXIT_GRACE < CLOSE_GRACE, (
+        "the registrar would leave it behind"
+    )  # asked, told, made to, and seen to be gone
     monkeypatch.setattr("finclaw.extensions.registrar.CLOSE_GRACE", 60)  # a busy machine is not a finding
     async with bench.open(servers={"bad": rogue(how)}):
         await bench.has("bad__act")

@@ -1,4 +1,4 @@
-"""A server as a program of ours: its lines in and out, with limits, and its whole family ended with it."""
+"""A server as a program of ours: its lines in and out, with limits, and its process tree killed with it."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
 from finclaw.builtins.mcp.wire import Ending
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.redact import redact_for_display
-from finclaw.tools.program import Program
+from finclaw.tools.process.program import Program
 
 _GARBAGE: Final = 1_000
 """Lines that are no messages, and are skipped: some programs greet the world on their standard output."""

@@ -7,6 +7,7 @@ read `x<y>z` as a tag, glue the cells of a table into one number and turn `&` in
 import re
 from collections.abc import Callable
 from functools import cache
+from html import unescape
 from typing import Final
 
 from finclaw.tools.guard.clean import clean
@@ -206,8 +207,6 @@ class _EndSearch:
 
 def _decode_entity(entity: str) -> str:
     """The character an entity means, unless that is markup again or would break JSON."""
-    from html import unescape  # noqa: PLC0415  two thousand names, and most texts have none
-
     meant = unescape(entity)
     if meant == entity or any(mark in '<>&"\\;' or (mark.isspace() and mark != "\xa0") for mark in meant):
         return entity

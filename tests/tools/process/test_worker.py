@@ -19,8 +19,8 @@ from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.tools.contain import Broken
 from finclaw.tools.define import DefinedTool
 from finclaw.tools.limit import run_with_limit
+from finclaw.tools.process.worker import WorkerDied
 from finclaw.tools.threads import ToolThreads
-from finclaw.tools.worker import WorkerDied
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"), offered=("own__add",))
 

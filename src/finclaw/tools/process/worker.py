@@ -1,8 +1,8 @@
-"""Tools in a process of their own, for what may not be trusted to end: it is killed with everything it has started.
+"""A worker process for one tool call that may not be trusted to end: it is killed with everything it has started.
 
 It is a fresh interpreter and no copy of us: it has none of our memory, files and settings, and of our environment
 only what names the language, the time zone and the way to programs. `worker_main.py` is the other side; the process
-that is known here is its warden, which ends the tool and all that came of it.
+known here is its supervisor, which kills the tool and all that it has started.
 """
 
 import json
@@ -24,7 +24,12 @@ from finclaw import errors
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.tools.contain import Broken
-from finclaw.tools.family import KNOWS_FAMILIES, end_descendants, end_strays, end_strays_of_the_dead
+from finclaw.tools.process.process_tree import (
+    HAS_PROCESS_TREE,
+    kill_descendants,
+    kill_orphans,
+    kill_orphans_of_dead_gateways,
+)
 from finclaw.tools.threads import ToolThreads
 
 MEMORY: Final = 1024 * 1024 * 1024
@@ -32,22 +37,23 @@ MEMORY: Final = 1024 * 1024 * 1024
 LONGEST_ANSWER: Final = 32 * 1024 * 1024
 _KEPT: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _BEGIN: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from finclaw.tools.worker_main import main; main()"
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from finclaw.tools.process.worker_main import main; main()"
 )
 _SIZE: Final = 8
 """Bytes before each message that say how long it is."""
 _LOOK: Final = 0.2
 """Seconds between two looks whether it is still alive, while it says nothing."""
-_WARDEN: Final = 0.1
-"""Seconds for the warden to end everything and itself; then it is done from here."""
+_SUPERVISOR_GRACE: Final = 0.1
+"""Seconds for the supervisor to kill everything and exit; then it is done from here."""
 
 
 class WorkerDied(RuntimeError):
-    """It ended without a word: nobody knows how far it came."""
+    """A worker exited without an answer: nobody knows how far its tool came."""
 
 
 class Home(Struct, frozen=True):
-    """Where to find a function. `raw`: it takes a dict and the scope, and not its arguments by name."""
+    """The place of a function. `raw`: it takes a dict and the scope, and not its arguments by name."""
 
     module: str
     file: str
@@ -56,6 +62,8 @@ class Home(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
+    """A tool call for a worker."""
+
     home: Home
     tool: str
     args: dict[str, Any]
@@ -64,12 +72,14 @@ class Request(Struct, frozen=True, kw_only=True):
     cpu_seconds: int
 
 
-class Done(Struct, frozen=True, tag="done"):
+class WorkerDone(Struct, frozen=True, tag="done"):
+    """The answer of a worker whose tool gave a result."""
+
     output: ToolOutput
 
 
-class Failed(Struct, frozen=True, tag="failed"):
-    """`deliberate`: a ToolError, whose words are for the model."""
+class WorkerFailed(Struct, frozen=True, tag="failed"):
+    """The answer of a worker whose tool raised. `deliberate`: a ToolError, whose words are for the model."""
 
     kind: str
     message: str = ""
@@ -78,7 +88,7 @@ class Failed(Struct, frozen=True, tag="failed"):
     code: str | None = None
 
 
-Answer = Done | Failed
+WorkerAnswer = WorkerDone | WorkerFailed
 
 
 def home_of(name: str, function: Callable[..., object], *, raw: bool) -> Home:
@@ -107,14 +117,14 @@ async def run_in_process(
         cpu_seconds=math.ceil(seconds) + 1,
     )
     worker = _Worker(msgspec.json.encode(request))
-    said = await ToolThreads.here().run(tool, worker.run, worker.kill)
-    answer = msgspec.json.decode(said, type=Answer)
-    if isinstance(answer, Failed):
-        raise _raised(answer)
+    encoded = await ToolThreads.here().run(tool, worker.run, worker.kill)
+    answer = msgspec.json.decode(encoded, type=WorkerAnswer)
+    if isinstance(answer, WorkerFailed):
+        raise _build_error(answer)
     return answer.output
 
 
-def _raised(failed: Failed) -> Exception:
+def _build_error(failed: WorkerFailed) -> Exception:
     if not failed.deliberate:
         return Broken(failed.kind)
     kind = getattr(errors, failed.kind, None)
@@ -132,7 +142,7 @@ class _Worker:
         self._over = False
 
     def run(self) -> bytes:
-        end_strays_of_the_dead()
+        kill_orphans_of_dead_gateways()
         process = self._start()
         try:
             with suppress(BrokenPipeError):  # it is dead already; what it says, or does not, tells
@@ -142,18 +152,18 @@ class _Worker:
             return self._answer_of(process)
         finally:
             self.kill()
-            _see_it_end(process)
+            _wait_for_exit(process)
             for pipe in (process.stdin, process.stdout):
                 with suppress(OSError):
                     pipe and pipe.close()  # pyright: ignore[reportUnusedExpression]
 
     def kill(self) -> None:
-        """Have it ended. Before it has been reaped, so that no other process can have its number."""
+        """Have its supervisor kill it. Before it has been reaped, so that no other process can have its id."""
         with self._lock:
             if self._process is not None and not self._over:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(self._process.pid, signal.SIGTERM)
-                    os.kill(self._process.pid, signal.SIGCONT)  # a tool may have stopped its warden
+                    os.kill(self._process.pid, signal.SIGCONT)  # a tool may have stopped its supervisor
             self._over = True
 
     def _answer_of(self, process: "subprocess.Popen[bytes]") -> bytes:
@@ -190,17 +200,17 @@ class _Worker:
             return self._process
 
 
-def _see_it_end(process: "subprocess.Popen[bytes]") -> None:
+def _wait_for_exit(process: "subprocess.Popen[bytes]") -> None:
     try:
-        process.wait(_WARDEN)
-    except subprocess.TimeoutExpired:  # somebody has stopped the warden
-        if KNOWS_FAMILIES:
-            end_descendants(process.pid)
+        process.wait(_SUPERVISOR_GRACE)
+    except subprocess.TimeoutExpired:  # somebody has stopped the supervisor
+        if HAS_PROCESS_TREE:
+            kill_descendants(process.pid)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    if process.returncode != 0:  # it goes with 0 when it has ended all: somebody has killed it
-        end_strays()
+    if process.returncode != 0:  # a supervisor exits with 0 when it has killed all: somebody has killed it
+        kill_orphans()
 
 
 def _is_dead(process: "subprocess.Popen[bytes]") -> bool:

@@ -1,0 +1,1 @@
+"""Processes that run what may not be trusted to end: each under a supervisor that kills the whole process tree."""
