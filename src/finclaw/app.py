@@ -145,7 +145,7 @@ class App:
 
         def begin(accepted: Accepted) -> None:
             self._submit(accepted)
-            ended.append(self._engine.ended(accepted.id))
+            ended.append(self._engine.watch_end(accepted.id))
 
         accepted = await self._accept(inbound, begin)
         if ended:
@@ -184,7 +184,7 @@ class App:
 
     async def wait(self, inbound_id: str, seconds: float) -> InboundRecord | None:
         """The record, as soon as the message has ended or the seconds have passed. None: no such message."""
-        ended = self._engine.ended(inbound_id)
+        ended = self._engine.watch_end(inbound_id)
         record = await self._store.find(inbound_id)
         if record is None or record.outcome is not None:
             return record

@@ -24,7 +24,7 @@ from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
-from finclaw.extensions.loading import Found, as_builtin, find
+from finclaw.extensions.loading import LocatedExtension, as_builtin, find
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES, Services, nowhere
 from finclaw.finance.extension import Finance
@@ -44,11 +44,11 @@ class BuiltinServices(Struct, frozen=True, kw_only=True):
     clock: Clock
 
 
-def builtin_extensions(settings: Settings, registrar: Registrar, house: BuiltinServices) -> Iterator[Found]:
+def builtin_extensions(settings: Settings, registrar: Registrar, house: BuiltinServices) -> Iterator[LocatedExtension]:
     """Through everybody's door. First is outermost; what the settings list comes after them."""
     prefix = settings.pipeline.command_prefix
     days = settings.storage.retention_days
-    basics = Basics(prefix, lambda: registrar.commands, house.reset, days, registrar.mentioned)
+    basics = Basics(prefix, lambda: registrar.commands, house.reset, days, registrar.layer_commands)
     yield as_builtin(basics, "first, so that no other can take the names of its commands")
     deciding = ApprovalCommands(prefix, house.approvals)
     yield as_builtin(deciding, "as early, for the same reason: nobody else answers to approve and deny")
@@ -72,7 +72,7 @@ def builtin_extensions(settings: Settings, registrar: Registrar, house: BuiltinS
     )
 
 
-def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tuple[Found, ...]:
+def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tuple[LocatedExtension, ...]:
     """The default extensions and those that the settings list. One of the same name takes a default one's place."""
     listed = find(settings.agent.extensions)
     names = {each.name for each in (*listed, *given)}

@@ -17,7 +17,7 @@ from tests.web.gateway import MemoryGateway
 from finclaw.redaction import Secret
 from finclaw.testing import FakeClock
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 from finclaw.web.token import TokenOnDisk
 
 pytestmark = pytest.mark.spec("DX-22")
@@ -43,7 +43,7 @@ FOREIGN: Final = (
 async def door(token: Secret | None = None) -> AsyncGenerator[Client]:
     gateway = MemoryGateway()
     async with (
-        serve_web(gateway, WebSettings(port=0), token or Secret(TOKEN)) as server,
+        serve_web(gateway, WebServerSettings(port=0), token or Secret(TOKEN)) as server,
         aiohttp.ClientSession() as session,
     ):
         yield Client(session, server.url, gateway)
@@ -218,7 +218,7 @@ async def test_what_a_browser_sends_without_asking_is_refused(kind: str) -> None
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.0.7", "10.0.0.1", "example.com", "0", "[::]", "*"])
 def test_it_listens_to_this_machine_only(tmp_path: Path, host: str) -> None:
-    assert WebSettings().host == "127.0.0.1"
+    assert WebServerSettings().host == "127.0.0.1"
     (tmp_path / "finclaw.yaml").write_text(json.dumps({"web": {"host": host}}))
     for command in (("config", "check"), ("serve", "--port", "0")):
         ended = typed(*command, "--state", tmp_path)

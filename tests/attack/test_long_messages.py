@@ -34,7 +34,7 @@ from finclaw.tools.guard.redact import redact_for_display
 from finclaw.tools.sources import unquoted_part
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 MIB = 1_048_576
 LONGEST = PipelineSettings().max_text
@@ -68,7 +68,7 @@ async def gateway(state: Path, provider: ScriptedProvider | None) -> AsyncGenera
         state=state,
         agent=AgentSettings(model="offline/demo" if provider is None else "house/large"),
         models={"house/large": ModelSettings(window=10_000_000)},
-        web=WebSettings(port=0),
+        web=WebServerSettings(port=0),
     )
     async with (
         finclaw.build(settings, channels=[MailboxChannel(CHANNEL)], provider=provider) as app,

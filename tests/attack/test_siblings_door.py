@@ -18,7 +18,7 @@ from tests.web.gateway import MemoryGateway, answer
 
 from finclaw.kernel.event import MessageAccepted, MessageEnded
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 from finclaw.web.token import TokenOnDisk, obtain_token
 
 NEW: Final = "n" * 43
@@ -66,7 +66,7 @@ async def opened(state: Path, connections: int = 100) -> AsyncGenerator[Door]:
     gateway = MemoryGateway()
     limit = aiohttp.TCPConnector(limit=connections)
     async with (
-        serve_web(gateway, WebSettings(port=0), TokenOnDisk(state)) as server,
+        serve_web(gateway, WebServerSettings(port=0), TokenOnDisk(state)) as server,
         aiohttp.ClientSession(connector=limit) as http,
     ):
         yield Door(http, server.url, gateway, state, token.reveal())

@@ -32,7 +32,7 @@ from finclaw.redaction import Secret
 from finclaw.testing import call, fails, reply, say
 from finclaw.tools.define import tool
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 from finclaw.web.token import obtain_token
 
 VALUE: Final = "zQ7+wK/tulip=Harbor&93"
@@ -174,7 +174,7 @@ async def test_h16_no_sequence_reaches_a_terminal_in_pieces_or_whole(tmp_path: P
     gateway = MemoryGateway()
     token, _ = obtain_token(tmp_path)
     every = " | ".join(SEQUENCES.values())
-    async with serve_web(gateway, WebSettings(port=0), token) as server:
+    async with serve_web(gateway, WebServerSettings(port=0), token) as server:
         with announce_gateway(tmp_path, server.url):
             asking = asyncio.create_task(at_a_terminal(tmp_path, *words))
             inbound_id = await asyncio.wait_for(gateway.next_id(), 20)

@@ -28,7 +28,7 @@ from finclaw.config.schema import Settings
 from finclaw.kernel.port import Gateway, Provider
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import listen, serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 from finclaw.web.token import obtain_token
 
 ENTER, BACKSPACE, CTRL_C, CTRL_D, UP, LEFT = "\r", "\x7f", "\x03", "\x04", "\x1b[A", "\x1b[D"
@@ -178,7 +178,7 @@ def at_terminal(*args: str, toolkit: bool = False, columns: int = 80, **environ:
 async def reachable(state: Path, gateway: Gateway) -> AsyncGenerator[None]:
     """Inside, a chat finds this gateway."""
     token, _ = obtain_token(state)
-    settings = WebSettings(port=0)
+    settings = WebServerSettings(port=0)
     sock = listen(settings)
     async with serve_web(gateway, settings, token, sock=sock) as server:
         try:

@@ -8,7 +8,7 @@ from tests.cli.test_chat_console import toolkit
 from tests.cli.test_chat_unasked import ORDER, trading
 
 from finclaw.cli.chat.commands import Completer, KnownCommands, ShownIds
-from finclaw.cli.chat.event_queue import EventQueue, News, Told
+from finclaw.cli.chat.event_queue import EventQueue, News, UnsolicitedMessage
 from finclaw.kernel.approval import new_approval_id, short_id
 from finclaw.testing.provider import ScriptedProvider
 
@@ -20,7 +20,7 @@ COMMANDS = KnownCommands("/", ("approve", "approvals", "deny", "help"))
 def heard(*texts: str) -> EventQueue:
     feed = EventQueue()
     for text in texts:
-        feed.put(Told("m", text))
+        feed.put(UnsolicitedMessage("m", text))
     return feed
 
 

@@ -20,9 +20,9 @@ from finclaw.cli.chat.event_queue import (
     Refused,
     Seen,
     Taken,
-    Told,
+    UnsolicitedMessage,
 )
-from finclaw.cli.chat.questions import Ending, PendingQuestions
+from finclaw.cli.chat.questions import PendingQuestions, QuestionEnd
 from finclaw.cli.chat.remote import parse_events
 from finclaw.cli.chat.screen import sources
 from finclaw.cli.chat.texts import ENGLISH
@@ -88,7 +88,7 @@ def test_an_answer_grows_and_ends(desk: PendingQuestions, link: NotedLink) -> No
         desk.take(news("preview_update", at=at, text=text))
     assert (question.preview, question.tool) == ("Anew. End.", "")
     assert desk.take(outcome("Anew. End.")) is question
-    assert question.ending == Ending("answered", "", "Anew. End.")
+    assert question.ending == QuestionEnd("answered", "", "Anew. End.")
     assert not desk.open
 
 
@@ -98,7 +98,7 @@ def test_events_may_be_faster_than_the_receipt(desk: PendingQuestions) -> None:
     desk.take(outcome("somebody else's", "m-9"))
     desk.take(outcome("Early."))
     desk.take(Taken(question.id, "m-1"))
-    assert question.ending == Ending("answered", "", "Early.")
+    assert question.ending == QuestionEnd("answered", "", "Early.")
 
 
 def test_others_in_the_conversation_are_none_of_ours(desk: PendingQuestions) -> None:
@@ -153,7 +153,7 @@ def test_refused_for_now_and_for_good(desk: PendingQuestions) -> None:
     desk.take(Refused(question.id, "disk full", final=False))
     assert (question.trouble, question.ending, desk.untaken) == ("disk full", None, (question,))
     desk.take(Refused(question.id, "too large", final=True))
-    assert question.ending == Ending("not taken", "too large")
+    assert question.ending == QuestionEnd("not taken", "too large")
     assert desk.take(Refused("unknown", "", final=True)) is desk.take(Taken("unknown", "m-2")) is None
     assert desk.take(Interrupted()) is None
 
@@ -209,10 +209,10 @@ def told(inbound_id: str, text: str | None = "a card", session: str = SESSION, *
 
 @pytest.mark.spec("DX-22")
 def test_what_is_told_unasked_is_shown_once(desk: PendingQuestions) -> None:
-    assert desk.take(told("m-7")) == Told("m-7", "a card")
+    assert desk.take(told("m-7")) == UnsolicitedMessage("m-7", "a card")
     assert desk.take(told("m-7")) is None
-    assert desk.take(Told("m-7", "a card")) is None
-    assert desk.take(Told("m-8", "missed")) == Told("m-8", "missed")
+    assert desk.take(UnsolicitedMessage("m-7", "a card")) is None
+    assert desk.take(UnsolicitedMessage("m-8", "missed")) == UnsolicitedMessage("m-8", "missed")
     assert desk.take(told("m-9", None)) is None  # it came to nothing
 
 
@@ -242,7 +242,11 @@ def test_catching_up_moves_the_bookmark(link: NotedLink) -> None:
     desk = PendingQuestions(link, "main", Unread(SESSION, bookmark))
     desk.take(told("m-2"))
     desk.take(told("m-4"))
-    for item in (Told("m-3", "missed"), Told("m-4", "a card"), CaughtUp("m-2", frozenset({"m-3", "m-4"}))):
+    for item in (
+        UnsolicitedMessage("m-3", "missed"),
+        UnsolicitedMessage("m-4", "a card"),
+        CaughtUp("m-2", frozenset({"m-3", "m-4"})),
+    ):
         desk.take(item)
     assert bookmark.after == "m-2"
     assert [bookmark.tell(each) for each in ("m-3", "m-4")] == [False, False]
@@ -262,7 +266,7 @@ def test_stopping_waits_for_the_receipt_and_outlives_a_restart(desk: PendingQues
     desk.take(Connected())
     assert (link.stopped, desk.on_its_way) == (["m-1", "m-1"], True)
     desk.take(news("outcome", outcome="stopped", reason="", reply="Stopped."))
-    assert (question.ending, desk.on_its_way) == (Ending("stopped", "", "Stopped."), False)
+    assert (question.ending, desk.on_its_way) == (QuestionEnd("stopped", "", "Stopped."), False)
 
 
 def test_one_that_ended_before_its_receipt_came_is_not_stopped(desk: PendingQuestions, link: NotedLink) -> None:
@@ -270,7 +274,7 @@ def test_one_that_ended_before_its_receipt_came_is_not_stopped(desk: PendingQues
     desk.stop(question)
     desk.take(outcome("Early."))
     desk.take(Taken(question.id, "m-1"))
-    assert (link.stopped, question.ending) == ([], Ending("answered", "", "Early."))
+    assert (link.stopped, question.ending) == ([], QuestionEnd("answered", "", "Early."))
 
 
 def test_one_that_the_gateway_will_not_stop(desk: PendingQuestions) -> None:

@@ -17,7 +17,7 @@ from finclaw.errors import ChannelError, ConfigError, InboundConflict, StoreFail
 from finclaw.redaction import Secret
 from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 from finclaw.web.token import obtain_token
 from finclaw.web.view import AcceptedView
 
@@ -30,7 +30,7 @@ def gateway() -> MemoryGateway:
 @pytest.fixture
 async def client(gateway: MemoryGateway, tmp_path: Path) -> AsyncGenerator[GatewayClient]:
     token, _ = obtain_token(tmp_path)
-    async with serve_web(gateway, WebSettings(port=0), token) as server:
+    async with serve_web(gateway, WebServerSettings(port=0), token) as server:
         with announce_gateway(tmp_path, server.url):
             found = await asyncio.to_thread(find_gateway, tmp_path)
             assert found is not None
@@ -81,7 +81,7 @@ async def test_a_wrong_token_is_a_matter_of_configuration(client: GatewayClient)
 async def test_a_gateway_that_went_away(tmp_path: Path) -> None:
     token, _ = obtain_token(tmp_path)
     with reserved_port() as port:
-        async with serve_web(MemoryGateway(), WebSettings(port=port), token) as server:
+        async with serve_web(MemoryGateway(), WebServerSettings(port=port), token) as server:
             with announce_gateway(tmp_path, server.url):
                 client = await asyncio.to_thread(find_gateway, tmp_path)
         assert client is not None

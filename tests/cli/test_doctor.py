@@ -15,7 +15,7 @@ import pytest
 from tests.cli.terminal import clean_environment, finclaw, reserved_port
 from tests.cli.test_serve import serving
 
-from finclaw.cli.doctor import Finding
+from finclaw.cli.doctor import DoctorFinding
 from finclaw.cli.doctor.machine import judge_clock, judge_terminal
 from finclaw.cli.doctor.state import checks, holder, judge_directory, judge_kind
 from finclaw.storage.sqlite.database import DATABASE
@@ -24,7 +24,7 @@ from finclaw.storage.state_lock import StateLock
 QUESTION = "What is AAPL trading at?"
 
 
-def doctor(state: Path, **environ: str) -> tuple[int, dict[str, Finding]]:
+def doctor(state: Path, **environ: str) -> tuple[int, dict[str, DoctorFinding]]:
     """The exit code, and the findings by name; of several of one name the last."""
     with reserved_port() as port:
         environ = {"FINCLAW_WEB__PORT": str(port)} | environ
@@ -32,7 +32,7 @@ def doctor(state: Path, **environ: str) -> tuple[int, dict[str, Finding]]:
     told = json.loads(ended.out)
     assert told["healthy"] == (ended.code == 0)
     assert ended.err == ""
-    return ended.code, {each["check"]: Finding(**each) for each in told["findings"]}
+    return ended.code, {each["check"]: DoctorFinding(**each) for each in told["findings"]}
 
 
 def test_a_variable_that_one_server_of_an_extension_lacks_hides_no_other_finding(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import DeliveryContext, MessageContext, Outcome, StepContext, StepResult, ToolCallContext
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, delay, fails, hold, reply, say, think
-from finclaw.testing.replay import spoken
+from finclaw.testing.replay import answer_chunks
 from finclaw.tools.define import tool
 
 
@@ -451,7 +451,7 @@ def test_pieces_come_out_as_they_went_in(pieces: list[str], seen_behind: str):
     text = "".join(pieces)
     metadata = {"chunks": [len(piece) for piece in pieces], "model_text": len(text)}
     answer = Message("a", "assistant", (Text(text + seen_behind),), Source("assistant"), AT, metadata)
-    assert [chunk.text for chunk in spoken(answer) if isinstance(chunk, TextDelta)] == pieces
+    assert [chunk.text for chunk in answer_chunks(answer) if isinstance(chunk, TextDelta)] == pieces
 
 
 async def test_every_kind_of_block_is_collected_as_it_was():
@@ -466,7 +466,7 @@ async def test_every_kind_of_block_is_collected_as_it_was():
     )
 
     async def stream() -> AsyncIterator[Chunk]:
-        for chunk in spoken(Message("a", "assistant", blocks, Source("assistant"), AT)):
+        for chunk in answer_chunks(Message("a", "assistant", blocks, Source("assistant"), AT)):
             yield chunk
         yield Done()
 
@@ -476,7 +476,7 @@ async def test_every_kind_of_block_is_collected_as_it_was():
 @pytest.mark.parametrize("lengths", [[], [1], [100], [0, 0, 3], [2, 2, 2]])
 def test_lengths_that_do_not_fit_lose_nothing(lengths: list[int]):
     answer = Message("a", "assistant", (Text("abcdef"),), Source("assistant"), AT, {"chunks": lengths})
-    chunks: list[Chunk] = list(spoken(answer))
+    chunks: list[Chunk] = list(answer_chunks(answer))
     assert "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta)) == "abcdef"
 
 

@@ -11,27 +11,20 @@ CRUMBS: frozenset[str] = frozenset(
 )
 DOUBLED_CLASSES: frozenset[str] = frozenset(
     {
-        "Api",
         "Call",
         "Connection",
-        "Doors",
         "Elsewhere",
-        "Ending",
         "Entry",
         "Finding",
         "Found",
         "Function",
         "Gate",
-        "History",
         "Ids",
         "Kept",
         "Limits",
         "Notes",
         "Page",
-        "Question",
         "Refusal",
-        "Route",
-        "Routes",
         "Row",
         "Rows",
         "Rule",
@@ -41,7 +34,6 @@ DOUBLED_CLASSES: frozenset[str] = frozenset(
         "Standing",
         "Step",
         "Told",
-        "WebSettings",
         "Work",
     }
 )

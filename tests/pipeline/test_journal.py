@@ -88,7 +88,7 @@ def test_time_runs_out() -> None:
             async with deadline:
                 await clock.sleep(9)
         assert deadline.expired
-        with deadline.paused():  # harmless afterwards
+        with deadline.pause():  # harmless afterwards
             pass
 
     clock.run(main())
@@ -101,7 +101,7 @@ def test_time_stands_still_and_goes_on_with_what_was_left() -> None:
     async def main() -> None:
         async with Deadline(5) as deadline:
             await clock.sleep(3)
-            with deadline.paused():
+            with deadline.pause():
                 await clock.sleep(100)
             await clock.sleep(9)
 
@@ -115,8 +115,8 @@ def test_a_pause_inside_a_pause_ends_with_the_outer_one() -> None:
 
     async def main() -> None:
         async with Deadline(5) as deadline:
-            with deadline.paused():
-                with deadline.paused():
+            with deadline.pause():
+                with deadline.pause():
                     await clock.sleep(50)
                 await clock.sleep(50)
             await clock.sleep(4)
@@ -130,7 +130,7 @@ def test_pauses_that_overlap_are_one_pause() -> None:
 
     async def pause(deadline: Deadline, after: float, seconds: float) -> None:
         await clock.sleep(after)
-        with deadline.paused():
+        with deadline.pause():
             await clock.sleep(seconds)
 
     async def main() -> None:
@@ -149,7 +149,7 @@ def test_the_longer_deadline_stands_still_with_the_shorter() -> None:
     async def main() -> None:
         async with Deadline(10) as whole:
             async with Deadline(5, within=whole) as road:
-                with road.paused():
+                with road.pause():
                     await clock.sleep(100)
             await clock.sleep(20)
 
@@ -162,7 +162,7 @@ def test_a_pause_before_the_deadline_begins_stops_nothing() -> None:
     clock = FakeClock()
 
     async def main() -> None:
-        with Deadline(5).paused():
+        with Deadline(5).pause():
             await clock.sleep(1)
 
     clock.run(main())

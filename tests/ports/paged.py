@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from finclaw.kernel.message import Message
-from finclaw.transcript.history import History, Page
+from finclaw.transcript.history import Page, PagedHistory
 from finclaw.transcript.page import beside_words, words_of
 
 
@@ -22,9 +22,9 @@ def _row(message: Message, *, apart: bool) -> tuple[bytes, bytes]:
     return encode(message), b"\n"
 
 
-def paged(messages: Sequence[Message], *ends: int) -> History:
+def paged(messages: Sequence[Message], *ends: int) -> PagedHistory:
     """One page up to each of these places, and the rest as messages."""
-    return History(tuple(_pages(messages, ends)), tuple(messages[max(ends, default=0) :]))
+    return PagedHistory(tuple(_pages(messages, ends)), tuple(messages[max(ends, default=0) :]))
 
 
 def _pages(messages: Sequence[Message], ends: Sequence[int]) -> Iterator[Page]:

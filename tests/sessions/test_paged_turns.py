@@ -15,7 +15,7 @@ from finclaw.kernel.event import Event
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
 from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.weight import weigh
-from finclaw.transcript.history import History
+from finclaw.transcript.history import PagedHistory
 
 
 def pushed(conversation: Conversation, event: TurnEvent) -> str:
@@ -45,7 +45,7 @@ def test_pages_and_a_tuple_go_through_any_events_alike(
     assert told[0] == told[1]
 
 
-def long(messages: int = 40) -> History:
+def long(messages: int = 40) -> PagedHistory:
     return paged([said(f"m{number}") for number in range(messages)], 10, messages - 10)
 
 

@@ -15,7 +15,7 @@ from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Text
 from finclaw.storage.sqlite import pages, sessions, transcript
 from finclaw.storage.sqlite.database import DATABASE, open_database
 from finclaw.storage.sqlite.schema import MIGRATIONS
-from finclaw.transcript.history import History
+from finclaw.transcript.history import PagedHistory
 
 TEXTS = st.sampled_from(["words", "", " \n", 'a "b" \\ \n c', "반", "\u2028", "\x00", "a\nuser\n"])
 TARGETS = st.integers(0, 40)
@@ -141,7 +141,7 @@ def test_a_long_conversation_is_a_few_rows(db: apsw.Connection) -> None:
     assert 128 <= loose < 128 + 256 + 64
     assert bound <= 8
     history = transcript.ROWS.messages(db, 1)
-    assert isinstance(history, History)
+    assert isinstance(history, PagedHistory)
     assert (len(history), history.opened) == (2_000, 128)
 
 

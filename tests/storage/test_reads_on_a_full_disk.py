@@ -24,7 +24,7 @@ from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import Disk, FakeClock
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 
 @asynccontextmanager
@@ -117,7 +117,7 @@ async def test_the_api_answers_every_get_while_the_disk_is_full(tmp_path: Path, 
     with Disk(f"full-api-{kind}", default=True) as disk:
         async with (
             build(settings, channels=[MailboxChannel("web")]) as app,
-            serve_web(app, WebSettings(port=0), Secret(token)) as server,
+            serve_web(app, WebServerSettings(port=0), Secret(token)) as server,
             aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http,
         ):
             assert (await app.handle(asked)).kind == "answered"

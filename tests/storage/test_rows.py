@@ -34,7 +34,7 @@ from finclaw.storage.sqlite.database import DATABASE, open_database
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
-from finclaw.transcript.history import History
+from finclaw.transcript.history import PagedHistory
 
 WORDS = st.sampled_from(["", "api", "local", "main", "한국어", 'a "b" \\', "\x00"])
 MAYBE = st.none() | WORDS
@@ -247,8 +247,8 @@ def test_a_conversation_in_pages_is_the_one_in_rows(tmp_path: Path, length: int)
             transcript.add(db, 2, [said(f"o{number}")])
         read = transcript.ROWS.messages(db, 1)
         assert len(read) == length
-        assert isinstance(read, History) == (length > 128)
-        opened = read.opened if isinstance(read, History) else length
+        assert isinstance(read, PagedHistory) == (length > 128)
+        opened = read.opened if isinstance(read, PagedHistory) else length
         assert opened <= 128
         assert tuple(read) == transcript.messages(db, 1)
         assert [each.id for each in read] == [f"m{number}" for number in range(length)]

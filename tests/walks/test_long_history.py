@@ -9,7 +9,7 @@ from finclaw.kernel.message import Message, Patch, Source
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.providers.anthropic.request import AnthropicRequestWriter as AnthropicWriter
 from finclaw.providers.openai.request import OpenAIRequestWriter as OpenAIWriter
-from finclaw.transcript.history import History
+from finclaw.transcript.history import PagedHistory
 
 LENGTH = 2_000
 FEW = 200
@@ -42,7 +42,7 @@ async def test_a_plain_turn_opens_few_of_thousands(house: House) -> None:
         for text in ("hello", "and again"):
             await gateway.ask(text)
             asked = gateway.provider.requests[-1]
-            assert isinstance(asked.messages, History)
+            assert isinstance(asked.messages, PagedHistory)
             for writer in (AnthropicWriter(8_000_000), OpenAIWriter(8_000_000, "max_tokens")):
                 assert writer.write(asked).count(b"saying ") == LENGTH
             assert asked.messages.opened < FEW

@@ -9,7 +9,7 @@ from tests.web.gateway import MemoryGateway
 
 from finclaw.redaction import Secret
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 TOKEN = "t" * 43
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
@@ -55,12 +55,12 @@ class Client:
 
 
 @pytest.fixture
-def settings() -> WebSettings:
-    return WebSettings(port=0, max_body=2_048, wait_limit=60.0)
+def settings() -> WebServerSettings:
+    return WebServerSettings(port=0, max_body=2_048, wait_limit=60.0)
 
 
 @pytest.fixture
-async def client(settings: WebSettings) -> AsyncGenerator[Client]:
+async def client(settings: WebServerSettings) -> AsyncGenerator[Client]:
     gateway = MemoryGateway()
     async with (
         serve_web(gateway, settings, Secret(TOKEN)) as server,

@@ -17,7 +17,7 @@ from finclaw.channels.mailbox import MailboxChannel
 from finclaw.redaction import Secret
 from finclaw.testing import ScriptedProvider
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Live:
 
 @asynccontextmanager
 async def gateway(state: Path, provider: ScriptedProvider) -> AsyncGenerator[Live]:
-    settings = Settings(state=state, web=WebSettings(port=0))
+    settings = Settings(state=state, web=WebServerSettings(port=0))
     async with (
         finclaw.build(settings, channels=(MailboxChannel("web"),), provider=provider) as app,
         serve_web(app, settings.web, Secret(TOKEN)) as server,

@@ -21,7 +21,7 @@ from finclaw.tools.approval.people import Person
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.web.approvals_view import REFUSED
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -98,7 +98,7 @@ async def test_a_whole_gateway_takes_the_tokens_word(tmp_path: Path) -> None:
     settings = Settings(state=tmp_path, people=(mina,), approvals=ApprovalSettings())
     async with (
         build(settings, channels=[MailboxChannel("web")]) as app,
-        serve_web(app, WebSettings(port=0), Secret(TOKEN)) as server,
+        serve_web(app, WebServerSettings(port=0), Secret(TOKEN)) as server,
     ):
         asked = await app.consents.ask(
             Action(

@@ -8,12 +8,12 @@ from tests.web.gateway import MemoryGateway
 
 from finclaw.redaction import Secret
 from finclaw.testing import FakeClock
-from finclaw.web.auth import Doorkeeper, Throttle, check_place
+from finclaw.web.auth import Authenticator, Throttle, check_place
 from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import OWNER, MessageBody, Principal, Scope, inbound
-from finclaw.web.server import Doors
-from finclaw.web.settings import WebSettings
+from finclaw.web.server import WebRoutes
+from finclaw.web.settings import WebServerSettings
 
 PATHS = [
     ("POST", "/api/v1/messages"),
@@ -67,7 +67,7 @@ async def test_every_route_wants_the_token(client: Client, method: str, path: st
 
 
 async def test_the_routes_above_are_all_there_are() -> None:
-    routes = Doors(MemoryGateway(), WebSettings(), Secret(TOKEN), LiveStream()).guarded()
+    routes = WebRoutes(MemoryGateway(), WebServerSettings(), Secret(TOKEN), LiveStream()).authenticated_routes()
     assert [(route.method, re.sub(r"\{\w+\}", "x", route.path)) for route in routes] == PATHS
 
 
@@ -98,8 +98,8 @@ async def test_wrong_tokens_are_limited_and_do_not_lock_out_the_right_one(client
 def test_the_limiter_recovers() -> None:
     now = [0.0]
     throttle = Throttle(lambda: now[0], burst=2, per_second=1.0)
-    throttle.failed()
-    throttle.failed()
+    throttle.note_failure()
+    throttle.note_failure()
     with pytest.raises(ApiError):
         throttle.check()
     now[0] = 1.0
@@ -108,9 +108,9 @@ def test_the_limiter_recovers() -> None:
 
 @pytest.mark.parametrize("scope", ["messages", "status"])
 def test_a_scope_that_was_not_given_is_missing(scope: Scope) -> None:
-    keeper = Doorkeeper(Secret(TOKEN), Principal("guest"), Throttle(lambda: 0.0))
+    authenticator = Authenticator(Secret(TOKEN), Principal("guest"), Throttle(lambda: 0.0))
     with pytest.raises(ApiError, match=scope) as caught:
-        keeper.admit(AUTH["Authorization"], scope)
+        authenticator.admit(AUTH["Authorization"], scope)
     assert caught.value.status == 403
 
 

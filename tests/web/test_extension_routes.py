@@ -13,7 +13,7 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.port import ExtensionRoute, Method, RouteReply, RouteRequest
 from finclaw.redaction import Secret
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 Handle = Callable[[RouteRequest], Awaitable[RouteReply]]
 HERE = "/api/v1/extensions/mine/"
@@ -41,7 +41,7 @@ def route(method: Method, path: str, handle: Handle) -> ExtensionRoute:
 
 
 @pytest.fixture
-async def client(settings: WebSettings) -> AsyncGenerator[Client]:
+async def client(settings: WebServerSettings) -> AsyncGenerator[Client]:
     gateway = MemoryGateway(
         routes=(
             route("GET", "echo", echo),
@@ -88,7 +88,7 @@ async def test_a_failure_is_one_line_and_the_log_has_the_rest(
     assert (await client.call("GET", HERE + "echo"))[0] == 201
 
 
-async def test_a_file_in_the_settings_is_served(tmp_path: Path, settings: WebSettings) -> None:
+async def test_a_file_in_the_settings_is_served(tmp_path: Path, settings: WebServerSettings) -> None:
     file = tmp_path / "teller.py"
     file.write_text(
         "from finclaw.kernel.extension import RouteReply\n"

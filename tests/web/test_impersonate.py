@@ -14,7 +14,7 @@ from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.testing import FakeClock
 from finclaw.tools.approval.people import Person
 from finclaw.web.principal import OWNER, MessageBody, inbound
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 
 class Roles:
@@ -48,7 +48,7 @@ MACHINE = Person(name="machine", known_as=("web:owner:owner",), roles=("operator
 def test_the_roles_of_a_label(
     tmp_path: Path, impersonate: bool, people: tuple[Person, ...], label: str | None, roles: str
 ) -> None:
-    settings = Settings(state=tmp_path, people=people, web=WebSettings(impersonate=impersonate))
+    settings = Settings(state=tmp_path, people=people, web=WebServerSettings(impersonate=impersonate))
     clock = FakeClock()
 
     async def walk() -> str | None:
@@ -63,5 +63,5 @@ def test_the_roles_of_a_label(
 @pytest.mark.spec("DX-22")
 def test_a_label_is_no_approver_by_the_tokens_roles(tmp_path: Path) -> None:
     """The token's holder vouches for who asks; who decides about others' money is named in the settings."""
-    settings = Settings(state=tmp_path, web=WebSettings(impersonate=True))
+    settings = Settings(state=tmp_path, web=WebServerSettings(impersonate=True))
     assert "web:owner:owner/bob" not in settings.everybody().who("role:owner")

@@ -20,7 +20,7 @@ from finclaw.testing.provider import Line
 from finclaw.tools.approval.people import TOKEN_HOLDER, Person
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 USUAL = "house/usual"
 
@@ -51,7 +51,7 @@ async def opened(
         models={USUAL: ModelSettings(window=50_000)},
         aliases={"pretend": "offline/demo"},
         people=people,
-        web=WebSettings(port=0, impersonate=impersonate),
+        web=WebServerSettings(port=0, impersonate=impersonate),
     )
     async with (
         finclaw.build(settings, channels=[MailboxChannel(CHANNEL)], provider=ScriptedProvider(*script)) as app,

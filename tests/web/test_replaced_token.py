@@ -15,7 +15,7 @@ from finclaw.kernel.event import MessageAccepted, MessageEnded
 from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.kernel.scope import Ids
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 from finclaw.web.token import TokenOnDisk
 
 OLD, NEW = "o" * 43, "n" * 43
@@ -65,7 +65,7 @@ async def house(tmp_path: Path) -> AsyncGenerator[House]:
     async with asyncio.timeout(2 * HANG), aiohttp.ClientSession() as session:
         (tmp_path / "token").write_text(OLD, encoding="ascii")
         (tmp_path / "token").chmod(0o600)
-        async with serve_web(gateway, WebSettings(port=0), TokenOnDisk(tmp_path)) as server:
+        async with serve_web(gateway, WebServerSettings(port=0), TokenOnDisk(tmp_path)) as server:
             yield House(tmp_path, session, f"{server.url}/api/v1", gateway, slow)
 
 

@@ -9,7 +9,7 @@ from tests.web.gateway import MemoryGateway
 
 from finclaw.redaction import Secret
 from finclaw.web.server import listen, serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 from finclaw.web.token import prove
 
 
@@ -47,7 +47,9 @@ async def test_the_page_says_how_to_ask_and_loads_nothing(client: Client) -> Non
     assert not any(word in text for word in ("<script", "src=", "href=", "@import"))
 
 
-async def test_the_end_does_not_wait_for_those_who_wait(settings: WebSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_does_not_wait_for_those_who_wait(
+    settings: WebServerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("finclaw.web.server.LAST_ANSWERS", 90.0)
     gateway = MemoryGateway()
     async with aiohttp.ClientSession() as session:
@@ -62,7 +64,7 @@ async def test_the_end_does_not_wait_for_those_who_wait(settings: WebSettings, m
     assert (status, message["state"]) == (200, "received")
 
 
-async def test_it_takes_a_socket_that_is_already_bound(settings: WebSettings) -> None:
+async def test_it_takes_a_socket_that_is_already_bound(settings: WebServerSettings) -> None:
     sock = listen(settings)
     port = sock.getsockname()[1]
     async with serve_web(MemoryGateway(), settings, Secret(TOKEN), sock=sock) as server:
@@ -71,11 +73,11 @@ async def test_it_takes_a_socket_that_is_already_bound(settings: WebSettings) ->
 
 async def test_it_listens_on_ipv6_where_there_is_one() -> None:
     try:
-        sock = listen(WebSettings(host="::1", port=0))
+        sock = listen(WebServerSettings(host="::1", port=0))
     except OSError:
         return
     async with (
-        serve_web(MemoryGateway(), WebSettings(host="::1"), Secret(TOKEN), sock=sock) as server,
+        serve_web(MemoryGateway(), WebServerSettings(host="::1"), Secret(TOKEN), sock=sock) as server,
         aiohttp.ClientSession() as session,
         session.get(server.url + "/healthz") as response,
     ):

@@ -16,7 +16,7 @@ from finclaw.redaction import Secret
 from finclaw.testing import ScriptedProvider, hold, reply, say
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 MOST = 3
 
@@ -34,7 +34,7 @@ class Client:
 
 @asynccontextmanager
 async def gateway(state: Path, provider: ScriptedProvider) -> AsyncGenerator[Client]:
-    settings = finclaw.Settings(state=state, pipeline=PipelineSettings(max_waiting=MOST), web=WebSettings(port=0))
+    settings = finclaw.Settings(state=state, pipeline=PipelineSettings(max_waiting=MOST), web=WebServerSettings(port=0))
     async with (
         finclaw.build(settings, channels=[MailboxChannel(CHANNEL)], provider=provider) as app,
         serve_web(app, settings.web, Secret(TOKEN)) as server,

@@ -21,7 +21,7 @@ from finclaw.redaction import Secret
 from finclaw.routing.session_key import session_key
 from finclaw.transcript.conversation_file import write_conversation
 from finclaw.web.server import serve_web
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ODD = "main:web:owner:direct:%EC%82%BC+50%25%2F%2B+owner:a%3Ab"
@@ -232,7 +232,7 @@ async def test_a_reset_from_outside_is_noticed_by_the_gateway(tmp_path: Path) ->
 
     async with (
         build(Settings(state=tmp_path), channels=(MailboxChannel("web"),)) as app,
-        serve_web(app, WebSettings(port=0), Secret(TOKEN)) as server,
+        serve_web(app, WebServerSettings(port=0), Secret(TOKEN)) as server,
         aiohttp.ClientSession(server.url, headers=AUTH) as http,
     ):
         await app.handle(asked("1", "What is AAPL trading at?"))

@@ -33,7 +33,7 @@ class BadArchive(FinclawError):
     """The file is no backup, or is not as it was written."""
 
 
-class Entry(Struct, frozen=True):
+class ArchiveEntry(Struct, frozen=True):
     """A file in the archive."""
 
     size: int
@@ -49,12 +49,12 @@ class Manifest(Struct, frozen=True, kw_only=True):
     kind: StoreKind
     schema: int
     """Of the database."""
-    files: dict[str, Entry]
+    files: dict[str, ArchiveEntry]
 
 
-def entry_of(path: Path) -> Entry:
+def entry_of(path: Path) -> ArchiveEntry:
     with path.open("rb") as file:
-        return Entry(os.fstat(file.fileno()).st_size, _digest(file))
+        return ArchiveEntry(os.fstat(file.fileno()).st_size, _digest(file))
 
 
 def _digest(file: IO[bytes]) -> str:
@@ -104,12 +104,12 @@ def _write(source: Path, manifest: Manifest, target: Path) -> None:
     with open(descriptor, "wb") as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for name in (MANIFEST, *sorted(manifest.files)):
-                tar.add(source / name, name, recursive=False, filter=_plain)
+                tar.add(source / name, name, recursive=False, filter=_reset_owner)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+def _reset_owner(info: tarfile.TarInfo) -> tarfile.TarInfo:
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     info.mode = 0o600

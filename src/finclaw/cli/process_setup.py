@@ -42,26 +42,26 @@ def skip_collection_at_exit() -> None:
 
 def install_excepthooks() -> None:
     """For a process that is ours alone, from its first line on. What takes secrets out is loaded when it is needed."""
-    sys.excepthook = _tell
-    threading.excepthook = _tell_of_thread
-    sys.unraisablehook = _tell_of_object
-    warnings.showwarning = _tell_of_warning
+    sys.excepthook = _print_error
+    threading.excepthook = _print_thread_error
+    sys.unraisablehook = _print_unraisable
+    warnings.showwarning = _print_warning
     if logging.lastResort is not None:
-        logging.lastResort.setFormatter(PlainLines(_without_secrets))
+        logging.lastResort.setFormatter(PlainLines(_redact_text))
 
 
-def _without_secrets(text: str) -> str:
+def _redact_text(text: str) -> str:
     from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  start-up: most runs end without it
 
     return redact_for_display(text)
 
 
-def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _print_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     text = "".join(traceback.format_exception(kind, error, trace))
-    sys.stderr.write(_without_secrets(text))
+    sys.stderr.write(_redact_text(text))
 
 
-def _tell_of_warning(  # the interpreter's own signature
+def _print_warning(  # the interpreter's own signature
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -70,16 +70,16 @@ def _tell_of_warning(  # the interpreter's own signature
     line: str | None = None,
 ) -> None:
     text = warnings.formatwarning(message, category, filename, lineno, line)
-    (file or sys.stderr).write(_without_secrets(text))
+    (file or sys.stderr).write(_redact_text(text))
 
 
-def _tell_of_thread(args: threading.ExceptHookArgs) -> None:
+def _print_thread_error(args: threading.ExceptHookArgs) -> None:
     if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
         sys.stderr.write(f"in the thread {'?' if args.thread is None else args.thread.name}:\n")
-        _tell(args.exc_type, args.exc_value, args.exc_traceback)
+        _print_error(args.exc_type, args.exc_value, args.exc_traceback)
 
 
-def _tell_of_object(args: "sys.UnraisableHookArgs") -> None:
+def _print_unraisable(args: "sys.UnraisableHookArgs") -> None:
     if args.exc_value is not None:
         sys.stderr.write(f"{args.err_msg or 'an error that could not be raised'}:\n")
-        _tell(args.exc_type, args.exc_value, args.exc_traceback)
+        _print_error(args.exc_type, args.exc_value, args.exc_traceback)

@@ -15,7 +15,7 @@ from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.tools.approval.people import TOKEN_HOLDER, People, Person
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.settings import ToolsSettings
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Settings:
     machine is the `owner`."""
     approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
-    web: WebSettings = field(default_factory=WebSettings)
+    web: WebServerSettings = field(default_factory=WebServerSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     log: LogSettings = field(default_factory=LogSettings)
 

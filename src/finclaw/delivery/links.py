@@ -55,11 +55,11 @@ def _link(link: re.Match[str], is_named: IsNamed) -> str:
 
 
 def _addresses(text: str, is_named: IsNamed) -> str:
-    def shown(found: re.Match[str]) -> str:
+    def replace_address(found: re.Match[str]) -> str:
         address = without_punctuation(found[0])
         return found[0] if is_named(address) else _unclickable(address) + found[0][len(address) :]
 
-    return _ADDRESS.sub(shown, text)
+    return _ADDRESS.sub(replace_address, text)
 
 
 def _unclickable(address: str) -> str:

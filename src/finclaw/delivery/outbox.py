@@ -152,8 +152,8 @@ class OrderedSender:
     async def _see_through(self, unit: OutboxItem) -> OutboxItem:
         """Try until it is sent, or certain that it never will be."""
         while True:
-            unit, channel = await self._connected(unit)
-            end = await self._asked_again(unit) if self._perished(unit) else self._hopeless(unit, channel)
+            unit, channel = await self._wait_for_channel(unit)
+            end = await self._asked_again(unit) if self._is_too_old(unit) else self._hopeless(unit, channel)
             if end is not None:
                 return end
             if unit.state != "sending":
@@ -171,7 +171,7 @@ class OrderedSender:
             return replace(unit, state="dead")
         return None
 
-    def _perished(self, unit: OutboxItem) -> bool:
+    def _is_too_old(self, unit: OutboxItem) -> bool:
         """An answer about a market that is too old to be sent, and certainly has not been.
 
         Old by either clock: the wall clock knows of times before a start, but it may have been set back since.
@@ -226,7 +226,7 @@ class OrderedSender:
         await self._rest(unit.lane, IN_DOUBT)
         return unit
 
-    async def _connected(self, unit: OutboxItem) -> tuple[OutboxItem, Channel]:
+    async def _wait_for_channel(self, unit: OutboxItem) -> tuple[OutboxItem, Channel]:
         """The unit, and its channel once it is there. What waits is not on its way, and must not be taken for it."""
         channel = self._channels.get(unit.channel)
         if channel is None:

@@ -18,7 +18,7 @@ class EventStream:
     def observe(self, observer: Observer, *names: str) -> Callable[[], None]:
         """See every event, or those of these names. The returned function ends it, and may be called twice."""
         if names:
-            observer = _only(observer, frozenset(names))
+            observer = _filter_events(observer, frozenset(names))
         self._observers = (*self._observers, observer)
 
         def stop() -> None:
@@ -34,7 +34,7 @@ class EventStream:
                 log.exception("observer failed on %s", event.name)
 
 
-def _only(observer: Observer, names: frozenset[str]) -> Observer:
+def _filter_events(observer: Observer, names: frozenset[str]) -> Observer:
     unknown = names - {each.name for each in all_events()}
     if unknown:
         raise ExtensionError(f"there is no event {sorted(unknown)[0]!r}; see the list in finclaw.kernel.event")

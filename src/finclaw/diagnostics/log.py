@@ -78,7 +78,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
             line["trace"] = "".join(traceback.format_exception(*record.exc_info))
-        safe = line if _is_harmless(line, self._redact) else _redacted(line, self._redact)
+        safe = line if _is_harmless(line, self._redact) else _redact_value(line, self._redact)
         return json.dumps(safe, ensure_ascii=False, default=repr)
 
 
@@ -104,13 +104,13 @@ def _is_harmless(line: dict[str, Any], redact: Redact) -> bool:
     return redact(together) == together
 
 
-def _redacted(value: Any, redact: Redact, name: str = "") -> Any:
+def _redact_value(value: Any, redact: Redact, name: str = "") -> Any:
     """Text by text: what JSON puts between them would keep a secret from being known for one."""
     if isinstance(value, dict):
         members = cast("dict[Any, Any]", value).items()
-        return {redact(str(key)): _redacted(each, redact, str(key)) for key, each in members}
+        return {redact(str(key)): _redact_value(each, redact, str(key)) for key, each in members}
     if isinstance(value, list | tuple):
-        return [_redacted(each, redact, name) for each in cast("list[Any]", value)]
+        return [_redact_value(each, redact, name) for each in cast("list[Any]", value)]
     text = value if isinstance(value, str) else repr(value)
     if value is None or (isinstance(value, bool | int | float) and len(text) < _LONG_NUMBER):
         return value

@@ -63,7 +63,7 @@ class Api:
         self.context = _Context(mine, everybody, self.logger)
         self.visible = _Visible(mine)
         self.cli = Cli(mine, everybody)
-        self.routes = Routes(mine)
+        self.routes = ExtensionRoutes(mine)
         self.doctor = Doctor(mine)
 
     @property
@@ -279,7 +279,7 @@ class Cli:
         )
 
 
-class Routes:
+class ExtensionRoutes:
     def __init__(self, mine: Registered) -> None:
         self._mine = mine
 

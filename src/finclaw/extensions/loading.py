@@ -29,7 +29,7 @@ GROUP: Final = "finclaw.extensions"
 """The entry points that installed packages offer."""
 
 
-class Found(Struct, frozen=True):
+class LocatedExtension(Struct, frozen=True):
     """An extension with what the settings say to it. `origin` is its file, `why` the reason for its place."""
 
     name: str
@@ -41,33 +41,33 @@ class Found(Struct, frozen=True):
     """Its settings' references to secrets."""
 
 
-def as_builtin(extension: Extension, why: str) -> Found:
+def as_builtin(extension: Extension, why: str) -> LocatedExtension:
     """One of our own, which nobody has to find."""
-    return Found(extension.name, extension.register, origin_of(extension), why=why)
+    return LocatedExtension(extension.name, extension.register, origin_of(extension), why=why)
 
 
-def find(refs: Iterable[ExtensionRef | str]) -> tuple[Found, ...]:
+def find(refs: Iterable[ExtensionRef | str]) -> tuple[LocatedExtension, ...]:
     """All of them are imported, in order, before the first registers. Raises ConfigError or ExtensionError."""
     return tuple(_find(ExtensionRef(ref) if isinstance(ref, str) else ref) for ref in refs)
 
 
-def _find(ref: ExtensionRef) -> Found:
+def _find(ref: ExtensionRef) -> LocatedExtension:
     if ref.is_path:
         return _from_path(ref, Path(ref.use).expanduser())
-    offered = _offered()
+    offered = _entry_points()
     if ref.use in offered:
-        return make_found(ref, ref.use, _guarded(ref.use, offered[ref.use].module, offered[ref.use].load))
+        return make_found(ref, ref.use, _load_attributed(ref.use, offered[ref.use].module, offered[ref.use].load))
     module, _, attribute = ref.use.partition(":")
     if not _is_there(ref.use, module):
-        raise ConfigError(_unknown(ref.use, offered))
-    loaded = _guarded(ref.use, module, lambda: importlib.import_module(module))
+        raise ConfigError(_explain_unknown(ref.use, offered))
+    loaded = _load_attributed(ref.use, module, lambda: importlib.import_module(module))
     return make_found(ref, module.rpartition(".")[2], _attribute(ref.use, loaded, attribute))
 
 
 # ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _offered() -> "dict[str, EntryPoint]":
+def _entry_points() -> "dict[str, EntryPoint]":
     from importlib.metadata import entry_points  # noqa: PLC0415  slow to load, and most gateways list nothing
 
     return {point.name: point for point in entry_points(group=GROUP)}
@@ -85,7 +85,7 @@ def _is_there(use: str, module: str) -> bool:
         raise attribute_error(use, _file(module, error), error) from error
 
 
-def _guarded(use: str, module: str, load: Callable[[], Any]) -> Any:
+def _load_attributed(use: str, module: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except (Exception, SystemExit) as error:  # importing an extension is running a stranger's code
@@ -108,20 +108,20 @@ def _attribute(use: str, module: ModuleType, attribute: str) -> object:
     thing: object = module
     for name in attribute.split(".") if attribute else ():
         if not hasattr(thing, name):
-            near = _near(name, [each for each in dir(thing) if not each.startswith("_")])
+            near = _suggest_name(name, [each for each in dir(thing) if not each.startswith("_")])
             raise ConfigError(f"agent.extensions: {use!r}: {module.__name__} has no {attribute!r}{near}")
         thing = getattr(thing, name)
     return thing
 
 
-def _unknown(use: str, offered: Iterable[str]) -> str:
+def _explain_unknown(use: str, offered: Iterable[str]) -> str:
     names = sorted(offered)
     there = f"installed are {', '.join(names)}" if names else "no installed package offers one"
     how = "give an entry point's name, a module, or a path such as ./my_extension.py"
-    return f"agent.extensions: there is no extension {use!r}{_near(use, names)}; {there}; {how}"
+    return f"agent.extensions: there is no extension {use!r}{_suggest_name(use, names)}; {there}; {how}"
 
 
-def _near(name: str, known: Sequence[str]) -> str:
+def _suggest_name(name: str, known: Sequence[str]) -> str:
     import difflib  # noqa: PLC0415  only who errs needs it
 
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
@@ -131,7 +131,7 @@ def _near(name: str, known: Sequence[str]) -> str:
 # ── by path ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _from_path(ref: ExtensionRef, path: Path) -> Found:
+def _from_path(ref: ExtensionRef, path: Path) -> LocatedExtension:
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
         raise ConfigError(_no_file(ref.use, path))
@@ -175,7 +175,7 @@ def _no_file(use: str, path: Path) -> str:
     if path.is_dir():
         return f"agent.extensions: {use} is a directory without an __init__.py; name a file in it, or add one"
     there = sorted(each.name for each in path.parent.glob("*.py")) if path.parent.is_dir() else []
-    near = _near(path.name, there)
+    near = _suggest_name(path.name, there)
     beside = f"; beside it are {', '.join(there[:8])}" if there and not near else ""
     return f"agent.extensions: there is no file {use}{near}{beside}; a path counts from the settings file's directory"
 
@@ -183,16 +183,16 @@ def _no_file(use: str, path: Path) -> str:
 # ── what was found ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def make_found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> Found:
+def make_found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> LocatedExtension:
     """A module or object with `register`, a class of such objects, or the function itself."""
     if isinstance(thing, type) and hasattr(thing, "register"):
-        thing = _guarded(ref.use, thing.__module__, thing)
+        thing = _load_attributed(ref.use, thing.__module__, thing)
     register: Any = getattr(thing, "register", None) or (thing if inspect.isroutine(thing) else None)
     if not callable(register):
         raise ConfigError(f"agent.extensions: {ref.use} has no function `register(api)`; add one, or name the object")
     named = getattr(thing, "name", None)
     own = named if isinstance(named, str) else name
-    return Found(
+    return LocatedExtension(
         own,
         cast("Callable[[ExtensionApi], None]", register),
         origin or origin_of(thing) or ref.use,

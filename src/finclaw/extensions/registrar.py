@@ -13,7 +13,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
 from finclaw.extensions.api import Api, tool_registered
 from finclaw.extensions.attribution import attribute_error
-from finclaw.extensions.loading import Found, as_builtin
+from finclaw.extensions.loading import LocatedExtension, as_builtin
 from finclaw.extensions.registration import (
     NULL_SERVICES,
     CliCommand,
@@ -43,13 +43,13 @@ class Registrar:
         self._house = ExtensionRegistry(events, services)
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
-    def load(self, extensions: Iterable[Extension | Found]) -> None:
+    def load(self, extensions: Iterable[Extension | LocatedExtension]) -> None:
         """In order. Raises ExtensionError; what was loaded before stays, for the caller to close."""
         for extension in extensions:
             self._load(extension)
 
-    def _load(self, extension: Extension | Found) -> None:
-        found = extension if isinstance(extension, Found) else as_builtin(extension, "")
+    def _load(self, extension: Extension | LocatedExtension) -> None:
+        found = extension if isinstance(extension, LocatedExtension) else as_builtin(extension, "")
         mine = Registered(found.name, found.origin, found.why, found.settings, found.follow)
         try:
             self._must_be_new(found.name)
@@ -109,9 +109,9 @@ class Registrar:
     def known_commands(self) -> tuple[str, ...]:
         """What may follow the command prefix, aliases too."""
         own = (name for command in self.commands for name in (command.name, *command.aliases))
-        return (*own, *self.mentioned())
+        return (*own, *self.layer_commands())
 
-    def mentioned(self) -> dict[str, str]:
+    def layer_commands(self) -> dict[str, str]:
         """Commands that layers understand, with what each does. One that cannot be told is logged and left out."""
         found: dict[str, str] = {}
         for each in self.loaded:

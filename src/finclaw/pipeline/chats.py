@@ -29,11 +29,11 @@ class Chats:
 
     async def chat_of(self, known_as: Sequence[str]) -> Chat | None:
         """None: they never wrote to us directly, or only where a sender is just what a message says."""
-        found = [session for who in known_as for session in await self._latest(who)]
+        found = [session for who in known_as for session in await self._find_latest(who)]
         latest = max(found, key=lambda each: each.updated_at, default=None)
         return None if latest is None else _chat(latest.key)
 
-    async def _latest(self, who: str) -> Sequence[SessionRecord]:
+    async def _find_latest(self, who: str) -> Sequence[SessionRecord]:
         """At most two, for a key names its person in one of two ways: as the conversation, or behind it."""
         channel, account, sender = parts_of(who)
         door = self._channels.get(channel)

@@ -46,7 +46,7 @@ class Deadline:
         if isinstance(error, asyncio.CancelledError) and not wanted_by_others:
             raise TimeoutError from error
 
-    def paused(self) -> "Pause":
+    def pause(self) -> "Pause":
         """Time stands still in this block. After the deadline there is none to stop, and no harm in it."""
         return Pause(self)
 

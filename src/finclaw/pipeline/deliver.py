@@ -183,21 +183,21 @@ class Deliver:
 
         kept = turn.conversation.lasting_messages
 
-        def committed() -> None:
+        def on_commit() -> None:
             self._recent.keep(claim.session, claim.version + 1, kept)
-            self._recorded(run, outcome, units)
+            self._release_recorded(run, outcome, units)
 
-        with run.deadline.paused():  # from here on the answer exists; its time cannot run out any more
-            await retry_until_committed(lambda: self._store.finish(finish, committed), self._clock, "the end of a turn")
+        with run.deadline.pause():  # from here on the answer exists; its time cannot run out any more
+            await retry_until_committed(lambda: self._store.finish(finish, on_commit), self._clock, "the end of a turn")
 
     async def _end(self, run: MessageRun, outcome: Outcome, visible: Visible) -> None:
         units = self._plan(run, visible, None)
 
-        def committed() -> None:
-            self._recorded(run, outcome, units)
+        def on_commit() -> None:
+            self._release_recorded(run, outcome, units)
 
         begun = run.log is not None or run.accepted.attempts > 0
-        commit = partial(self._store.end, run.accepted.id, outcome, units, committed, _spend(run), begun=begun)
+        commit = partial(self._store.end, run.accepted.id, outcome, units, on_commit, _spend(run), begun=begun)
         await retry_until_committed(commit, self._clock, "an outcome")
 
     def _plan(self, run: MessageRun, visible: Visible, turn_id: str | None) -> tuple[OutboxItem, ...]:
@@ -206,7 +206,7 @@ class Deliver:
             return (replace(units[0], state="sending"), *units[1:])
         return units
 
-    def _recorded(self, run: MessageRun, outcome: Outcome, units: tuple[OutboxItem, ...]) -> None:
+    def _release_recorded(self, run: MessageRun, outcome: Outcome, units: tuple[OutboxItem, ...]) -> None:
         """One step: the answer is on its way before the next message of the session may begin."""
         run.recorded = outcome
         self._sender.enqueue(units)

@@ -67,7 +67,7 @@ class Dispatch:
 
     async def admit(self, run: MessageRun, context: Context) -> AdmittedTurn:
         accepted = run.accepted
-        with run.deadline.paused():
+        with run.deadline.pause():
             await self._lanes.turn_of(accepted.session, accepted.ticket)
             limits = run.accepted.inbound.limits or Limits()
             run.seat = await self._pools.enter(limits.pool, accepted.session)

@@ -71,7 +71,7 @@ class LocalEngine:
             if not waiting.done():
                 waiting.set_result(outcome)
 
-    def ended(self, inbound_id: str) -> "asyncio.Future[Outcome | None]":
+    def watch_end(self, inbound_id: str) -> "asyncio.Future[Outcome | None]":
         """Done when the message has ended; None when it will not in this process. Everybody gets their own."""
         ended: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(inbound_id, []).append(ended)

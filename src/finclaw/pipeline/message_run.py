@@ -127,7 +127,7 @@ class MessageRun(MessageContext):
         self.reply = halt.reply
         return self.end_with(halt.outcome, halt.reason, reply=halt.reply.text if halt.reply else None)
 
-    def completed(self, outcome: Outcome) -> Outcome:
+    def complete_outcome(self, outcome: Outcome) -> Outcome:
         """An outcome that a layer made itself, with the journal; what it wants the sender to know is said."""
         if self.reply is None and outcome.reply is not None:
             self.reply = Outbound(

@@ -53,11 +53,11 @@ def _urls(text: str) -> tuple[str, ...]:
 
 def _trim(url: str) -> str:
     """Leave out the sentence's own punctuation, and a closing bracket that was never opened inside the address."""
-    while url and (url[-1] in _TRAILING or _unopened(url)):
+    while url and (url[-1] in _TRAILING or _lacks_opening_bracket(url)):
         url = url[:-1]
     return url
 
 
-def _unopened(url: str) -> bool:
+def _lacks_opening_bracket(url: str) -> bool:
     opening = _BRACKETS.get(url[-1])
     return opening is not None and url.count(url[-1]) > url.count(opening)

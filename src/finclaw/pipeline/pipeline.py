@@ -143,7 +143,7 @@ class Pipeline:
             crash_point("road:started")
             outcome = await (self._say_for_extension(run) if run.inbound.from_extension else self._through_ring(run))
             if run.recorded is None:
-                outcome = await self._stages.deliver.close(run, run.completed(outcome))
+                outcome = await self._stages.deliver.close(run, run.complete_outcome(outcome))
         except asyncio.CancelledError:
             await self._put_back(run)
             raise
@@ -310,7 +310,7 @@ class Pipeline:
         return run.end_with(outcome, reason, reply=run.reply.text, result=spent)
 
     async def _end_recovery_attempt(self, run: MessageRun) -> None:
-        with run.deadline.paused():
+        with run.deadline.pause():
             await self._recovery_throttle.clear_attempt(run.accepted.id)
 
     async def _put_back(self, run: MessageRun) -> None:

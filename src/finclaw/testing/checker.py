@@ -47,10 +47,10 @@ class Verdict(Struct, frozen=True, kw_only=True):
 def judge(events: Sequence[HistoryEvent], rows: Rows) -> Verdict:
     case = _Case(events, rows)
     return Verdict(
-        lost=tuple(_lost(case)),
-        duplicated=tuple(_duplicated(case)),
+        lost=tuple(_find_lost(case)),
+        duplicated=tuple(_find_duplicates(case)),
         out_of_order=tuple(_out_of_order(case)),
-        orphaned=tuple(_orphaned(case)),
+        orphaned=tuple(_find_orphans(case)),
     )
 
 
@@ -83,7 +83,7 @@ class _Case:
                 yield reply
 
 
-def _lost(case: _Case) -> Iterator[str]:
+def _find_lost(case: _Case) -> Iterator[str]:
     stored = {row.message_id for row in case.rows.inbound}
     for message_id in dict.fromkeys(case.acked):
         if message_id not in stored:
@@ -104,7 +104,7 @@ def _lost_after_accept(row: InboundRow, case: _Case) -> Iterator[str]:
             yield f"unit {unit.id} for message {row.message_id} is {unit.state} and was never seen"
 
 
-def _duplicated(case: _Case) -> Iterator[str]:
+def _find_duplicates(case: _Case) -> Iterator[str]:
     for message_id, times in Counter(row.message_id for row in case.rows.inbound).items():
         if times > 1:
             yield f"message {message_id} was accepted {times} times"
@@ -140,7 +140,7 @@ def _out_of_order(case: _Case) -> Iterator[str]:
         newest[reply.conversation] = max(place, before)
 
 
-def _orphaned(case: _Case) -> Iterator[str]:
+def _find_orphans(case: _Case) -> Iterator[str]:
     for row in case.rows.inbound:
         if row.message_id not in case.sent and row.reissue_of not in case.inbound:
             yield f"inbound {row.id} is of message {row.message_id}, which nobody wrote"

@@ -104,10 +104,10 @@ class FakeClock:
     def _wake(self) -> None:
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(_nothing)
+            loop.call_soon_threadsafe(_do_nothing)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
@@ -150,14 +150,16 @@ class _VirtualSelector(selectors.BaseSelector):
         if self._clock.is_busy:
             return []
         if timeout is None:
-            raise ClockStuck(f"nothing is ready, no timer is set and no thread is busy; waiting: {_waiting()}")
+            raise ClockStuck(f"nothing is ready, no timer is set and no thread is busy; waiting: {_describe_tasks()}")
         self._clock.advance(timeout)
         return []
 
     def _wait_for_threads(self) -> list[tuple[selectors.SelectorKey, int]]:
         ready = self._real.select(self._clock.patience)
         if not ready:
-            raise ClockStuck(f"time was held still for {self._clock.patience} real seconds; waiting: {_waiting()}")
+            raise ClockStuck(
+                f"time was held still for {self._clock.patience} real seconds; waiting: {_describe_tasks()}"
+            )
         return ready
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -176,7 +178,7 @@ class _VirtualSelector(selectors.BaseSelector):
         self._real.close()
 
 
-def _waiting() -> str:
+def _describe_tasks() -> str:
     """Where each task stands, so that a stuck test tells its own story."""
     places: list[str] = []
     for task in asyncio.all_tasks():

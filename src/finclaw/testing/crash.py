@@ -40,7 +40,7 @@ def arm_from_environment(environ: Mapping[str, str] = os.environ) -> bool:
 @contextmanager
 def crash_at(name: str, n: int = 1, action: Callable[[str], object] | None = None) -> Generator[None]:
     """Inside, the n-th passing of the point raises SimulatedCrash, or does `action`. Later passings do nothing."""
-    with _armed(_trigger(_known(name), _positive(n), action or _raise)):
+    with _arm(_trigger(_check_name(name), _check_positive(n), action or _raise)):
         yield
 
 
@@ -48,12 +48,12 @@ def crash_at(name: str, n: int = 1, action: Callable[[str], object] | None = Non
 def passings() -> Generator[list[str]]:
     """Inside, every passing is noted in the list and nobody dies: shows which points a scenario meets."""
     passed: list[str] = []
-    with _armed(passed.append):
+    with _arm(passed.append):
         yield passed
 
 
 @contextmanager
-def _armed(callback: Callable[[str], None]) -> Generator[None]:
+def _arm(callback: Callable[[str], None]) -> Generator[None]:
     if crash_points.armed is not None:
         raise RuntimeError("crash points are already armed; one crash at a time")
     crash_points.armed = callback
@@ -67,11 +67,11 @@ def _trigger(name: str, n: int, action: Callable[[str], object]) -> Callable[[st
     # next() on a count is atomic, and points are passed on more than one thread.
     passing = itertools.count(1)
 
-    def passed(point: str) -> None:
+    def count_passing(point: str) -> None:
         if point == name and next(passing) == n:
             action(point)
 
-    return passed
+    return count_passing
 
 
 def _raise(name: str) -> NoReturn:
@@ -82,11 +82,11 @@ def _parse(wish: str) -> tuple[str, int]:
     """`name` or `name:n`; names have colons themselves, so only a number at the end is a count."""
     name, _, count = wish.rpartition(":")
     if not count.isdecimal():
-        return _known(wish), 1
-    return _known(name), _positive(int(count))
+        return _check_name(wish), 1
+    return _check_name(name), _check_positive(int(count))
 
 
-def _known(name: str) -> str:
+def _check_name(name: str) -> str:
     points = (*crash_points.CRASH_POINTS, *crash_points.FILE_CRASH_POINTS)
     if name not in points:
         near = difflib.get_close_matches(name, points, 1)
@@ -95,7 +95,7 @@ def _known(name: str) -> str:
     return name
 
 
-def _positive(n: int) -> int:
+def _check_positive(n: int) -> int:
     if n < 1:
         raise ConfigError(f"{VARIABLE}: passings are counted from 1, not {n}")
     return n

@@ -11,7 +11,7 @@ from finclaw.errors import FinclawError, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Inbound, Receipt, Sender
 from finclaw.kernel.port import Accept, Capabilities, Clock
 from finclaw.kernel.record import OutboxItem
-from finclaw.testing.wire import Refusal, SendAnswer, SendBody, Update, Updates
+from finclaw.testing.wire import RefusedSend, SendAnswer, SendBody, Update, Updates
 
 _NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError)
 """Everything that leaves us without a word from the platform that we can understand."""
@@ -134,7 +134,7 @@ class LoopbackChannel:
 def _receipt(status: int, body: bytes) -> Receipt:
     if status == HTTPStatus.OK:
         return Receipt(msgspec.json.decode(body, type=SendAnswer).id)
-    refusal = msgspec.json.decode(body, type=Refusal)
+    refusal = msgspec.json.decode(body, type=RefusedSend)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         raise SendFailed(refusal.error, retry_after=refusal.retry_after)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:

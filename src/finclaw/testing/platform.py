@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import web
 
 from finclaw.testing.history import Acked, History, ReplySeen, SentIn
-from finclaw.testing.wire import Refusal, SendAnswer, SendBody, Update, Updates
+from finclaw.testing.wire import RefusedSend, SendAnswer, SendBody, Update, Updates
 
 FaultKind = Literal["slow", "late", "busy", "broken", "cut", "refused"]
 """`slow`: shown late. `late`: shown, but answered late. `busy`: 429. `broken`: 500. `refused`: 400.
@@ -173,11 +173,11 @@ class FakePlatform:
 def _refusal(fault: SendFault) -> web.Response | None:
     match fault.kind:
         case "busy":
-            return _json(Refusal("too many messages", fault.seconds), 429)
+            return _json(RefusedSend("too many messages", fault.seconds), 429)
         case "broken":
-            return _json(Refusal("something broke"), 500)
+            return _json(RefusedSend("something broke"), 500)
         case "refused":
-            return _json(Refusal("never"), 400)
+            return _json(RefusedSend("never"), 400)
         case "slow" | "late" | "cut":
             return None
 

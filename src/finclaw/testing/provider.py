@@ -198,7 +198,9 @@ def _reader(script: Sequence[Line | Script]) -> Script:
     def next_line(request: ModelRequest) -> Line:
         for line in lines:
             return line
-        raise AssertionError(f"the script of {told} replies has run out; the model was asked: {_asked(request)}")
+        raise AssertionError(
+            f"the script of {told} replies has run out; the model was asked: {_describe_request(request)}"
+        )
 
     return next_line
 
@@ -209,7 +211,7 @@ def _not_a_function(line: Line | Script) -> Line:
     return line
 
 
-def _asked(request: ModelRequest) -> str:
+def _describe_request(request: ModelRequest) -> str:
     last = request.messages[-1] if request.messages else None
     said = f"{last.role} {last.text or last.tool_results!r}" if last else "nothing"
     tools = ", ".join(tool.name for tool in request.tools) or "none"

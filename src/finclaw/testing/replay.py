@@ -65,7 +65,7 @@ class Recording:
         if answer is None:
             await self._end_as_then()
             return
-        for chunk in spoken(answer):
+        for chunk in answer_chunks(answer):
             yield chunk
         # Layers that look at the time see what they saw; timers, which may have been still, do not notice.
         self._clock.jump(answer.created_at - self._clock.now())
@@ -114,7 +114,7 @@ class Recording:
     async def _result(self, call: ToolCallContext) -> ToolResult:
         recorded = self._results.get(call.call_id)
         if recorded is None:
-            return _failed(call, NOT_RECORDED, f"the record has no result for this call of {call.tool_name}")
+            return _failed_result(call, NOT_RECORDED, f"the record has no result for this call of {call.tool_name}")
         await self._clock.sleep(recorded.ms / 1000)
         said = without_warning(call.tool_name, recorded.content)  # the guard warns again by itself
         return replace(recorded, content=said)
@@ -153,7 +153,7 @@ class _AsRecorded(ContextGuard):
         return Capacity.of(model, max_tokens, Thresholds()).state(0, Breakdown())
 
 
-def _failed(call: ToolCallContext, name: str, words: str) -> ToolResult:
+def _failed_result(call: ToolCallContext, name: str, words: str) -> ToolResult:
     return ToolResult(call.call_id, call.tool_name, words, status="error", error=ToolFailure(name, words))
 
 
@@ -177,7 +177,7 @@ def _failure(outcome: Outcome | None) -> ProviderError | None:
 # ── an answer, piece by piece ───────────────────────────────────────────────────────────────────────────────
 
 
-def spoken(answer: Message) -> Iterator[Chunk]:
+def answer_chunks(answer: Message) -> Iterator[Chunk]:
     """A recorded answer as it came, all but its end: the model's own words, in their own pieces."""
     lengths = iter(msgspec.convert(answer.metadata.get("chunks", ()), tuple[int, ...]))
     for index, block in enumerate(own_blocks(answer)):
@@ -187,7 +187,7 @@ def spoken(answer: Message) -> Iterator[Chunk]:
             case Thinking(text, signature, redacted):
                 yield ThinkingDelta(text, index, signature, redacted)
             case ToolCall():
-                yield from _called(block, index)
+                yield from _call_chunks(block, index)
             case Image() | ToolResult():
                 pass  # no model says one
     yield UsageReport(usage_of(answer))
@@ -211,7 +211,7 @@ def _pieces(text: str, lengths: Iterator[int]) -> Iterator[str]:
         text = text[length:]
 
 
-def _called(call: ToolCall, index: int) -> Iterator[Chunk]:
+def _call_chunks(call: ToolCall, index: int) -> Iterator[Chunk]:
     """A call that could not be read is not ended, so that it cannot be read again."""
     yield ToolUseStart(call.id, call.name, index)
     if call.bad_args is not None:

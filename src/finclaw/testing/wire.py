@@ -29,6 +29,6 @@ class SendAnswer(Struct, frozen=True):
     id: str
 
 
-class Refusal(Struct, frozen=True, omit_defaults=True):
+class RefusedSend(Struct, frozen=True, omit_defaults=True):
     error: str
     retry_after: float | None = None

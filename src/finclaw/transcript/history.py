@@ -12,7 +12,7 @@ from finclaw.kernel.message import Message
 from finclaw.transcript.page import Page, Said, said
 
 
-class History(Sequence[Message]):
+class PagedHistory(Sequence[Message]):
     """Pages first, then messages. It equals the tuple of all its messages, and never changes."""
 
     __slots__ = ("_paged", "pages", "tail")
@@ -52,7 +52,7 @@ class History(Sequence[Message]):
     def _slice(self, start: int, stop: int, step: int) -> "Messages":
         """All pages or none, wherever that will do."""
         if step == 1 and start == 0 and stop >= self._paged:
-            return History(self.pages, self.tail[: stop - self._paged])
+            return PagedHistory(self.pages, self.tail[: stop - self._paged])
         if step == 1 and start >= self._paged:
             return self.tail[start - self._paged : max(start, stop) - self._paged]
         return tuple([self[place] for place in range(start, stop, step)])
@@ -66,7 +66,7 @@ class History(Sequence[Message]):
         raise IndexError("no message stands there")
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, History):
+        if isinstance(other, PagedHistory):
             if self.pages == other.pages:  # nearly always the very same
                 return self.tail == other.tail
             return len(self) == len(other) and tuple(self) == tuple(other)
@@ -75,27 +75,27 @@ class History(Sequence[Message]):
     __hash__ = None  # pyright: ignore[reportAssignmentType]  messages hold what cannot be hashed, and so do tuples of them
 
     def __repr__(self) -> str:
-        return f"History({len(self)} messages, {self.opened} of them opened)"
+        return f"PagedHistory({len(self)} messages, {self.opened} of them opened)"
 
 
-Messages = tuple[Message, ...] | History
+Messages = tuple[Message, ...] | PagedHistory
 """A conversation's, in order. A short one is a plain tuple."""
 
 
 def as_messages(messages: Sequence[Message]) -> Messages:
-    return messages if isinstance(messages, History) else tuple(messages)
+    return messages if isinstance(messages, PagedHistory) else tuple(messages)
 
 
 def pages_of(messages: Sequence[Message]) -> tuple[Page, ...]:
-    return messages.pages if isinstance(messages, History) else ()
+    return messages.pages if isinstance(messages, PagedHistory) else ()
 
 
 def behind_pages(messages: Sequence[Message]) -> tuple[Message, ...]:
-    return messages.tail if isinstance(messages, History) else tuple(messages)
+    return messages.tail if isinstance(messages, PagedHistory) else tuple(messages)
 
 
 def with_pages(pages: tuple[Page, ...], tail: tuple[Message, ...]) -> Messages:
-    return History(pages, tail) if pages else tail
+    return PagedHistory(pages, tail) if pages else tail
 
 
 def with_more(messages: Sequence[Message], more: Sequence[Message]) -> Messages:

@@ -5,8 +5,8 @@ from typing import Final
 
 from aiohttp import web
 
-from finclaw.web.api import Route
-from finclaw.web.auth import Doorkeeper
+from finclaw.web.api import HttpRoute
+from finclaw.web.auth import Authenticator
 from finclaw.web.connections import Connections
 from finclaw.web.errors import ApiError, too_large
 from finclaw.web.principal import Principal, Scope
@@ -18,23 +18,23 @@ CHECK_AGAIN: Final[web.RequestKey[Callable[[], None]]] = web.RequestKey("check_a
 
 
 class Admission:
-    def __init__(self, keeper: Doorkeeper, connections: Connections, watch: TokenWatch) -> None:
-        self.keeper = keeper
+    def __init__(self, authenticator: Authenticator, connections: Connections, watch: TokenWatch) -> None:
+        self.authenticator = authenticator
         self.connections = connections
         self.watch = watch
 
     def admit(self, request: web.Request, authorization: str | None, scope: Scope) -> Principal:
         """Raises ApiError. The connection of a client with the right token counts for no limit from then on."""
         try:
-            principal = self.keeper.admit(authorization, scope)
+            principal = self.authenticator.admit(authorization, scope)
         except ApiError:
             self.connections.trust(request, trusted=False)
             raise
         self.connections.trust(request, trusted=True)
         return principal
 
-    def guard(self, route: Route, max_body: int) -> Next:
-        async def guarded(request: web.Request) -> web.StreamResponse:
+    def guard(self, route: HttpRoute, max_body: int) -> Next:
+        async def handle_authenticated(request: web.Request) -> web.StreamResponse:
             authorization = request.headers.get("Authorization") or ""
             principal = self.admit(request, request.headers.get("Authorization"), route.scope)
             if route.kind == "stream":
@@ -43,20 +43,20 @@ class Admission:
                 await self._read_body(request, route, authorization, max_body)
                 response = await route.handler(request, principal)
             if request.method == "GET":  # what is read after a change of the token is not for the old one
-                self.keeper.check_again(authorization)
+                self.authenticator.check_again(authorization)
             return response
 
-        return guarded
+        return handle_authenticated
 
-    async def _read_body(self, request: web.Request, route: Route, authorization: str, max_body: int) -> None:
+    async def _read_body(self, request: web.Request, route: HttpRoute, authorization: str, max_body: int) -> None:
         """Before the handler begins, so that a body that comes after a change of the token has no effect."""
-        request[CHECK_AGAIN] = lambda: self.keeper.check_again(authorization)
+        request[CHECK_AGAIN] = lambda: self.authenticator.check_again(authorization)
         if route.kind == "upload" or not request.can_read_body:
             return
         if (request.content_length or 0) > max_body:
             raise too_large(max_body)
         await request.read()  # kept by the request, for the handler
-        self.keeper.check_again(authorization)
+        self.authenticator.check_again(authorization)
 
 
 def check_again(request: web.Request) -> None:

@@ -15,7 +15,7 @@ from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import MessageBody, Principal, Scope, inbound, owns
 from finclaw.web.respond import json_response
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 from finclaw.web.stop import Stops, may_stop
 from finclaw.web.view import AcceptedView, MessageView, StatusView, TurnsView, UnsolicitedView, costs_view, message_view
 
@@ -25,7 +25,7 @@ MOST_DAYS: Final = 3_660
 _decode_body = msgspec.json.Decoder(MessageBody).decode
 
 
-class Route(NamedTuple):
+class HttpRoute(NamedTuple):
     method: str
     path: str
     scope: Scope
@@ -34,10 +34,12 @@ class Route(NamedTuple):
     """An `upload` reads its own, larger body; a `stream` ends itself when the token is replaced."""
 
 
-class Api:
+class HttpApi:
     """What a client may ask of the gateway. `stopping` lets waiting clients go when the server ends."""
 
-    def __init__(self, gateway: Gateway, settings: WebSettings, stopping: asyncio.Event, live: LiveStream) -> None:
+    def __init__(
+        self, gateway: Gateway, settings: WebServerSettings, stopping: asyncio.Event, live: LiveStream
+    ) -> None:
         self._gateway = gateway
         self._live = live
         self._settings = settings
@@ -120,9 +122,9 @@ class Api:
     async def _until_ended(self, record: InboundRecord, seconds: float) -> InboundRecord:
         if record.state == "ended" or seconds == 0:
             return record
-        return await self._later(record.inbound_id, seconds) or record
+        return await self._wait_for_end(record.inbound_id, seconds) or record
 
-    async def _later(self, inbound_id: str, seconds: float) -> InboundRecord | None:
+    async def _wait_for_end(self, inbound_id: str, seconds: float) -> InboundRecord | None:
         ended = asyncio.ensure_future(self._gateway.wait(inbound_id, seconds))
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -132,16 +134,16 @@ class Api:
             ended.cancel()
             stopping.cancel()
 
-    def routes(self) -> tuple[Route, ...]:
+    def routes(self) -> tuple[HttpRoute, ...]:
         return (
-            Route("POST", "/api/v1/messages", "messages", self.post_message),
-            Route("GET", "/api/v1/messages", "messages", self.get_unasked),
-            Route("GET", "/api/v1/messages/{inbound_id}", "messages", self.get_message),
-            Route("POST", "/api/v1/messages/{inbound_id}/stop", "messages", self.post_stop),
-            Route("GET", "/api/v1/turns", "status", self.get_turns),
-            Route("GET", "/api/v1/turns/{turn_id}", "status", self.get_turn),
-            Route("GET", "/api/v1/costs", "status", self.get_costs),
-            Route("GET", "/api/v1/status", "status", self.get_status),
+            HttpRoute("POST", "/api/v1/messages", "messages", self.post_message),
+            HttpRoute("GET", "/api/v1/messages", "messages", self.get_unasked),
+            HttpRoute("GET", "/api/v1/messages/{inbound_id}", "messages", self.get_message),
+            HttpRoute("POST", "/api/v1/messages/{inbound_id}/stop", "messages", self.post_stop),
+            HttpRoute("GET", "/api/v1/turns", "status", self.get_turns),
+            HttpRoute("GET", "/api/v1/turns/{turn_id}", "status", self.get_turn),
+            HttpRoute("GET", "/api/v1/costs", "status", self.get_costs),
+            HttpRoute("GET", "/api/v1/status", "status", self.get_status),
         )
 
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, RefusalReason
 from finclaw.kernel.port import Gateway
-from finclaw.web.api import Route
+from finclaw.web.api import HttpRoute
 from finclaw.web.approvals_view import (
     LONGEST_WAIT,
     REFUSED,
@@ -45,7 +45,7 @@ class ApprovalsApi:
     async def get_approval(self, request: web.Request, _: Principal) -> web.Response:
         found = await self._gateway.approval(request.match_info["id"])
         if found is None:
-            raise _refused("unknown")
+            raise _refusal_error("unknown")
         return json_response(found)
 
     async def post_approve(self, request: web.Request, principal: Principal) -> web.Response:
@@ -71,7 +71,7 @@ class ApprovalsApi:
         typed, by = request.match_info["id"], evidence(principal)
         decided = await self._gateway.decide(typed, verdict, by, scope=scope, reason=reason)
         if isinstance(decided, Refusal):
-            raise _refused(decided.why)
+            raise _refusal_error(decided.why)
         return decided
 
     async def get_grants(self, request: web.Request, _: Principal) -> web.Response:
@@ -85,19 +85,19 @@ class ApprovalsApi:
             raise ApiError(status, "no_such_grant" if revoked.why == "unknown" else revoked.why, words)
         return json_response(revoked)
 
-    def routes(self) -> tuple[Route, ...]:
+    def routes(self) -> tuple[HttpRoute, ...]:
         one = "/api/v1/approvals/{id}"
         return (
-            Route("GET", "/api/v1/approvals", "approvals", self.get_approvals),
-            Route("GET", one, "approvals", self.get_approval),
-            Route("POST", f"{one}/approve", "approvals", self.post_approve),
-            Route("POST", f"{one}/deny", "approvals", self.post_deny),
-            Route("GET", "/api/v1/grants", "approvals", self.get_grants),
-            Route("POST", "/api/v1/grants/{id}/revoke", "approvals", self.post_revoke),
+            HttpRoute("GET", "/api/v1/approvals", "approvals", self.get_approvals),
+            HttpRoute("GET", one, "approvals", self.get_approval),
+            HttpRoute("POST", f"{one}/approve", "approvals", self.post_approve),
+            HttpRoute("POST", f"{one}/deny", "approvals", self.post_deny),
+            HttpRoute("GET", "/api/v1/grants", "approvals", self.get_grants),
+            HttpRoute("POST", "/api/v1/grants/{id}/revoke", "approvals", self.post_revoke),
         )
 
 
-def _refused(why: RefusalReason) -> ApiError:
+def _refusal_error(why: RefusalReason) -> ApiError:
     status, words = REFUSED[why]
     return ApiError(status, "no_such_approval" if why == "unknown" else why, words)
 

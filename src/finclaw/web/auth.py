@@ -1,4 +1,4 @@
-"""The doorkeeper: is this request from here, and who sends it? Everything is decided from the headers alone.
+"""Authentication of requests: is it from this machine, and who sends it? Everything is decided from the headers alone.
 
 Order matters and is fixed: the place (Host and Origin), the token, the limiter for wrong ones, the scope. The token is
 compared first, in constant time, so that nobody can lock out the right one by sending wrong ones.
@@ -43,7 +43,7 @@ class Throttle:
         if self._level > self._burst - 1:
             raise ApiError(429, "slow_down", "too many wrong tokens; wait a few seconds and send the right one", _LATER)
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         self._drain()
         self._level += 1
 
@@ -53,7 +53,7 @@ class Throttle:
         self._at = now
 
 
-class Doorkeeper:
+class Authenticator:
     """Knows one token and the principal it stands for."""
 
     def __init__(self, token: Secret, principal: Principal, throttle: Throttle) -> None:
@@ -66,7 +66,7 @@ class Doorkeeper:
             raise ApiError(401, "no_token", f"this needs the token; {_HOW}", _BEARER)
         if not self.is_valid(authorization):
             self._throttle.check()
-            self._throttle.failed()
+            self._throttle.note_failure()
             raise ApiError(401, "wrong_token", f"this is not the token; {_HOW}", _BEARER)
         if scope not in self._principal.scopes:
             raise ApiError(403, "no_scope", f"this token may not do this; it lacks the scope {scope}")

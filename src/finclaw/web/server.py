@@ -20,9 +20,9 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import ExtensionRoute, Gateway, RouteReply, RouteRequest
 from finclaw.redaction import Secret
 from finclaw.web.admission import Admission, Next
-from finclaw.web.api import Api, Handler, Route
+from finclaw.web.api import Handler, HttpApi, HttpRoute
 from finclaw.web.approvals_api import ApprovalsApi
-from finclaw.web.auth import Doorkeeper, Throttle, check_place
+from finclaw.web.auth import Authenticator, Throttle, check_place
 from finclaw.web.connections import ACCEPT_AT_ONCE, Connection, Connections
 from finclaw.web.errors import ApiError, errors_as_json
 from finclaw.web.live import LiveStream
@@ -30,7 +30,7 @@ from finclaw.web.page import render_page
 from finclaw.web.principal import OWNER, Principal
 from finclaw.web.respond import add_headers, json_response
 from finclaw.web.sessions_api import SessionsApi
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 from finclaw.web.socket import LiveSockets
 from finclaw.web.sse import EventStreams
 from finclaw.web.token import prove
@@ -44,7 +44,7 @@ BACKLOG: Final = 128
 """Connections that the kernel keeps for us."""
 
 
-def listen(settings: WebSettings) -> socket.socket:
+def listen(settings: WebServerSettings) -> socket.socket:
     """Take the port. Raises OSError; to be called before anything else is opened, since it may well be taken."""
     family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -74,7 +74,7 @@ class WebServer:
 @asynccontextmanager
 async def serve_web(
     gateway: Gateway,
-    settings: WebSettings,
+    settings: WebServerSettings,
     token: Secret,
     *,
     live: LiveStream | None = None,
@@ -86,17 +86,17 @@ async def serve_web(
     """
     sock = sock or listen(settings)
     server = WebServer(*sock.getsockname()[:2])
-    doors = Doors(gateway, settings, token, live or LiveStream())
-    application = _application(server, doors)
+    routes = WebRoutes(gateway, settings, token, live or LiveStream())
+    application = _application(server, routes)
     runner = web.AppRunner(application, access_log=None, logger=http_log(), shutdown_timeout=LAST_ANSWERS)
-    stop_observing = gateway.observe(doors.live.observe) if live is None else _nothing
-    watchers = [asyncio.create_task(each) for each in (doors.watch.run(), doors.connections.run())]
+    stop_observing = gateway.observe(routes.live.observe) if live is None else _do_nothing
+    watchers = [asyncio.create_task(each) for each in (routes.watch.run(), routes.connections.run())]
     try:
         await runner.setup()
-        with closing(await _accept_connections(runner, doors.connections, sock)):
+        with closing(await _accept_connections(runner, routes.connections, sock)):
             yield server
     finally:
-        doors.stopping.set()
+        routes.stopping.set()
         await runner.cleanup()
         stop_observing()
         sock.close()
@@ -118,57 +118,57 @@ async def _accept_connections(
     return listener
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Whoever brought the stream ends its observing."""
 
 
-class Doors:
-    """What the routes share: who guards them, what is streamed, and the sign that the server ends."""
+class WebRoutes:
+    """The routes of the server, and what they share: authentication, the live stream, the sign that the server ends."""
 
-    def __init__(self, gateway: Gateway, settings: WebSettings, token: Secret, live: LiveStream) -> None:
+    def __init__(self, gateway: Gateway, settings: WebServerSettings, token: Secret, live: LiveStream) -> None:
         self.gateway = gateway
         self.token = token
         self.settings = settings
         self.stopping = asyncio.Event()
         now = SystemClock().monotonic
-        keeper = Doorkeeper(token, _owner(settings), Throttle(now))
+        authenticator = Authenticator(token, _owner(settings), Throttle(now))
         self.connections = Connections(now)
-        self.watch = TokenWatch(keeper)
-        self.admission = Admission(keeper, self.connections, self.watch)
+        self.watch = TokenWatch(authenticator)
+        self.admission = Admission(authenticator, self.connections, self.watch)
         self.live = live
-        self.api = Api(gateway, settings, self.stopping, live)
+        self.api = HttpApi(gateway, settings, self.stopping, live)
         self.sessions = SessionsApi(gateway)
         self.approvals = ApprovalsApi(gateway)
-        self.streams = EventStreams(self.live, keeper, self.watch, self.stopping)
+        self.streams = EventStreams(self.live, authenticator, self.watch, self.stopping)
         self.sockets = LiveSockets(gateway, self.live, self.admission, self.stopping, settings.max_body)
 
-    def guarded(self) -> tuple[Route, ...]:
+    def authenticated_routes(self) -> tuple[HttpRoute, ...]:
         return (
             *self.api.routes(),
             *self.sessions.routes(),
             *self.approvals.routes(),
             *extension_routes(self.gateway),
-            Route("GET", "/api/v1/stream", "messages", self.streams.get_stream, "stream"),
+            HttpRoute("GET", "/api/v1/stream", "messages", self.streams.get_stream, "stream"),
         )
 
 
-def _application(server: WebServer, doors: Doors) -> web.Application:
+def _application(server: WebServer, routes: WebRoutes) -> web.Application:
     application = web.Application(
-        middlewares=(_counted(doors.connections), errors_as_json, _only_from_here(server.port)),
-        client_max_size=doors.settings.max_body,
+        middlewares=(_count_requests(routes.connections), errors_as_json, _only_from_here(server.port)),
+        client_max_size=routes.settings.max_body,
     )
     application.on_response_prepare.append(add_headers)
-    for route in doors.guarded():
-        guarded = doors.admission.guard(route, doors.settings.max_body)
-        application.router.add_route(route.method, route.path, guarded)
-    # A page cannot put a token into a WebSocket's headers, so this door is guarded from inside.
-    application.router.add_get(LIVE, doors.sockets.get_live)
-    for path, handler in _open_paths(server, doors).items():
+    for route in routes.authenticated_routes():
+        authenticated_routes = routes.admission.guard(route, routes.settings.max_body)
+        application.router.add_route(route.method, route.path, authenticated_routes)
+    # A page cannot put a token into a WebSocket's headers, so this door is authenticated_routes from inside.
+    application.router.add_get(LIVE, routes.sockets.get_live)
+    for path, handler in _open_paths(server, routes).items():
         application.router.add_get(path, handler)
     return application
 
 
-def _owner(settings: WebSettings) -> Principal:
+def _owner(settings: WebServerSettings) -> Principal:
     if not settings.impersonate:
         return OWNER
     return msgspec.structs.replace(OWNER, scopes=OWNER.scopes | {"impersonate"})
@@ -183,19 +183,19 @@ def _only_from_here(port: int) -> Middleware:
     return only_from_here
 
 
-def _counted(connections: Connections) -> Middleware:
+def _count_requests(connections: Connections) -> Middleware:
     @web.middleware
-    async def counted(request: web.Request, handler: Next) -> web.StreamResponse:
+    async def count_request(request: web.Request, handler: Next) -> web.StreamResponse:
         with connections.serving(request):
             return await handler(request)
 
-    return counted
+    return count_request
 
 
-def _open_paths(server: WebServer, doors: Doors) -> dict[str, Next]:
+def _open_paths(server: WebServer, routes: WebRoutes) -> dict[str, Next]:
     """What needs no token, because it tells nothing."""
-    gateway, token = doors.gateway, doors.token
-    ours = [f"{each.method:4} {each.path}" for each in doors.guarded() if each.scope != "extensions"]
+    gateway, token = routes.gateway, routes.token
+    ours = [f"{each.method:4} {each.path}" for each in routes.authenticated_routes() if each.scope != "extensions"]
     paths = [*ours, f"GET  {LIVE} (a WebSocket)", "GET  /healthz", "GET  /readyz"]
 
     async def page(_: web.Request) -> web.Response:
@@ -223,9 +223,9 @@ def _open_paths(server: WebServer, doors: Doors) -> dict[str, Next]:
 _CONTENT_TYPE = re.compile(r"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+")
 
 
-def extension_routes(gateway: Gateway) -> tuple[Route, ...]:
+def extension_routes(gateway: Gateway) -> tuple[HttpRoute, ...]:
     return tuple(
-        Route(route.method, f"/api/v1/extensions/{route.extension}/{route.path}", "extensions", _handler(route))
+        HttpRoute(route.method, f"/api/v1/extensions/{route.extension}/{route.path}", "extensions", _handler(route))
         for route in gateway.routes
     )
 

@@ -15,7 +15,7 @@ from finclaw.kernel.port import Gateway
 from finclaw.kernel.store_port import DEDUPE_DAYS
 from finclaw.transcript.conversation_file import read_conversation, write_conversation
 from finclaw.web.admission import check_again
-from finclaw.web.api import Route
+from finclaw.web.api import HttpRoute
 from finclaw.web.errors import ApiError, too_large
 from finclaw.web.principal import Principal
 from finclaw.web.respond import json_response
@@ -47,11 +47,11 @@ class SessionsApi:
         try:
             page = await self._gateway.sessions(limit, after, request.query.get("containing", ""))
         except SessionError as error:
-            raise _told(error, 400) from error
+            raise _as_api_error(error, 400) from error
         return json_response(page)
 
     async def get_messages(self, request: web.Request, _: Principal) -> web.Response:
-        key, limit, after = await self._known(request), _limit(request, 100), request.query.get("after")
+        key, limit, after = await self._require_session(request), _limit(request, 100), request.query.get("after")
         messages = await self._gateway.messages(key)
         first = 0 if after is None else _place_after(messages, after)
         shown = messages[first : first + limit]
@@ -59,7 +59,7 @@ class SessionsApi:
         return json_response(MessagesView(key, shown, shown[-1].id if more else None))
 
     async def get_export(self, request: web.Request, _: Principal) -> web.Response:
-        key = await self._known(request)
+        key = await self._require_session(request)
         content = write_conversation(key, await self._gateway.messages(key))
         return web.Response(body=content, content_type="application/x-ndjson")
 
@@ -69,22 +69,22 @@ class SessionsApi:
         try:
             messages = read_conversation(content)[1]
         except SessionError as error:
-            raise _told(error, 400) from error
+            raise _as_api_error(error, 400) from error
         return await self._restore(_new_key(request.match_info["key"]), messages)
 
     async def post_fork(self, request: web.Request, _: Principal) -> web.Response:
         body = await _body(request, ForkBody)
-        return await self._restore(body.into, await self._gateway.messages(await self._known(request)))
+        return await self._restore(body.into, await self._gateway.messages(await self._require_session(request)))
 
     async def _restore(self, key: str, messages: Sequence[Message]) -> web.Response:
         try:
             await self._gateway.restore(key, messages)
         except SessionError as error:
-            raise _told(error, 409) from error
+            raise _as_api_error(error, 409) from error
         return json_response(SessionView(key, len(messages)), status=201)
 
     async def post_reset(self, request: web.Request, _: Principal) -> web.Response:
-        key = await self._known(request)
+        key = await self._require_session(request)
         await self._gateway.reset(key)
         return json_response(SessionView(key, 0))
 
@@ -94,11 +94,11 @@ class SessionsApi:
             raise ApiError(400, "bad_request", "dry_run is true or false")
         key = request.match_info["key"]
         if dry_run == "true":
-            await self._known(request)
+            await self._require_session(request)
         try:
             return json_response(await self._gateway.erase_session(key, dry_run=dry_run == "true"))
         except SessionError as error:
-            raise _told(error, 409) from error
+            raise _as_api_error(error, 409) from error
 
     async def post_forget(self, request: web.Request, _: Principal) -> web.Response:
         body = await _body(request, ForgetBody)
@@ -109,14 +109,14 @@ class SessionsApi:
         try:
             return json_response(await self._gateway.forget_person(person, dry_run=body.dry_run))
         except SessionError as error:
-            raise _told(error, 409) from error
+            raise _as_api_error(error, 409) from error
 
     async def post_backup(self, _: web.Request, __: Principal) -> web.Response:
         """Only copies inside the state directory; the archive is made by whoever may read that."""
         return json_response(BackupView(await self._gateway.prepare_backup()))
 
     async def post_repair(self, request: web.Request, _: Principal) -> web.Response:
-        body, key = await _body(request, RepairBody), await self._known(request)
+        body, key = await _body(request, RepairBody), await self._require_session(request)
         findings = await self._gateway.repair(key, dry_run=body.dry_run)
         return json_response(RepairView(key, findings, body.dry_run))
 
@@ -128,26 +128,26 @@ class SessionsApi:
             PrunedView(messages=pruned.messages, sessions=pruned.sessions, older_than_days=days, dry_run=body.dry_run)
         )
 
-    async def _known(self, request: web.Request) -> str:
+    async def _require_session(self, request: web.Request) -> str:
         key = request.match_info["key"]
         if not await self._gateway.has_session(key):
             raise ApiError(404, "no_such_session", "there is no such session; GET /api/v1/sessions lists them")
         return key
 
-    def routes(self) -> tuple[Route, ...]:
+    def routes(self) -> tuple[HttpRoute, ...]:
         session = "/api/v1/sessions/{key}"
         return (
-            Route("GET", "/api/v1/sessions", "sessions", self.get_sessions),
-            Route("GET", f"{session}/messages", "sessions", self.get_messages),
-            Route("GET", f"{session}/export", "sessions", self.get_export),
-            Route("POST", f"{session}/import", "sessions", self.post_import, "upload"),
-            Route("POST", f"{session}/fork", "sessions", self.post_fork),
-            Route("POST", f"{session}/reset", "sessions", self.post_reset),
-            Route("POST", f"{session}/repair", "sessions", self.post_repair),
-            Route("DELETE", session, "sessions", self.delete_session),
-            Route("POST", "/api/v1/forget", "sessions", self.post_forget),
-            Route("POST", "/api/v1/backup", "sessions", self.post_backup),
-            Route("POST", "/api/v1/prune", "sessions", self.post_prune),
+            HttpRoute("GET", "/api/v1/sessions", "sessions", self.get_sessions),
+            HttpRoute("GET", f"{session}/messages", "sessions", self.get_messages),
+            HttpRoute("GET", f"{session}/export", "sessions", self.get_export),
+            HttpRoute("POST", f"{session}/import", "sessions", self.post_import, "upload"),
+            HttpRoute("POST", f"{session}/fork", "sessions", self.post_fork),
+            HttpRoute("POST", f"{session}/reset", "sessions", self.post_reset),
+            HttpRoute("POST", f"{session}/repair", "sessions", self.post_repair),
+            HttpRoute("DELETE", session, "sessions", self.delete_session),
+            HttpRoute("POST", "/api/v1/forget", "sessions", self.post_forget),
+            HttpRoute("POST", "/api/v1/backup", "sessions", self.post_backup),
+            HttpRoute("POST", "/api/v1/prune", "sessions", self.post_prune),
         )
 
 
@@ -191,7 +191,7 @@ async def _body(request: web.Request, kind: type[T]) -> T:
         raise ApiError(400, "bad_request", f"the body does not fit: {error}") from error
 
 
-def _told(error: SessionError, status: int) -> Exception:
+def _as_api_error(error: SessionError, status: int) -> Exception:
     """A plain SessionError is about what was asked for and tells what to do; the others are about the disk."""
     if type(error) is not SessionError:
         return error

@@ -10,7 +10,7 @@ from finclaw.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebSettings:
+class WebServerSettings:
     """Where the API listens, and how much of a request it takes."""
 
     host: str = "127.0.0.1"

@@ -31,13 +31,13 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", forbid_unknown_fields=True
     conversation: str | None = None
 
 
-class Say(msgspec.Struct, frozen=True, tag="message", forbid_unknown_fields=True):
+class SocketMessage(msgspec.Struct, frozen=True, tag="message", forbid_unknown_fields=True):
     message: MessageBody
 
 
 _encode = msgspec.json.Encoder().encode
 _hello = msgspec.json.Decoder(Hello).decode
-_say = msgspec.json.Decoder(Say).decode
+_say = msgspec.json.Decoder(SocketMessage).decode
 
 
 class LiveSockets:
@@ -134,7 +134,7 @@ class _Line:
         self._authorization = authorization
 
     def check_token(self) -> None:
-        self._admission.keeper.check_again(self._authorization)
+        self._admission.authenticator.check_again(self._authorization)
 
     async def send(self, data: object) -> None:
         self.check_token()

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from finclaw.web.auth import Doorkeeper
+from finclaw.web.auth import Authenticator
 from finclaw.web.errors import ApiError, error_view
 from finclaw.web.live import LiveEvent, LiveStream
 from finclaw.web.principal import Principal
@@ -21,9 +21,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EventStreams:
-    def __init__(self, live: LiveStream, keeper: Doorkeeper, watch: TokenWatch, stopping: asyncio.Event) -> None:
+    def __init__(
+        self, live: LiveStream, authenticator: Authenticator, watch: TokenWatch, stopping: asyncio.Event
+    ) -> None:
         self._live = live
-        self._keeper = keeper
+        self._authenticator = authenticator
         self._watch = watch
         self._stopping = stopping
 
@@ -54,7 +56,7 @@ class EventStreams:
             while not self._stopping.is_set():
                 await asyncio.wait({following, stopping}, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
                 if following.done():
-                    self._keeper.check_again(authorization)
+                    self._authenticator.check_again(authorization)
                     await response.write(_frame(following.result()))
                     following = asyncio.ensure_future(anext(events))
                 elif not self._stopping.is_set():

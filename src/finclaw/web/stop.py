@@ -29,7 +29,7 @@ class Stops:
         """The record as it is now, perhaps not ended yet. Raises ApiError when there is nothing to stop."""
         for _ in range(_TRIES):
             if record.state == "ended" or self._is_stopping(record.inbound_id, reason):
-                return _stopped(record)
+                return _require_stopped(record)
             record = await self._gateway.wait(record.inbound_id, _PAUSE) or record
         raise ApiError(
             409,
@@ -45,7 +45,7 @@ class Stops:
         return True
 
 
-def _stopped(record: InboundRecord) -> InboundRecord:
+def _require_stopped(record: InboundRecord) -> InboundRecord:
     outcome = record.outcome
     if outcome is not None and outcome.kind != "stopped":
         raise ApiError(409, "message_ended", f"nothing was stopped: this message has ended before, as {outcome.kind}")

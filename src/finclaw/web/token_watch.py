@@ -9,15 +9,15 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from finclaw.web.auth import Doorkeeper, token_replaced
+from finclaw.web.auth import Authenticator, token_replaced
 
 CHECK_EVERY: Final = 1.0
 """Seconds between two looks at the token file."""
 
 
 class TokenWatch:
-    def __init__(self, keeper: Doorkeeper) -> None:
-        self._keeper = keeper
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
         self._open: dict[asyncio.Timeout, str] = {}
 
     @asynccontextmanager
@@ -47,7 +47,7 @@ class TokenWatch:
             self._end_replaced()
 
     def _end_replaced(self) -> None:
-        is_valid = {each: self._keeper.is_valid(each) for each in set(self._open.values())}
+        is_valid = {each: self._authenticator.is_valid(each) for each in set(self._open.values())}
         for limit, authorization in list(self._open.items()):
             if not is_valid[authorization]:
                 del self._open[limit]

@@ -13,7 +13,7 @@ from finclaw.builtins.mcp import extension
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pins
 from finclaw.config.secrets import SecretKeeper
 from finclaw.diagnostics.event_stream import EventStream
-from finclaw.extensions.loading import Found
+from finclaw.extensions.loading import LocatedExtension
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import Services, nowhere
@@ -48,7 +48,9 @@ class Bench:
 
     @asynccontextmanager
     async def open(self, **settings: Any) -> AsyncGenerator["Bench"]:
-        found = Found("mcp", extension.register, "", settings, follow=SecretKeeper(os.environ, self.state).fetch)
+        found = LocatedExtension(
+            "mcp", extension.register, "", settings, follow=SecretKeeper(os.environ, self.state).fetch
+        )
         self.registrar.load([found])
         recurring = RecurringTasks(self.registrar.recurring, SystemClock())
         recurring.start()

@@ -5,9 +5,9 @@ from typing import Final, Literal
 
 from finclaw.cli.chat.commands import MOST_BACK, answers_wanted, is_help, is_leaving
 from finclaw.cli.chat.editor import Editor, interrupts_to, quiet_keys
-from finclaw.cli.chat.event_queue import EventQueue, Interrupted, Told
+from finclaw.cli.chat.event_queue import EventQueue, Interrupted, UnsolicitedMessage
 from finclaw.cli.chat.gateway_link import GatewayLink
-from finclaw.cli.chat.questions import Ending, PendingQuestions, Question
+from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.screen import Screen, show_ending, sources, status_line
 from finclaw.cli.chat.texts import Texts, has_hangul, texts_for
 from finclaw.cli.formatting import one_line
@@ -43,10 +43,10 @@ class Console:
         self._screen = screen
         self.texts = texts
         self._max_bytes = max_bytes
-        self._latest: Question | None = None
-        self._awaited: Question | None = None
+        self._latest: PendingQuestion | None = None
+        self._awaited: PendingQuestion | None = None
         """The one whose answer is being drawn as it is made."""
-        self._unshown: list[Question | Told] = []
+        self._unshown: list[PendingQuestion | UnsolicitedMessage] = []
         self._interrupted = False
         """Ctrl-C came when neither an answer was awaited nor a line read."""
         self._about_to_leave = False
@@ -61,14 +61,14 @@ class Console:
                     editor.remember(text)
                     self._obey(text)
             # Who leaves in haste has still said it: give what is on its way a moment to be taken, or stopped.
-            self._until(lambda: not self._questions.on_its_way, _nothing, seconds=_TAKE_WITHIN)
+            self._until(lambda: not self._questions.on_its_way, _do_nothing, seconds=_TAKE_WITHIN)
 
     def has_news(self) -> bool:
         """Whether there is something to show; never waits."""
         while (item := self._events.get(0)) is not None:
             self._interrupted = self._interrupted or isinstance(item, Interrupted)
             changed = self._questions.take(item)
-            if isinstance(changed, Told) or (changed is not None and changed.ending is not None):
+            if isinstance(changed, UnsolicitedMessage) or (changed is not None and changed.ending is not None):
                 self._unshown.append(changed)
         return bool(self._unshown)
 
@@ -120,7 +120,7 @@ class Console:
         if has_hangul(text) or not text.startswith("/"):
             self.texts = texts_for(text)
         if (count := answers_wanted(text)) is not None:
-            self._last(count)
+            self._show_last_answers(count)
         elif refusal := self._link.commands.refuse_unknown(text, self.texts):
             self._screen.line(refusal)
         elif len(text.encode(errors="replace")) > self._max_bytes:
@@ -132,7 +132,7 @@ class Console:
             if is_help(text):
                 self._end_with(tuple(self.texts.own_commands.splitlines()))
 
-    def _last(self, count: int) -> None:
+    def _show_last_answers(self, count: int) -> None:
         """Show the last answer again, or several, the oldest first."""
         if count == 0:
             self._screen.line(self.texts.which_last.format(most=MOST_BACK))
@@ -142,7 +142,7 @@ class Console:
             self.show_news()
             views = [self._look(None, back) for back in reversed(range(count))]
             for view in (each for each in views if each is not None and each.outcome is not None):
-                self._show_ending(Ending(str(view.outcome), view.reason, view.reply))
+                self._show_ending(QuestionEnd(str(view.outcome), view.reason, view.reply))
                 self._end_with(sources(view, self.texts))
             if not any(views):
                 self._screen.line(self.texts.no_last)
@@ -159,12 +159,12 @@ class Console:
         elif view.outcome is None:
             self._screen.line(self.texts.still_open)
         else:
-            self._show_ending(Ending(view.outcome, view.reason, view.reply))
+            self._show_ending(QuestionEnd(view.outcome, view.reason, view.reply))
             self._end_with(sources(view, self.texts))
 
     # ── an answer on its way ────────────────────────────────────────────────────────────────────────────────────
 
-    def _await(self, question: Question) -> None:
+    def _await(self, question: PendingQuestion) -> None:
         began = self._now()
         self._awaited = question
         if self.was_interrupted():  # since the line was sent
@@ -176,7 +176,7 @@ class Console:
             self._show_answer(question.ending, question)
         self._awaited = None
 
-    def _stop(self, question: Question) -> None:
+    def _stop(self, question: PendingQuestion) -> None:
         """The first Ctrl-C stops the answer, for good; the next one leaves."""
         began = self._now()
         self._questions.stop(question)
@@ -195,13 +195,13 @@ class Console:
             self._about_to_leave = True
             self._screen.line(self._why_not_stopped(question))
 
-    def _why_not_stopped(self, question: Question) -> str:
+    def _why_not_stopped(self, question: PendingQuestion) -> str:
         if question.unstoppable:
             return self.texts.not_stopped.format(reason=question.unstoppable)
         heard = question.inbound_id and self._questions.connected
         return self.texts.let_go if heard else self.texts.let_go_unheard
 
-    def _show_answer(self, ending: Ending, question: Question) -> None:
+    def _show_answer(self, ending: QuestionEnd, question: PendingQuestion) -> None:
         self._show_ending(ending, wanted=not question.stopping)
         unsaid = ending.outcome == "answered" and bool(ending.reply)
         view = self._look(question.inbound_id) if unsaid else None
@@ -224,7 +224,7 @@ class Console:
                     self._show_late(changed)
         return "done"
 
-    def _draw(self, question: Question, waited: float) -> None:
+    def _draw(self, question: PendingQuestion, waited: float) -> None:
         texts = self.texts
         if question.withdrawn:
             question.withdrawn = False
@@ -236,16 +236,16 @@ class Console:
     def _look(self, inbound_id: str | None, back: int = 0) -> OutcomeView | None:
         self._questions.seen = None
         self._link.look(inbound_id, back)
-        self._until(lambda: self._questions.seen is not None, _nothing, seconds=_LOOK_WITHIN)
+        self._until(lambda: self._questions.seen is not None, _do_nothing, seconds=_LOOK_WITHIN)
         return None if self._questions.seen is None else self._questions.seen.view
 
     # ── how it ended ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _show_late(self, news: Question | Told | None) -> None:
+    def _show_late(self, news: PendingQuestion | UnsolicitedMessage | None) -> None:
         """What nobody waits for any more, or never did: an answer under its question, a card as it is."""
-        if isinstance(news, Told):
+        if isinstance(news, UnsolicitedMessage):
             with self._screen.apart(self.texts.goes_on):
-                self._show_ending(Ending("answered", reply=news.text))
+                self._show_ending(QuestionEnd("answered", reply=news.text))
                 self._end_with(())
         elif news is not None and news.ending is not None:
             with self._screen.apart(self.texts.goes_on):
@@ -253,7 +253,7 @@ class Console:
                 self._show_ending(news.ending, wanted=not news.stopping)
                 self._end_with(())
 
-    def _show_ending(self, ending: Ending, *, wanted: bool = True) -> None:
+    def _show_ending(self, ending: QuestionEnd, *, wanted: bool = True) -> None:
         show_ending(self._screen, self.texts, ending, wanted=wanted)
 
     def _end_with(self, lines: tuple[str, ...]) -> None:
@@ -262,9 +262,9 @@ class Console:
         self._screen.line("")
 
 
-def _is_over(question: Question) -> bool:
+def _is_over(question: PendingQuestion) -> bool:
     return question.ending is not None or bool(question.unstoppable)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

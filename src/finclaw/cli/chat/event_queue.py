@@ -39,7 +39,7 @@ class Seen(Struct, frozen=True):
     view: MessageView | None
 
 
-class Told(Struct, frozen=True):
+class UnsolicitedMessage(Struct, frozen=True):
     """A message that the gateway sends unsolicited, to be shown as it is."""
 
     inbound_id: str
@@ -74,7 +74,7 @@ class Interrupted(Struct, frozen=True):
     """A Ctrl-C while an answer was awaited."""
 
 
-Item = Taken | Refused | News | Seen | Told | CaughtUp | NotStopped | Connected | Lost | Interrupted
+Item = Taken | Refused | News | Seen | UnsolicitedMessage | CaughtUp | NotStopped | Connected | Lost | Interrupted
 
 
 class EventQueue:
@@ -95,7 +95,7 @@ class EventQueue:
 
     def _note_ids(self, item: Item) -> None:
         match item:
-            case Told(text=text):
+            case UnsolicitedMessage(text=text):
                 self.ids.note(text)
             case News(type="outcome", data={"reply": str(reply)}):
                 self.ids.note(reply)

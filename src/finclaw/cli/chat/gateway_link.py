@@ -103,7 +103,7 @@ def _link_to_running(
         raise FinclawError(f"the gateway at {client.address.url} uses the {status.market} market; leave out --{market}")
     if marker.after is None:
         with suppress(ChannelError):  # of an older release, or gone: then it begins with the stream
-            marker.move(client.unasked(conversation, None).after, ())
+            marker.move(client.list_unsolicited(conversation, None).after, ())
     return RemoteLink(settings, marker, conversation, events, client.address.url, status)
 
 

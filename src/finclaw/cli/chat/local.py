@@ -14,7 +14,17 @@ from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.address import announce_gateway
 from finclaw.cli.chat.commands import KnownCommands
-from finclaw.cli.chat.event_queue import CaughtUp, Connected, EventQueue, News, NotStopped, Refused, Seen, Taken, Told
+from finclaw.cli.chat.event_queue import (
+    CaughtUp,
+    Connected,
+    EventQueue,
+    News,
+    NotStopped,
+    Refused,
+    Seen,
+    Taken,
+    UnsolicitedMessage,
+)
 from finclaw.cli.chat.gateway_link import empty_message, latest_message_id
 from finclaw.cli.chat.unread import ReadMarker
 from finclaw.composition import build
@@ -121,7 +131,7 @@ class LocalLink:
     async def _catch_up(self, app: App) -> None:
         unasked = await app.unasked(inbound(OWNER, empty_message(self._conversation)), self._marker.after)
         for each in map(message_view, unasked.items):
-            self._events.put(Told(each.inbound_id, each.reply or ""))
+            self._events.put(UnsolicitedMessage(each.inbound_id, each.reply or ""))
         self._events.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
 
     async def _say(self, body: MessageBody) -> None:

@@ -10,14 +10,24 @@ from typing import Any
 
 from msgspec import Struct
 
-from finclaw.cli.chat.event_queue import Connected, Item, Lost, News, NotStopped, Refused, Seen, Taken, Told
+from finclaw.cli.chat.event_queue import (
+    Connected,
+    Item,
+    Lost,
+    News,
+    NotStopped,
+    Refused,
+    Seen,
+    Taken,
+    UnsolicitedMessage,
+)
 from finclaw.cli.chat.gateway_link import GatewayLink
 from finclaw.cli.chat.unread import Unread
 from finclaw.kernel.envelope import new_id
 from finclaw.web.principal import MessageBody
 
 
-class Ending(Struct, frozen=True):
+class QuestionEnd(Struct, frozen=True):
     """The end of a question."""
 
     outcome: str
@@ -26,7 +36,7 @@ class Ending(Struct, frozen=True):
     reply: str | None = None
 
 
-class Question(Struct):
+class PendingQuestion(Struct):
     """A message of the person, and what is known of its answer."""
 
     id: str
@@ -46,7 +56,7 @@ class Question(Struct):
     """The person does not want the answer any more."""
     unstoppable: str = ""
     """Why the gateway answers it all the same."""
-    ending: Ending | None = None
+    ending: QuestionEnd | None = None
 
 
 class PendingQuestions:
@@ -60,17 +70,17 @@ class PendingQuestions:
         self._link = link
         self._conversation = conversation
         self._unread = unread
-        self._open: dict[str, Question] = {}
-        self._by_inbound: dict[str, Question] = {}
+        self._open: dict[str, PendingQuestion] = {}
+        self._by_inbound: dict[str, PendingQuestion] = {}
         self._early: dict[str, list[News]] = {}
         """Events that were faster than the receipt that would say whose they are."""
 
     @property
-    def untaken(self) -> tuple[Question, ...]:
+    def untaken(self) -> tuple[PendingQuestion, ...]:
         return tuple(each for each in self._open.values() if not each.inbound_id)
 
     @property
-    def open(self) -> tuple[Question, ...]:
+    def open(self) -> tuple[PendingQuestion, ...]:
         return tuple(self._open.values())
 
     @property
@@ -78,24 +88,24 @@ class PendingQuestions:
         """Whether the gateway has yet to hear, or to heed, something that was said."""
         return any(not each.inbound_id or (each.stopping and not each.unstoppable) for each in self._open.values())
 
-    def ask(self, text: str, model: str | None = None) -> Question:
+    def ask(self, text: str, model: str | None = None) -> PendingQuestion:
         """`model`: the one that is to answer; None leaves it to the settings."""
-        question = Question(new_id(), text)
+        question = PendingQuestion(new_id(), text)
         self._open[question.id] = question
         self._link.say(MessageBody(message_id=question.id, conversation=self._conversation, text=text, model=model))
         return question
 
-    def stop(self, question: Question) -> None:
+    def stop(self, question: PendingQuestion) -> None:
         """Have the gateway stop answering; if it has not taken the message yet, as soon as it has."""
         question.stopping = True
         if question.inbound_id:
             self._link.stop(question.inbound_id)
 
-    def take(self, item: Item) -> Question | Told | None:
+    def take(self, item: Item) -> PendingQuestion | UnsolicitedMessage | None:
         """Returns the question that this changed, or what is to be shown though nobody asked."""
         return self._unread.take(item) or self._change(item)
 
-    def _change(self, item: Item) -> Question | None:
+    def _change(self, item: Item) -> PendingQuestion | None:
         match item:
             case Taken():
                 return self._note_accepted(item)
@@ -124,7 +134,7 @@ class PendingQuestions:
 
     # ── what an item does ───────────────────────────────────────────────────────────────────────────────────
 
-    def _note_accepted(self, item: Taken) -> Question | None:
+    def _note_accepted(self, item: Taken) -> PendingQuestion | None:
         question = self._open.get(item.message_id)
         if question is None:
             return None
@@ -140,25 +150,25 @@ class PendingQuestions:
         self.tick()
         return question
 
-    def _note_refusal(self, question: Question | None, reason: str, *, final: bool) -> Question | None:
+    def _note_refusal(self, question: PendingQuestion | None, reason: str, *, final: bool) -> PendingQuestion | None:
         if question is None:
             return None
         question.trouble = reason
-        return self._end(question, Ending("not taken", reason)) if final else question
+        return self._end(question, QuestionEnd("not taken", reason)) if final else question
 
-    def _note_look_up(self, seen: Seen) -> Question | None:
+    def _note_look_up(self, seen: Seen) -> PendingQuestion | None:
         self.seen, view = seen, seen.view
         if view is None or view.state != "ended" or view.inbound_id not in self._by_inbound:
             return None
-        ending = Ending(str(view.outcome), view.reason, view.reply)
+        ending = QuestionEnd(str(view.outcome), view.reason, view.reply)
         return self._end(self._by_inbound[view.inbound_id], ending)
 
-    def _note_not_stopped(self, question: Question | None, reason: str) -> Question | None:
+    def _note_not_stopped(self, question: PendingQuestion | None, reason: str) -> PendingQuestion | None:
         if question is not None:
             question.unstoppable = reason
         return question
 
-    def _note_event(self, news: News) -> Question | None:
+    def _note_event(self, news: News) -> PendingQuestion | None:
         inbound_id = str(news.data.get("inbound_id", ""))
         question = self._by_inbound.get(inbound_id)
         if question is None:
@@ -168,7 +178,7 @@ class PendingQuestions:
         self._apply(question, news.type, news.data)
         return question
 
-    def _apply(self, question: Question, kind: str, data: dict[str, Any]) -> None:
+    def _apply(self, question: PendingQuestion, kind: str, data: dict[str, Any]) -> None:
         question.unheard = False  # the stream knows it, so the rest will come
         if kind == "preview_update":
             question.preview = question.preview[: int(data["at"])] + str(data["text"])
@@ -176,12 +186,12 @@ class PendingQuestions:
         elif kind == "tool_progress":
             question.tool = str(data["tool"]) if data["state"] == "started" else ""
         elif kind == "outcome":
-            self._end(question, Ending(str(data["outcome"]), str(data["reason"]), data["reply"]))
+            self._end(question, QuestionEnd(str(data["outcome"]), str(data["reason"]), data["reply"]))
 
-    def _reset(self, data: dict[str, Any]) -> Question | None:
+    def _reset(self, data: dict[str, Any]) -> PendingQuestion | None:
         """The stream begins anew. A preview lives on only if the gateway still has it."""
         previews = {str(each["inbound_id"]): str(each["preview"]) for each in data["open"]}
-        changed: Question | None = None
+        changed: PendingQuestion | None = None
         for inbound_id, question in self._by_inbound.items():
             known = previews.get(inbound_id, "")
             question.withdrawn = question.withdrawn or bool(question.preview and not known)
@@ -197,7 +207,7 @@ class PendingQuestions:
                 self._link.stop(question.inbound_id)
         self.tick()
 
-    def _end(self, question: Question, ending: Ending) -> Question:
+    def _end(self, question: PendingQuestion, ending: QuestionEnd) -> PendingQuestion:
         question.ending = ending
         self._open.pop(question.id, None)
         self._by_inbound.pop(question.inbound_id, None)

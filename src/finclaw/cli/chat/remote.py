@@ -28,7 +28,7 @@ from finclaw.cli.chat.event_queue import (
     Refused,
     Seen,
     Taken,
-    Told,
+    UnsolicitedMessage,
 )
 from finclaw.cli.chat.gateway_link import latest_message_id
 from finclaw.cli.chat.unread import ReadMarker
@@ -67,7 +67,7 @@ class ChatClient(GatewayClient):
     def stop(self, inbound_id: str) -> None:
         self.fetch("POST", f"/api/v1/messages/{inbound_id}/stop")
 
-    def unasked(self, conversation: str, after: str | None) -> UnsolicitedView:
+    def list_unsolicited(self, conversation: str, after: str | None) -> UnsolicitedView:
         place = {} if after is None else {"after": after}
         return self.call(
             "GET", "/api/v1/messages?" + urlencode({"conversation": conversation, **place}), UnsolicitedView
@@ -123,7 +123,7 @@ class RemoteLink:
         Else an answer would be known late, and what the gateway says next be shown before it."""
         self._begun = threading.Event()
         self._closed = threading.Event()
-        self._hang_up: Callable[[], None] = _nothing
+        self._hang_up: Callable[[], None] = _do_nothing
         for work in (self._follow, self._run_errands):
             threading.Thread(target=work, name=f"chat {work.__name__}", daemon=True).start()
 
@@ -139,7 +139,7 @@ class RemoteLink:
     def close(self) -> None:
         self._closed.set()
         self._begun.set()
-        self._errands.put(_nothing)
+        self._errands.put(_do_nothing)
         self._hang_up()
 
     # ── in ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,9 +176,9 @@ class RemoteLink:
     def _catch_up(self, client: ChatClient) -> None:
         """What was told while nobody listened, before what the stream tells next."""
         with suppress(GatewayRefused):  # one of an older release
-            unasked = client.unasked(self._conversation, self._marker.after)
+            unasked = client.list_unsolicited(self._conversation, self._marker.after)
             for each in unasked.items:
-                self._events.put(Told(each.inbound_id, each.reply or ""))
+                self._events.put(UnsolicitedMessage(each.inbound_id, each.reply or ""))
             self._events.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -250,5 +250,5 @@ def _hang_up(connection: http.client.HTTPConnection) -> None:
         connection.sock.shutdown(socket.SHUT_RDWR)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

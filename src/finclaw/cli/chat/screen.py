@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC
 from typing import Final, TextIO
 
-from finclaw.cli.chat.questions import Ending, PendingQuestions, Question
+from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.texts import Texts
 from finclaw.cli.formatting import clean, cut, rows_down, wrap
 from finclaw.web.view import OutcomeView
@@ -46,7 +46,7 @@ class Screen:
         self.status("")
         if self._shown:
             self._end_answer()
-        self._write(self._dim(self._fit(text)) + "\n")
+        self._write(self._dim(self._wrap_text(text)) + "\n")
 
     def status(self, text: str) -> None:
         """What is going on, until something else is drawn."""
@@ -63,7 +63,7 @@ class Screen:
 
     def answer(self, text: str, rewritten: str) -> None:
         """Make the answer so far read like this. `rewritten` marks a new version below one that cannot be erased."""
-        text = self._fit(text)
+        text = self._wrap_text(text)
         if text == self._shown:
             return
         self.status("")
@@ -74,7 +74,7 @@ class Screen:
 
     def would_lose(self, text: str) -> bool:
         """Whether something was shown that is not the beginning of this text."""
-        return bool(self._shown.strip()) and not self._fit(text).startswith(self._shown)
+        return bool(self._shown.strip()) and not self._wrap_text(text).startswith(self._shown)
 
     def end_answer(self) -> None:
         self.status("")
@@ -119,7 +119,7 @@ class Screen:
         self._write("\r" + (f"\x1b[{up}A" if up else "") + _ERASE_BEHIND)
         self._shown = ""
 
-    def _fit(self, text: str) -> str:
+    def _wrap_text(self, text: str) -> str:
         if not self._moves:
             return clean(text)
         # Not into the last column: there terminals wait to wrap, and what is erased "behind" takes a character along.
@@ -147,7 +147,7 @@ class Screen:
 _SECONDS_SHOWN_AFTER: Final = 3
 
 
-def status_line(question: Question, questions: PendingQuestions, texts: Texts, waited: float) -> str:
+def status_line(question: PendingQuestion, questions: PendingQuestions, texts: Texts, waited: float) -> str:
     """What is being done, in a line that stands below the answer until something else is drawn."""
     if question.stopping:
         status = texts.stopping
@@ -162,7 +162,7 @@ def status_line(question: Question, questions: PendingQuestions, texts: Texts, w
     return status + (f" ({int(waited)} s)" if waited > _SECONDS_SHOWN_AFTER else "")
 
 
-def show_ending(screen: Screen, texts: Texts, ending: Ending, *, wanted: bool = True) -> None:
+def show_ending(screen: Screen, texts: Texts, ending: QuestionEnd, *, wanted: bool = True) -> None:
     """Draw how a question ended, below what of its answer was seen.
 
     Not `wanted`: the person has stopped it, so the end is no surprise. What was read of an answer that was stopped or

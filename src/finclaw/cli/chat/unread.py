@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from finclaw.cli.chat.event_queue import CaughtUp, Item, News, Told
+from finclaw.cli.chat.event_queue import CaughtUp, Item, News, UnsolicitedMessage
 from finclaw.cli.write_file import write_file
 from finclaw.errors import ConfigError
 
@@ -76,10 +76,10 @@ class Unread:
         self._session = session
         self._marker = marker
 
-    def take(self, item: Item) -> Told | None:
+    def take(self, item: Item) -> UnsolicitedMessage | None:
         """What is to be shown, if this brought anything."""
         match item:
-            case Told(inbound_id=inbound_id, text=text):
+            case UnsolicitedMessage(inbound_id=inbound_id, text=text):
                 return self._show_once(inbound_id, text)
             case News(type="outcome", data={"unasked": True, "session": self._session} as data):
                 return self._show_once(str(data["inbound_id"]), str(data["reply"] or ""))
@@ -89,5 +89,5 @@ class Unread:
                 pass
         return None
 
-    def _show_once(self, inbound_id: str, text: str) -> Told | None:
-        return Told(inbound_id, text) if text and self._marker.tell(inbound_id) else None
+    def _show_once(self, inbound_id: str, text: str) -> UnsolicitedMessage | None:
+        return UnsolicitedMessage(inbound_id, text) if text and self._marker.tell(inbound_id) else None

@@ -15,7 +15,7 @@ from finclaw.cli.arguments import add_state_options
 from finclaw.cli.chat.editor import interrupts_to, quiet_keys
 from finclaw.cli.chat.event_queue import EventQueue, Interrupted, News, Seen
 from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
-from finclaw.cli.chat.questions import Ending, PendingQuestions, Question
+from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.screen import Screen, show_ending, status_line
 from finclaw.cli.chat.texts import Texts, texts_for
 from finclaw.cli.chat.unread import ReadMarker, Unread
@@ -61,7 +61,7 @@ class Asker:
         self._well_at = self._now()
         """When the gateway was last known to be there and to take messages."""
 
-    def ask(self, text: str, model: str | None = None) -> tuple[Question, Ending]:
+    def ask(self, text: str, model: str | None = None) -> tuple[PendingQuestion, QuestionEnd]:
         """Raises ChannelError: the gateway refused the message, or went away for too long."""
         with interrupts_to(self._events), quiet_keys():
             question = self._questions.ask(text, model)
@@ -75,7 +75,7 @@ class Asker:
             raise ChannelError(question.ending.reason)
         return question, question.ending
 
-    def look_up(self, question: Question) -> MessageView | None:
+    def look_up(self, question: PendingQuestion) -> MessageView | None:
         """Everything the gateway keeps of an ended question; None if it does not say in time."""
         give_up = self._now() + _LOOK_WITHIN
         self._link.look(question.inbound_id)
@@ -104,7 +104,7 @@ class Asker:
                         pass
         return None
 
-    def _draw(self, question: Question, began: float) -> None:
+    def _draw(self, question: PendingQuestion, began: float) -> None:
         if self._screen is None:
             return
         if question.withdrawn:
@@ -115,7 +115,7 @@ class Asker:
             self._screen.answer(question.preview, self._texts.rewritten)
         self._screen.status(status_line(question, self._questions, self._texts, self._now() - began))
 
-    def _take_one(self, question: Question) -> None:
+    def _take_one(self, question: PendingQuestion) -> None:
         """What is told unasked is left for the next chat, which shows it."""
         item = self._events.get(_TICK)
         if isinstance(item, Interrupted):
@@ -127,7 +127,7 @@ class Asker:
         else:
             self._questions.take(item)
 
-    def _lose_patience(self, question: Question) -> None:
+    def _lose_patience(self, question: PendingQuestion) -> None:
         if self._questions.connected and not (question.trouble and not question.inbound_id):
             self._well_at = self._now()
         elif self._now() - self._well_at > _AWAY_WITHIN:
@@ -153,7 +153,7 @@ def leave_at_once() -> NoReturn:
     os._exit(INTERRUPTED)
 
 
-def _went_away(question: Question) -> str:
+def _went_away(question: PendingQuestion) -> str:
     if question.stopping:
         return "the gateway went away before it was told to stop; it answers when it runs again: finclaw serve"
     return "the gateway went away; if it had taken the message, it answers when it runs again: finclaw serve"
@@ -214,7 +214,7 @@ def run(args: Namespace) -> int:
     return _exit_code(ending)
 
 
-def _exit_code(ending: Ending) -> int:
+def _exit_code(ending: QuestionEnd) -> int:
     if ending.outcome == "stopped":
         return INTERRUPTED
     return 0 if ending.outcome in QUIET_SUCCESS else 1
@@ -227,7 +227,7 @@ def _print_json(view: MessageView | None) -> None:
     print(json_line(fields))
 
 
-def _print_ending(ending: Ending, *, wanted: bool) -> None:
+def _print_ending(ending: QuestionEnd, *, wanted: bool) -> None:
     """For a script: the answer on standard output and nothing else; how it ended otherwise, beside it."""
     stopped = not wanted and ending.outcome == "stopped"
     if ending.reply is not None:

@@ -14,9 +14,9 @@ from finclaw.cli.arguments import add_market_options, add_state_options
 from finclaw.cli.chat.commands import Completer, KnownCommands, is_leaving
 from finclaw.cli.chat.console import Console
 from finclaw.cli.chat.editor import LineHistory, make_editor
-from finclaw.cli.chat.event_queue import EventQueue, Item, Told
+from finclaw.cli.chat.event_queue import EventQueue, Item, UnsolicitedMessage
 from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
-from finclaw.cli.chat.questions import Ending, PendingQuestions, Question
+from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.texts import greeting, texts_at_start, texts_for
 from finclaw.cli.chat.unread import ReadMarker, Unread
@@ -132,7 +132,7 @@ def _answer(text: str, questions: PendingQuestions, events: EventQueue) -> bool:
     return ending.outcome in _GOOD
 
 
-def _wait(question: Question, questions: PendingQuestions, events: EventQueue) -> Ending:
+def _wait(question: PendingQuestion, questions: PendingQuestions, events: EventQueue) -> QuestionEnd:
     now = SystemClock().monotonic
     connected_at = now()
     while question.ending is None:
@@ -153,7 +153,7 @@ def _wait(question: Question, questions: PendingQuestions, events: EventQueue) -
 def _take(item: Item, questions: PendingQuestions) -> None:
     """Standard output is for answers; what nobody asked for goes beside it."""
     told = questions.take(item)
-    if isinstance(told, Told):
+    if isinstance(told, UnsolicitedMessage):
         print(clean(told.text), file=sys.stderr, flush=True)
 
 

@@ -119,9 +119,9 @@ def _origin_of_state(args: Namespace) -> str:
 def _as_json(shown: Iterable[Effective]) -> str:
     rows = {
         each.setting.key: {
-            "value": _safe(each.value),
+            "value": _redact_value(each.value),
             "origin": each.origin,
-            "default": _plain(each.setting.default),
+            "default": _path_to_text(each.setting.default),
             "takes": each.setting.takes,
             "doc": each.setting.doc,
         }
@@ -130,13 +130,13 @@ def _as_json(shown: Iterable[Effective]) -> str:
     return json_line(rows)
 
 
-def _plain(value: object) -> object:
+def _path_to_text(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-def _safe(value: object) -> object:
+def _redact_value(value: object) -> object:
     """The same value, or with words in the place of what looks like a secret."""
-    written = msgspec.json.encode(_plain(value)).decode()
+    written = msgspec.json.encode(_path_to_text(value)).decode()
     try:
         return msgspec.json.decode(redact_for_display(written))
     except msgspec.DecodeError:  # a number was hidden, and words do not stand where it stood

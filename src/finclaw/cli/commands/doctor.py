@@ -13,7 +13,7 @@ import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.commands.config import own_problems, problems, warnings
-from finclaw.cli.doctor import Finding, bad, extensions, gateway, machine, ok, warn
+from finclaw.cli.doctor import DoctorFinding, bad, extensions, gateway, machine, ok, warn
 from finclaw.cli.doctor import state as state_directory_checks
 from finclaw.cli.doctor.database import check_database
 from finclaw.cli.formatting import json_line
@@ -34,8 +34,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    findings: list[Finding] = []
-    for finding in map(_without_secrets, _look(args)):
+    findings: list[DoctorFinding] = []
+    for finding in map(_redact_finding, _look(args)):
         findings.append(finding)
         if not args.json:
             print(_line(finding), flush=True)  # some of it takes a moment; nobody should stare at nothing
@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
     return 0 if healthy else 1
 
 
-def _look(args: Namespace) -> Iterator[Finding]:
+def _look(args: Namespace) -> Iterator[DoctorFinding]:
     yield from machine.checks()
     yield from _settings(args)
     try:
@@ -55,11 +55,11 @@ def _look(args: Namespace) -> Iterator[Finding]:
     yield from state_directory_checks.checks(state)
     yield from state_directory_checks.check_disk(state)
     yield check_database(state)
-    yield from gateway.checks(state, _valid(args))
-    yield from extensions.checks(_valid(args))
+    yield from gateway.checks(state, _valid_settings(args))
+    yield from extensions.checks(_valid_settings(args))
 
 
-def _settings(args: Namespace) -> Iterator[Finding]:
+def _settings(args: Namespace) -> Iterator[DoctorFinding]:
     found = problems(args)
     yield from (bad("settings", problem) for problem in found)
     if not found:
@@ -68,24 +68,24 @@ def _settings(args: Namespace) -> Iterator[Finding]:
         yield from (warn("budget", each) for each in warnings(args))
 
 
-def _valid(args: Namespace) -> Settings | None:
+def _valid_settings(args: Namespace) -> Settings | None:
     return None if own_problems(args) else with_windows(settings_from(args), load=False)
 
 
-def _without_secrets(finding: Finding) -> Finding:
+def _redact_finding(finding: DoctorFinding) -> DoctorFinding:
     """Settings, files and extensions are quoted in it, and somebody will paste it where others read."""
     said, advice = redact_for_display(finding.says), redact_for_display(finding.advice)
     return msgspec.structs.replace(finding, says=said, advice=advice)
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: DoctorFinding) -> str:
     level = f"{finding.level:<5}"
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         level = f"\x1b[{_COLOURS[finding.level]}m{level}\x1b[0m"
     return f"{level} {finding.check:<12} {finding.line}"
 
 
-def _sum(findings: list[Finding]) -> str:
+def _sum(findings: list[DoctorFinding]) -> str:
     count = {level: sum(finding.level == level for finding in findings) for level in ("ok", "warn", "bad")}
     if count["bad"]:
         return f"{count['bad']} bad, {count['warn']} to think about, {count['ok']} ok: begin with the first bad one"

@@ -62,7 +62,7 @@ def _pins(args: Namespace) -> int:
     elif not pins:
         print("No MCP server has offered a tool yet; start a gateway with some in the settings of the extension mcp.")
     else:
-        rows = [(pin.server, _plain(pin.tool), pin.state, pin.offered[:12], pin.offered_at) for pin in pins]
+        rows = [(pin.server, _clean_line(pin.tool), pin.state, pin.offered[:12], pin.offered_at) for pin in pins]
         print("\n".join(table([("SERVER", "TOOL", "STATE", "DIGEST", "SINCE"), *rows])))
         for pin in pins:
             print("\n".join(_difference(pin)))
@@ -71,7 +71,9 @@ def _pins(args: Namespace) -> int:
 
 def _approve(args: Namespace) -> int:
     before = _with_pins(settings_from(args), lambda each: each.approve(args.server, args.tool, args.digest))
-    print("\n".join(_difference(before)) or f"It was approved already: {_plain(before.tool)} {before.offered[:12]}.")
+    print(
+        "\n".join(_difference(before)) or f"It was approved already: {_clean_line(before.tool)} {before.offered[:12]}."
+    )
     if not before.holds:
         print("It is approved now. A gateway that runs offers it within a few seconds.")
     elif before.state == "unread":
@@ -98,13 +100,13 @@ def _with_pins(settings: Settings, ask: Callable[[Pins], Awaitable[T]]) -> T:
 def _difference(pin: Pin) -> Iterator[str]:
     if pin.state == "pinned":
         return
-    yield f"{pin.server} {_plain(pin.tool)}, {pin.offered[:12]}:"
+    yield f"{pin.server} {_clean_line(pin.tool)}, {pin.offered[:12]}:"
     if pin.pinned_text is not None and not pin.holds:
-        yield f"  was: {_plain(pin.pinned_text)}"
-    yield f"  now: {_plain(pin.offered_text)}"
+        yield f"  was: {_clean_line(pin.pinned_text)}"
+    yield f"  now: {_clean_line(pin.offered_text)}"
 
 
-def _plain(text: str) -> str:
+def _clean_line(text: str) -> str:
     """On one line, and without anything that a terminal would obey. JSON has escaped what nobody sees."""
     return " ".join(clean(text).split())
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 Level = Literal["ok", "warn", "bad"]
 
 
-class Finding(Struct, frozen=True):
+class DoctorFinding(Struct, frozen=True):
     """A result of one check."""
 
     check: str
@@ -23,13 +23,13 @@ class Finding(Struct, frozen=True):
         return f"{self.says}; {self.advice}" if self.advice else self.says
 
 
-def ok(check: str, says: str) -> Finding:
-    return Finding(check, "ok", says)
+def ok(check: str, says: str) -> DoctorFinding:
+    return DoctorFinding(check, "ok", says)
 
 
-def warn(check: str, says: str, advice: str = "") -> Finding:
-    return Finding(check, "warn", says, advice)
+def warn(check: str, says: str, advice: str = "") -> DoctorFinding:
+    return DoctorFinding(check, "warn", says, advice)
 
 
-def bad(check: str, says: str, advice: str = "") -> Finding:
-    return Finding(check, "bad", says, advice)
+def bad(check: str, says: str, advice: str = "") -> DoctorFinding:
+    return DoctorFinding(check, "bad", says, advice)

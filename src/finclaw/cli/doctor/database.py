@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import apsw
 
-from finclaw.cli.doctor import Finding, bad, ok, warn
+from finclaw.cli.doctor import DoctorFinding, bad, ok, warn
 from finclaw.cli.doctor.state import holder
 from finclaw.kernel.clock import SystemClock
 from finclaw.storage.sqlite.database import DATABASE, JOURNAL_MISSING, explain, has_journal, is_marked_open, journal_of
@@ -19,7 +19,7 @@ _COPIES = "take copies with `finclaw backup FILE`, also of a running gateway, an
 LONG_WAL = 64 * 1_048_576
 
 
-def check_database(state: Path) -> Finding:
+def check_database(state: Path) -> DoctorFinding:
     path = state / DATABASE
     if not path.exists():
         return ok("database", "not there yet; the first message makes it")
@@ -30,7 +30,7 @@ def check_database(state: Path) -> Finding:
     return finding
 
 
-def _read(path: Path, held: bool) -> Finding:
+def _read(path: Path, held: bool) -> DoctorFinding:
     try:
         with _open_read_only(path, held) as db:
             if not held and not has_journal(path) and is_marked_open(db):
@@ -82,7 +82,7 @@ def _in_wal_mode(path: Path) -> bool:
         return file.read(20)[18:] in (b"\2\2", b"")
 
 
-def _judge(path: Path, version: int, problem: str | None) -> Finding:
+def _judge(path: Path, version: int, problem: str | None) -> DoctorFinding:
     if problem:
         return bad("database", f"{path} is damaged ({problem})", "stop the gateway, and run: finclaw restore FILE")
     if version > len(MIGRATIONS):

@@ -16,7 +16,7 @@ from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.agent.window.capacity import Capacity, Thresholds
 from finclaw.agent.window.tokens.estimator import Estimator
 from finclaw.builtin_extensions import load_registrar
-from finclaw.cli.doctor import Finding, Level, bad, ok, warn
+from finclaw.cli.doctor import DoctorFinding, Level, bad, ok, warn
 from finclaw.composition import agent_prompt
 from finclaw.config.routes import Routes
 from finclaw.config.schema import Settings
@@ -32,7 +32,7 @@ from finclaw.tools.policy.known import must_know
 _LEVELS: dict[str, Level] = {"ok": "ok", "warning": "warn", "error": "bad"}
 
 
-def checks(settings: Settings | None) -> Iterator[Finding]:
+def checks(settings: Settings | None) -> Iterator[DoctorFinding]:
     """Looking at the files comes first: what it finds may be the reason not to run them."""
     if settings is None:
         return
@@ -51,7 +51,7 @@ def checks(settings: Settings | None) -> Iterator[Finding]:
         yield from (_run_check(check) for check in each.doctor)
 
 
-def _file(path: Path) -> Iterator[Finding]:
+def _file(path: Path) -> Iterator[DoctorFinding]:
     """Whoever can write it can have the gateway run anything."""
     for each in (path, path / "__init__.py"):
         try:
@@ -64,14 +64,14 @@ def _file(path: Path) -> Iterator[Finding]:
             yield warn("extensions", f"other users can change {each}", f"run: chmod go-w {each}")
 
 
-def _summary(settings: Settings, registrar: Registrar) -> Iterator[Finding]:
+def _summary(settings: Settings, registrar: Registrar) -> Iterator[DoctorFinding]:
     listed = len(settings.agent.extensions)
     names = ", ".join(each.name for each in registrar.loaded[-listed:]) if listed else "none listed"
     names += f"; on by default: {', '.join(default)}" if (default := settings.agent.default_extensions) else ""
     yield ok("extensions", f"{names}; {len(registrar.loaded) - listed} built in")
 
 
-def _run_check(check: DoctorCheck) -> Finding:
+def _run_check(check: DoctorCheck) -> DoctorFinding:
     try:
         said = cast("object", check.look())
     except Exception as error:  # noqa: BLE001  a look of a stranger; that it failed is what it found
@@ -79,7 +79,7 @@ def _run_check(check: DoctorCheck) -> Finding:
     if not isinstance(said, kernel.Finding):
         return bad(check.extension, f"{check.name}: the check gave {type(said).__name__}, not a Finding")
     level = _LEVELS.get(said.result, "bad")
-    return Finding(check.extension, level, f"{check.name}: {said.text}", said.advice)
+    return DoctorFinding(check.extension, level, f"{check.name}: {said.text}", said.advice)
 
 
 # ── problems of the settings that show only when what they name is loaded ───────────────────────────────────────

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from finclaw.cli.address import read_address
 from finclaw.cli.client import GatewayClient, find_gateway
-from finclaw.cli.doctor import Finding, bad, ok, warn
+from finclaw.cli.doctor import DoctorFinding, bad, ok, warn
 from finclaw.cli.doctor.state import holder
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, FinclawError
-from finclaw.web.settings import WebSettings
+from finclaw.web.settings import WebServerSettings
 
 
-def checks(state: Path, settings: Settings | None) -> Iterator[Finding]:
+def checks(state: Path, settings: Settings | None) -> Iterator[DoctorFinding]:
     try:
         client = find_gateway(state)
     except ConfigError:  # the token: already told
@@ -25,7 +25,7 @@ def checks(state: Path, settings: Settings | None) -> Iterator[Finding]:
     yield _gateway(state, client)
 
 
-def _lock(state: Path, client: GatewayClient | None) -> Finding:
+def _lock(state: Path, client: GatewayClient | None) -> DoctorFinding:
     who = holder(state)
     if who is None:
         return ok("lock", "nobody holds the state")
@@ -35,7 +35,7 @@ def _lock(state: Path, client: GatewayClient | None) -> Finding:
     return warn("lock", says, "a gateway that starts, or a `finclaw ask` at work? if it stays, look at that process")
 
 
-def _port(web: WebSettings, client: GatewayClient | None) -> Finding:
+def _port(web: WebServerSettings, client: GatewayClient | None) -> DoctorFinding:
     if client is not None:
         return ok("port", f"{client.address.port}, where our gateway listens")
     if web.port == 0:
@@ -50,7 +50,7 @@ def _port(web: WebSettings, client: GatewayClient | None) -> Finding:
     return ok("port", f"{web.port} is free")
 
 
-def _no_port(web: WebSettings, error: OSError) -> Finding:
+def _no_port(web: WebServerSettings, error: OSError) -> DoctorFinding:
     if error.errno == errno.EADDRINUSE:
         advice = "stop it, or set web.port, or start with --port N"
         return bad("port", f"{web.port} is in use by another program", advice)
@@ -59,7 +59,7 @@ def _no_port(web: WebSettings, error: OSError) -> Finding:
     return bad("port", f"cannot listen on {web.host} port {web.port}: {error.strerror}", "set web.host to 127.0.0.1")
 
 
-def _gateway(state: Path, client: GatewayClient | None) -> Finding:
+def _gateway(state: Path, client: GatewayClient | None) -> DoctorFinding:
     if client is None:
         left = "; the last one did not end by itself" if read_address(state) else ""
         return ok("gateway", f"none runs on this state{left}; start it with: finclaw serve")

@@ -9,7 +9,7 @@ from datetime import datetime
 from importlib import metadata
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from finclaw.cli.doctor import Finding, bad, ok, warn
+from finclaw.cli.doctor import DoctorFinding, bad, ok, warn
 from finclaw.kernel.clock import SystemClock
 
 PACKAGE = "finclaw-gateway"
@@ -21,7 +21,7 @@ _MODULES = {"pyyaml": "yaml"}
 """The packages that are imported by another name than they are installed by."""
 
 
-def checks() -> Iterator[Finding]:
+def checks() -> Iterator[DoctorFinding]:
     yield _python()
     yield _packages()
     clock = SystemClock()
@@ -31,14 +31,14 @@ def checks() -> Iterator[Finding]:
     yield judge_terminal(sys.stdout.encoding if sys.stdout else "utf-8")  # pyright: ignore[reportUnnecessaryComparison]
 
 
-def _python() -> Finding:
+def _python() -> DoctorFinding:
     version = platform.python_version()
     if sys.version_info < OLDEST_PYTHON:
         return bad("python", f"{version} is too old", "install Python 3.11 or newer")
     return ok("python", f"{platform.python_implementation()} {version} on {platform.system()} {platform.machine()}")
 
 
-def _packages() -> Finding:
+def _packages() -> DoctorFinding:
     try:
         wanted = [each for each in metadata.requires(PACKAGE) or () if "extra ==" not in each]
     except metadata.PackageNotFoundError:
@@ -68,7 +68,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(each) for each in re.findall(r"\d+", version)[:3])
 
 
-def judge_clock(now: datetime, first: float, second: float) -> Finding:
+def judge_clock(now: datetime, first: float, second: float) -> DoctorFinding:
     shown = f"{now:%Y-%m-%d %H:%M:%S} UTC"
     advice = "set the clock: quotes, schedules and expiry depend on it"
     if not BUILT <= now.year < BUILT + 50:
@@ -78,7 +78,7 @@ def judge_clock(now: datetime, first: float, second: float) -> Finding:
     return ok("clock", shown)
 
 
-def _zones() -> Finding:
+def _zones() -> DoctorFinding:
     missing: list[str] = []
     for name in ZONES:
         try:
@@ -91,7 +91,7 @@ def _zones() -> Finding:
     return ok("time zones", f"{' and '.join(ZONES)} are known")
 
 
-def judge_terminal(encoding: str) -> Finding:
+def judge_terminal(encoding: str) -> DoctorFinding:
     try:
         "삼성전자".encode(encoding)
     except (UnicodeEncodeError, LookupError):

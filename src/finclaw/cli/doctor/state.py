@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from finclaw.cli.doctor import Finding, bad, ok, warn
+from finclaw.cli.doctor import DoctorFinding, bad, ok, warn
 from finclaw.errors import ConfigError
 from finclaw.kernel.clock import SystemClock
 from finclaw.web.token import FILE_NAME as TOKEN
@@ -25,7 +25,7 @@ _MEMORY = ("tmpfs", "ramfs")
 _MEASURE_S = 0.25
 
 
-def check_disk(state: Path) -> Iterator[Finding]:
+def check_disk(state: Path) -> Iterator[DoctorFinding]:
     place = nearest(state)
     yield judge_space(place)
     yield judge_kind(place, _file_system(place))
@@ -37,7 +37,7 @@ def nearest(path: Path) -> Path:
     return next((each for each in (path, *path.parents) if each.is_dir()), Path("/"))
 
 
-def judge_space(place: Path) -> Finding:
+def judge_space(place: Path) -> DoctorFinding:
     disk = os.statvfs(place)
     free = disk.f_bavail * disk.f_frsize
     shown = f"{free / MEGABYTE:,.0f} MB free under {place}"
@@ -50,7 +50,7 @@ def judge_space(place: Path) -> Finding:
     return ok("disk space", shown)
 
 
-def judge_kind(place: Path, kind: str) -> Finding:
+def judge_kind(place: Path, kind: str) -> DoctorFinding:
     if kind.startswith(_NETWORK):
         advice = "locks and the database need a local disk: choose one with --state DIR"
         return warn("disk kind", f"{place} is on a network file system ({kind})", advice)
@@ -77,7 +77,7 @@ def _file_system(place: Path) -> str:
     return kind
 
 
-def _measure_speed(place: Path) -> Finding:
+def _measure_speed(place: Path) -> DoctorFinding:
     try:
         rate = _commits_per_second(place)
     except OSError as error:
@@ -105,13 +105,13 @@ def _commits_per_second(place: Path) -> float:
 # ── the directory ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def checks(state: Path) -> Iterator[Finding]:
+def checks(state: Path) -> Iterator[DoctorFinding]:
     yield _directory(state)
     yield from _open_files(state)
     yield _token(state)
 
 
-def _directory(state: Path) -> Finding:
+def _directory(state: Path) -> DoctorFinding:
     try:
         found = state.stat()
     except FileNotFoundError:
@@ -121,7 +121,7 @@ def _directory(state: Path) -> Finding:
     return judge_directory(state, found.st_uid, stat.S_IMODE(found.st_mode), read_only=_is_read_only(state))
 
 
-def judge_directory(state: Path, owner: int, mode: int, *, read_only: bool) -> Finding:
+def judge_directory(state: Path, owner: int, mode: int, *, read_only: bool) -> DoctorFinding:
     if owner != os.geteuid():
         return bad("state", f"{state} belongs to {_user(owner)}", "run as that user, or use --state DIR")
     if read_only:
@@ -143,7 +143,7 @@ def _is_read_only(state: Path) -> bool:
         return False
 
 
-def _open_files(state: Path) -> Iterator[Finding]:
+def _open_files(state: Path) -> Iterator[DoctorFinding]:
     """Files that others can read where the directory does not keep them out."""
     try:
         if not stat.S_IMODE(state.stat().st_mode) & 0o011:
@@ -157,7 +157,7 @@ def _open_files(state: Path) -> Iterator[Finding]:
         yield warn("state", f"other users can read what people wrote, in {readable[0]}", f"run: chmod 600 {names}")
 
 
-def _check_missing(state: Path) -> Finding:
+def _check_missing(state: Path) -> DoctorFinding:
     place = nearest(state)
     if not os.access(place, os.W_OK | os.X_OK):
         return bad("state", f"{state} is not there and cannot be made in {place}", "choose another with --state DIR")
@@ -171,7 +171,7 @@ def _user(uid: int) -> str:
         return f"user {uid}"
 
 
-def _token(state: Path) -> Finding:
+def _token(state: Path) -> DoctorFinding:
     try:
         token = read_token(state)
     except ConfigError as error:
