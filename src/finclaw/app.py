@@ -29,8 +29,8 @@ from finclaw.kernel.record import (
     Cost,
     CostsBy,
     Counts,
-    Finding,
     InboundRecord,
+    IntegrityFinding,
     Pruned,
     SessionPage,
     Today,
@@ -278,7 +278,7 @@ class App:
     async def restore(self, session: str, messages: Sequence[Message]) -> None:
         await self._store.restore(session, messages)
 
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
         return await self._store.repair(session, dry_run=dry_run)
 
     async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned:

@@ -16,7 +16,7 @@ from finclaw.app import App
 from finclaw.builtin_extensions import BuiltinServices, builtin_extensions, find_configured
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.config.routes import Routes
+from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
 from finclaw.config.windows import learn_windows
 from finclaw.diagnostics.event_stream import EventStream
@@ -70,7 +70,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         store = open_store(settings.storage.kind, settings.state, clock, events.emit, threaded=threaded)
         house.push_async_callback(store.close)
 
-        routes = Routes(settings if provider else await learn_windows(settings), provider, clock)
+        routes = ModelRoutes(settings if provider else await learn_windows(settings), provider, clock)
         house.push_async_callback(routes.close)
         inner = (MailboxChannel("api"), MailboxChannel(DELEGATED))
         doors = {channel.name: channel for channel in (*inner, *channels)}
@@ -109,7 +109,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
 def _agent(
     settings: Settings,
     registrar: Registrar,
-    routes: Routes,
+    routes: ModelRoutes,
     clock: Clock,
     guards: "Guards",
     budget: BudgetService | None,

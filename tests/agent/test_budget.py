@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machine import examples
 
-from finclaw.agent.budget.budget import Account, Budget, LimitName, Refusal, Reservation, Spent
+from finclaw.agent.budget.budget import Account, Budget, BudgetRefusal, LimitName, Reservation, Spent
 from finclaw.agent.budget.call_ledger import Payer
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.budget.turn_budget import BudgetService, Payment, TurnBudget
@@ -42,7 +42,7 @@ def budget(clock: FakeClock | None = None, spent: Spent | None = None, /, **limi
     return Budget(given, clock or FakeClock(), spent)
 
 
-def taken(found: Reservation | Refusal) -> Reservation:
+def taken(found: Reservation | BudgetRefusal) -> Reservation:
     assert isinstance(found, Reservation), str(found)
     return found
 
@@ -92,11 +92,11 @@ def test_each_limit_by_itself(name: LimitName) -> None:
     accounts = house.accounts("main", "ada")
     reservation = taken(house.reserve(accounts, Decimal("0.6")))
     refused = house.reserve(accounts, Decimal("0.6"))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, BudgetRefusal)
     assert (refused.name, refused.passing, accounts[0].reserved) == (name, True, Decimal("0.6")), "nothing more is held"
     house.settle(reservation, Decimal("0.5"))
     final = house.reserve(accounts, Decimal("0.6"))
-    assert isinstance(final, Refusal)
+    assert isinstance(final, BudgetRefusal)
     assert not final.passing
     assert f"$0.5 of the $1 of budget.{name}" in str(final)
     assert isinstance(house.reserve(accounts, Decimal("0.5")), Reservation), "up to the last cent"
@@ -105,7 +105,7 @@ def test_each_limit_by_itself(name: LimitName) -> None:
 def test_a_refusal_holds_nothing_anywhere() -> None:
     house = budget(user_day_usd="5", agent_day_usd="1")
     accounts = house.accounts("main", "ada")
-    assert isinstance(house.reserve(accounts, Decimal(2)), Refusal)
+    assert isinstance(house.reserve(accounts, Decimal(2)), BudgetRefusal)
     assert [each.reserved for each in accounts] == [0, 0]
 
 
@@ -128,7 +128,7 @@ def test_nothing_is_given_back_for_a_report_of_less_than_nothing() -> None:
 def test_one_persons_day_is_nobody_elses() -> None:
     house = budget(user_day_usd="1")
     house.charge(house.accounts("main", "ada"), Decimal(1))
-    assert isinstance(house.reserve(house.accounts("main", "ada"), Decimal("0.1")), Refusal)
+    assert isinstance(house.reserve(house.accounts("main", "ada"), Decimal("0.1")), BudgetRefusal)
     assert isinstance(house.reserve(house.accounts("main", "bob"), Decimal("0.1")), Reservation)
 
 
@@ -142,7 +142,7 @@ def test_days_and_months_begin_anew_at_midnight_utc() -> None:
     clock = FakeClock(EPOCH.replace(month=1, day=30, hour=23))
     house = budget(clock, agent_day_usd="1", month_usd="2")
     house.charge(house.accounts("main", "ada"), Decimal(1))
-    assert isinstance(house.reserve(house.accounts("main", "ada"), Decimal(1)), Refusal)
+    assert isinstance(house.reserve(house.accounts("main", "ada"), Decimal(1)), BudgetRefusal)
     clock.jump(timedelta(hours=1))
     assert isinstance(house.reserve(house.accounts("main", "ada"), Decimal(1)), Reservation)
     house.charge(house.accounts("main", "ada"), Decimal(1))
@@ -150,7 +150,7 @@ def test_days_and_months_begin_anew_at_midnight_utc() -> None:
     assert isinstance(house.reserve(house.accounts("main", "ada"), Decimal("0.1")), Reservation), "February"
     clock.jump(timedelta(days=-1))
     back = house.reserve(house.accounts("main", "ada"), Decimal(1))
-    assert isinstance(back, Refusal), "a clock that was set back finds what that day has spent"
+    assert isinstance(back, BudgetRefusal), "a clock that was set back finds what that day has spent"
 
 
 def test_what_the_books_say_counts_from_the_start() -> None:

@@ -18,7 +18,7 @@ from finclaw.kernel.message import Message
 from finclaw.storage.jsonl.directories import SESSIONS
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite import transcript
-from finclaw.storage.sqlite.codec import UNITS, Ids, read_inbound, read_outcome
+from finclaw.storage.sqlite.codec import UNITS, PublicIds, read_inbound, read_outcome
 from finclaw.storage.sqlite.outbox import delivery
 from finclaw.testing import HistoryEvent, InboundRow, ReplySeen, Rows, TurnRow, UnitRow, Verdict, judge
 
@@ -168,7 +168,7 @@ def read_books(database: Path) -> Books:
     files = _read_files(database)
     db = _open_for_reading(database)
     try:
-        ids = Ids(str(db.execute("SELECT value FROM meta WHERE key = 'name'").get))
+        ids = PublicIds(str(db.execute("SELECT value FROM meta WHERE key = 'name'").get))
         entries = tuple(_entries(db, ids))
         turns = [
             (ids.turn(int(row)), ids.inbound(int(row)), str(key))
@@ -240,7 +240,7 @@ def given_up(database: Path) -> set[str]:
         db.close()
 
 
-def _entries(db: apsw.Connection, ids: Ids) -> Iterator[Entry]:
+def _entries(db: apsw.Connection, ids: PublicIds) -> Iterator[Entry]:
     rows = db.execute(
         "SELECT inbound.id, key, ticket, inbound.body, outcome.body, state, attempts FROM inbound "
         "LEFT JOIN session ON session.id = session LEFT JOIN outcome ON outcome.id = inbound.id"
@@ -258,7 +258,7 @@ def _entries(db: apsw.Connection, ids: Ids) -> Iterator[Entry]:
         yield Entry(row, inbound.text, str(state), int(attempts), delivery(db, int(number)))
 
 
-def _units(db: apsw.Connection, ids: Ids) -> Iterator[UnitRow]:
+def _units(db: apsw.Connection, ids: PublicIds) -> Iterator[UnitRow]:
     rows = db.execute("SELECT id, state, doubts, body ->> 'turn_id' FROM unit JOIN unit_body USING (id)")
     for number, state, doubts, turn_id in rows:
         inbound, seq = divmod(int(number), UNITS)

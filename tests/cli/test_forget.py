@@ -17,7 +17,7 @@ from tests.cli.test_serve import serving
 from tests.cli.test_sessions import typed
 from tests.ports.test_erasure import found_in
 
-from finclaw.builtins.memory.notes import MIGRATIONS, Notes
+from finclaw.builtins.memory.notes import MIGRATIONS, NoteStore
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 WORDS = "zebra7 얼룩말을 산다"
@@ -45,7 +45,7 @@ def spoken(said: Path, tmp_path: Path) -> Path:
 
 async def save_note(directory: Path) -> None:
     database = ExtensionDatabase(directory, "memory", MIGRATIONS)
-    await Notes(database).save("web:owner:owner", WORDS, datetime(2026, 1, 2, tzinfo=UTC))
+    await NoteStore(database).save("web:owner:owner", WORDS, datetime(2026, 1, 2, tzinfo=UTC))
     await database.close()
 
 

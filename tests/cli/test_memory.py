@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import finclaw
 
-from finclaw.builtins.memory.notes import MIGRATIONS, Notes
+from finclaw.builtins.memory.notes import MIGRATIONS, NoteStore
 from finclaw.cli.main import main
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 15, tzinfo=UTC)
 def state(tmp_path: Path) -> Path:
     async def fill() -> None:
         database = ExtensionDatabase(tmp_path / "extensions", "memory", MIGRATIONS, threaded=False)
-        notes = Notes(database)
+        notes = NoteStore(database)
         await notes.save("web:local:ada", "증권사는 키움", NOW)
         await notes.save("web:local:ada", "I like \x1b[31mbonds", NOW)
         await notes.save("web:local:bob", "No tobacco", NOW)
@@ -85,7 +85,7 @@ def test_asking_makes_nothing(tmp_path: Path) -> None:
 
 async def test_beside_a_running_gateway_both_see_the_same(state: Path) -> None:
     database = ExtensionDatabase(state / "extensions", "memory", MIGRATIONS)
-    notes = Notes(database)
+    notes = NoteStore(database)
     assert len(await notes.search("web:local:bob", "tobacco", 5)) == 1
     forgotten = await asyncio.to_thread(finclaw, "memory", "forget", "1", "--user", "web:local:bob", "--state", state)
     assert forgotten.code == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from finclaw.agent.settings import AgentSettings
-from finclaw.config.routes import Routes
+from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Chunk, ModelRequest
@@ -36,14 +36,14 @@ class Brought:
         self.closed += 1
 
 
-def routes(model: str, *fallbacks: str, brought: Brought | None = None) -> Routes:
+def routes(model: str, *fallbacks: str, brought: Brought | None = None) -> ModelRoutes:
     agent = AgentSettings(model=model, fallbacks=fallbacks)
     aliases = {"local": "box/one"}
     settings = Settings(state=Path("/nowhere"), agent=agent, providers=PROVIDERS, models=MODELS, aliases=aliases)
-    return Routes(settings, brought, SystemClock())
+    return ModelRoutes(settings, brought, SystemClock())
 
 
-def told(routes: Routes) -> list[tuple[str, str]]:
+def told(routes: ModelRoutes) -> list[tuple[str, str]]:
     return [(f"{each.model.provider}/{each.model.name}", each.credential) for each in routes.default]
 
 

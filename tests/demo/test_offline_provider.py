@@ -12,7 +12,7 @@ from finclaw.demo.assistant import OfflineProvider
 from finclaw.demo.assistant.answer import answer
 from finclaw.demo.assistant.clause import Clause
 from finclaw.demo.assistant.dialogue import Exchange
-from finclaw.demo.assistant.plan import TOOLS, Step
+from finclaw.demo.assistant.plan import TOOLS, PlanStep
 from finclaw.demo.assistant.provider import decide
 from finclaw.demo.assistant.sayings import SAYINGS
 from finclaw.demo.market import DemoMarket
@@ -154,7 +154,7 @@ def test_whatever_became_of_the_call_there_is_a_sentence_without_a_figure(
     call = ToolCall("c", tool, {"symbol": "AAPL"})
     result = ToolResult("c", tool, '"days" is not of type "integer"', status=status)
     now = Exchange("price", "m", (call,), (result,))
-    said = answer("ko" if language == "ko" else "en", [Step(Clause(text="price"), call=call)], now)
+    said = answer("ko" if language == "ko" else "en", [PlanStep(Clause(text="price"), call=call)], now)
     assert said
     assert "integer" not in said
     assert not re.search(r"\d", said)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from finclaw.config.load import load_settings
-from finclaw.config.routes import Routes
+from finclaw.config.routes import ModelRoutes
 from finclaw.kernel.clock import SystemClock
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "models.md"
@@ -18,7 +18,7 @@ def test_the_example_loads_and_its_models_can_be_asked(tmp_path: Path, text: str
     (tmp_path / "finclaw.yaml").write_text(text, encoding="utf-8")
     environ = {"ANTHROPIC_API_KEY": "x", "WORK_KEY": "w", "SPARE_KEY": "s"}
     settings = load_settings(state=tmp_path, environ=environ)
-    routes = Routes(settings, None, SystemClock()).default
+    routes = ModelRoutes(settings, None, SystemClock()).default
     spare = sum(len(each.keys) - 1 for each in settings.providers.values() if each.keys)
     assert len(routes) == 1 + spare + len(settings.agent.fallbacks)
     assert all(route.model.window > 0 for route in routes)

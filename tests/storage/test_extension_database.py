@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from finclaw.errors import ConfigError, ExtensionError, SessionError, StoreCorrupt, StoreFailed
-from finclaw.kernel.extension import Rows
+from finclaw.kernel.extension import Transaction
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 NOTES = ("CREATE TABLE note (text TEXT NOT NULL UNIQUE)",)
@@ -60,7 +60,7 @@ async def test_closing_what_was_never_used_makes_nothing(opened: Open, tmp_path:
 async def test_what_the_work_raises_undoes_all_of_it(opened: Open) -> None:
     db = opened()
 
-    def work(rows: Rows) -> None:
+    def work(rows: Transaction) -> None:
         rows.execute("INSERT INTO note VALUES ('a')")
         assert rows.execute("SELECT count(*) FROM note") == [(1,)]
         raise KeyError("mine")
@@ -80,7 +80,7 @@ async def test_the_transaction_is_not_the_works_to_end(opened: Open, sql: str) -
     db = opened()
     await db.execute("SELECT 1")
 
-    def work(rows: Rows) -> None:
+    def work(rows: Transaction) -> None:
         rows.execute("INSERT INTO note VALUES ('half')")
         rows.execute(sql)
 
@@ -113,7 +113,7 @@ async def test_a_cancelled_caller_leaves_only_when_its_work_is_decided(tmp_path:
     db = ExtensionDatabase(tmp_path, "mine", NOTES)
     began, go_on = threading.Event(), threading.Event()
 
-    def work(rows: Rows) -> None:
+    def work(rows: Transaction) -> None:
         rows.execute("INSERT INTO note VALUES ('a')")
         began.set()
         go_on.wait(10)
@@ -135,7 +135,7 @@ async def test_a_cancelled_caller_leaves_only_when_its_work_is_decided(tmp_path:
 async def test_many_callers_take_turns(opened: Open) -> None:
     db = opened()
 
-    def count(rows: Rows) -> int:
+    def count(rows: Transaction) -> int:
         ((seen,),) = rows.execute("SELECT count(*) FROM note")
         rows.execute("INSERT INTO note VALUES (?)", [str(seen)])
         return int(seen)

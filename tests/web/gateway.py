@@ -31,8 +31,8 @@ from finclaw.kernel.record import (
     Cost,
     CostsBy,
     Counts,
-    Finding,
     InboundRecord,
+    IntegrityFinding,
     Pruned,
     SessionPage,
     SessionRecord,
@@ -283,7 +283,7 @@ class MemoryGateway:
             raise SessionError(f"session {session!r} has messages already")
         self.conversations[session] = tuple(messages)
 
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
         mended = mend(self.conversations[session])
         if not dry_run:
             self.conversations[session] = mended.messages

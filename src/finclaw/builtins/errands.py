@@ -30,7 +30,7 @@ class Remember(Errand, frozen=True, kw_only=True, forbid_unknown_fields=True):
     value: Any = None
 
 
-class Say(Errand, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SayErrand(Errand, frozen=True, kw_only=True, forbid_unknown_fields=True):
     inbound: Inbound
 
 
@@ -56,7 +56,7 @@ class Errands:
     def register(self, api: ExtensionApi) -> None:
         api.routes.add("POST", "recall", self._route(Errand, self._recalled))
         api.routes.add("POST", "remember", self._route(Remember, self._remembered))
-        api.routes.add("POST", "say", self._route(Say, self._said))
+        api.routes.add("POST", "say", self._route(SayErrand, self._said))
 
     def _route(
         self, kind: type[E], run: Callable[[E], Awaitable[object]]
@@ -81,7 +81,7 @@ class Errands:
     async def _remembered(self, errand: Remember) -> None:
         await self._remember(errand.extension, errand.session, errand.value)
 
-    async def _said(self, errand: Say) -> Accepted:
+    async def _said(self, errand: SayErrand) -> Accepted:
         # Whatever it claims to be: an extension's own words are all that can be said here.
         return await self._accept(replace(errand.inbound, from_extension=errand.extension), errand.session)
 

@@ -16,7 +16,7 @@ PART: Final = 8_000
 """Characters at a time: with the line above them they fit into what is shown of a result."""
 
 
-class Kept(Protocol):
+class CutResult(Protocol):
     @property
     def tool(self) -> str: ...
     @property
@@ -35,7 +35,7 @@ class ReadOn(Struct):
 class ReadResult:
     name = "read-result"
 
-    def __init__(self, kept: Callable[[str], Awaitable[Sequence[Kept]]]) -> None:
+    def __init__(self, kept: Callable[[str], Awaitable[Sequence[CutResult]]]) -> None:
         """`kept` gives a session's cut results, the newest first."""
         self._kept = kept
 
@@ -50,7 +50,7 @@ class ReadResult:
         api.tools.register(read_result)
 
 
-def _part(kept: Kept, start: int) -> str:
+def _part(kept: CutResult, start: int) -> str:
     start, end = _whole_words(kept.text, start)
     if start >= end:
         raise ToolError(f"that result ends at character {len(kept.text)}; begin before it")

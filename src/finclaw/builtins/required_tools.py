@@ -28,7 +28,7 @@ _GIVEN_UP: Final[dict[Language, str]] = {
 }
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+class ToolRequirement(Struct, frozen=True, forbid_unknown_fields=True):
     """When the person's text has `when` in it, all of the tools must have run; with `any`, one of them."""
 
     tools: Annotated[tuple[str, ...], Meta(min_length=1)]
@@ -39,7 +39,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
 class RequiredSettings(Struct, frozen=True, forbid_unknown_fields=True):
     tools: tuple[str, ...] = ()
     """Required whatever was asked."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ToolRequirement, ...] = ()
     tries: Annotated[int, Meta(ge=0)] = 2
     """How often the model is asked again."""
     given_up: str = ""
@@ -51,7 +51,7 @@ class RequiredTools:
 
     def __init__(self, settings: RequiredSettings) -> None:
         self._settings = settings
-        always = [Rule(settings.tools)] if settings.tools else []
+        always = [ToolRequirement(settings.tools)] if settings.tools else []
         self._rules = [(_compiled(rule.when), rule) for rule in (*always, *settings.rules)]
         self._names = {tool for _, rule in self._rules for tool in rule.tools}
 
@@ -93,7 +93,7 @@ class RequiredTools:
         return [words for when, rule in self._rules if when.search(text) and (words := _lacking(rule, offered, ran))]
 
 
-def _lacking(rule: Rule, offered: set[str], ran: set[str]) -> str:
+def _lacking(rule: ToolRequirement, offered: set[str], ran: set[str]) -> str:
     possible = [tool for tool in rule.tools if tool in offered]
     if rule.any:
         return "" if ran.intersection(rule.tools) else " or ".join(possible)

@@ -23,7 +23,7 @@ from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, St
 from finclaw.kernel.clock import SystemClock, local_day
 from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import CostsBy, Finding, Pruned, SessionPage, TurnRecord, TurnTrace, today_of
+from finclaw.kernel.record import CostsBy, IntegrityFinding, Pruned, SessionPage, TurnRecord, TurnTrace, today_of
 from finclaw.kernel.store_port import Store
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
@@ -138,7 +138,7 @@ class StateClient:
 
         return self._choose(send, lambda store: store.reset(key), _no_session(key))
 
-    def repair_session(self, key: str, *, dry_run: bool) -> Sequence[Finding]:
+    def repair_session(self, key: str, *, dry_run: bool) -> Sequence[IntegrityFinding]:
         body = msgspec.json.encode(RepairBody(dry_run))
         return self._choose(
             lambda gateway: gateway.call("POST", f"{_session_path(key)}/repair", RepairView, body).findings,

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from finclaw.builtin_extensions import load_registrar
-from finclaw.builtins.errands import NAME, Errand, Remember, Say
+from finclaw.builtins.errands import NAME, Errand, Remember, SayErrand
 from finclaw.cli.address import find_running
 from finclaw.cli.attach import PATIENCE
 from finclaw.cli.options import settings_from
@@ -127,7 +127,7 @@ class _Errands:
         async def here(store: Store) -> Accepted:
             return await store.accept(words, session, lambda _: None)
 
-        errand = Say(extension=words.from_extension or "", session=session, inbound=words)
+        errand = SayErrand(extension=words.from_extension or "", session=session, inbound=words)
         return await self._run("say", errand, Accepted, here)
 
     async def _run(self, path: str, errand: Errand, answer: type[T], here: Callable[[Store], Awaitable[T]]) -> T:

@@ -9,7 +9,7 @@ import msgspec
 from finclaw.cli.formatting import clean, one_line, wrap
 from finclaw.cli.session_keys import name_of
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.record import Finding, SessionRecord
+from finclaw.kernel.record import IntegrityFinding, SessionRecord
 from finclaw.tools.guard.redact import redact_for_display
 
 _LONGEST = 1_000
@@ -71,7 +71,7 @@ def _short(text: str) -> str:
     return f"{shown[:_LONGEST]} … ({len(shown) - _LONGEST} characters more)"
 
 
-def findings(key: str, found: Sequence[Finding]) -> Iterator[str]:
+def findings(key: str, found: Sequence[IntegrityFinding]) -> Iterator[str]:
     yield one_line(key, 4_000)
     for each in found:
         which = f" ({one_line(each.message_id, 100)})" if each.message_id else ""

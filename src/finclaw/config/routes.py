@@ -44,7 +44,7 @@ def open_any_endpoint(endpoint: ProviderEndpoint, clock: Clock) -> Provider:
     return open_endpoint(endpoint, clock)
 
 
-class Routes:
+class ModelRoutes:
     """`default` is the chosen model by each of its keys, then its fallbacks by theirs.
 
     A provider that was brought along answers for the chosen model, and for no other.

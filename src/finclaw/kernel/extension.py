@@ -126,7 +126,7 @@ class StateApi(Protocol):
         ...
 
 
-class Rows(Protocol):
+class Transaction(Protocol):
     """A database inside one transaction."""
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]: ...
@@ -139,7 +139,7 @@ class Database(Protocol):
         """One statement, committed when it returns. Raises StoreFailed, or SessionError for SQL that does not fit."""
         ...
 
-    async def transaction(self, work: Callable[[Rows], T]) -> T:
+    async def transaction(self, work: Callable[[Transaction], T]) -> T:
         """Run a plain function inside one transaction; what it raises undoes everything it did."""
         ...
 

@@ -26,8 +26,8 @@ from finclaw.kernel.record import (
     Cost,
     CostsBy,
     Counts,
-    Finding,
     InboundRecord,
+    IntegrityFinding,
     OutboxItem,
     Pruned,
     SessionPage,
@@ -376,7 +376,7 @@ class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
         ...
 
     async def restore(self, session: str, messages: Sequence[Message]) -> None: ...
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]: ...
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]: ...
     async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned: ...
     def observe(self, observer: Observer) -> Callable[[], None]:
         """See every event from now on; the returned function ends it."""

@@ -272,7 +272,7 @@ FindingKind = Literal[
 ]
 
 
-class Finding(Struct, frozen=True):
+class IntegrityFinding(Struct, frozen=True):
     """What is wrong with a stored conversation. `message_id` is empty for a line that could not be read."""
 
     kind: FindingKind

@@ -20,9 +20,9 @@ from finclaw.kernel.record import (
     Cost,
     CostsBy,
     Counts,
-    Finding,
     Finish,
     InboundRecord,
+    IntegrityFinding,
     OutboxItem,
     Pruned,
     Reserve,
@@ -143,7 +143,7 @@ class ConversationStore(Protocol):
         """Give a session these messages, as an import or a fork does. Raises SessionError unless it was empty."""
         ...
 
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
         """Make a broken conversation whole and say what was wrong. A turn that runs there goes on."""
         ...
 

@@ -57,7 +57,7 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return f"{self.provider}/{self.name}"
 
 
-class Known(NamedTuple):
+class CatalogEntry(NamedTuple):
     model: Model
     origin: str
     """For a person: where its figures come from."""
@@ -128,23 +128,23 @@ class Catalog:
         except ConfigError:
             return reference
 
-    def all(self) -> Iterator[Known]:
+    def all(self) -> Iterator[CatalogEntry]:
         """Those of the data file in its order, then those that only the settings know."""
         in_file = [each.id for each in listed()]
         own = (full for full, declared in self._declared.items() if declared.window is not None)
         yield from map(self.known, dict.fromkeys((*in_file, *own)))
 
-    def known(self, reference: str) -> Known:
+    def known(self, reference: str) -> CatalogEntry:
         """One of them, and who says so. Raises ConfigError."""
         full = self.resolve(reference)
         line = self._line(*full.partition("/")[::2])
         own = tuple(name for name in self._aliases if self._leads_to(name, full))
         if line is None:
-            return Known(self.find(full), "your settings", own)
+            return CatalogEntry(self.find(full), "your settings", own)
         origin = f"catalog of {line.as_of}: {line.source}" + (", with your settings" if full in self._declared else "")
         is_it = full == line.id
         shipped = tuple(name for name in line.aliases if is_it and name not in self._aliases)
-        return Known(self.find(full), origin, (*own, *shipped), line.note)
+        return CatalogEntry(self.find(full), origin, (*own, *shipped), line.note)
 
     def _leads_to(self, alias: str, full: str) -> bool:
         try:

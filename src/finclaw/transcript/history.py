@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final, overload
 
 from finclaw.kernel.message import Message
-from finclaw.transcript.page import Page, Said, said
+from finclaw.transcript.page import Page, PlainText, said
 
 
 class PagedHistory(Sequence[Message]):
@@ -104,7 +104,7 @@ def with_more(messages: Sequence[Message], more: Sequence[Message]) -> Messages:
     return with_pages(pages_of(messages), (*behind_pages(messages), *more))
 
 
-def said_in(messages: Sequence[Message]) -> Iterator[Said]:
+def said_in(messages: Sequence[Message]) -> Iterator[PlainText]:
     """What was said, a page at a time."""
     yield from (page.said() for page in pages_of(messages))
     yield said(behind_pages(messages))

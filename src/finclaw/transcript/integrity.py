@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.kernel.message import Block, Image, Message, Source, Text, ToolCall, ToolResult
-from finclaw.kernel.record import Finding, FindingKind
-from finclaw.transcript.tool_pairing import Call, Found, calls_of, match_results
+from finclaw.kernel.record import FindingKind, IntegrityFinding
+from finclaw.transcript.tool_pairing import PairedCall, PairedResult, calls_of, match_results
 
 UNAVAILABLE: Final = "[Tool result unavailable]"
 ABORTED: Final = "[Execution aborted]"
@@ -21,18 +21,18 @@ ABORTED: Final = "[Execution aborted]"
 class Report(Struct, frozen=True):
     """Not recoverable: there was something, and nothing of it could be read; it is left as it is."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[IntegrityFinding, ...] = ()
     is_recoverable: bool = True
 
 
 class Mended(Struct, frozen=True):
     messages: tuple[Message, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[IntegrityFinding, ...]
 
 
 def mend(messages: Sequence[Message], *, records_lost: bool = False) -> Mended:
     """With `records_lost` the end may be missing: a last call may have been run then, and is not called aborted."""
-    findings: list[Finding] = []
+    findings: list[IntegrityFinding] = []
     unique = _unique(messages, findings)
     return Mended(tuple(_Mending(unique, findings, records_lost).conversation()), tuple(findings))
 
@@ -40,33 +40,33 @@ def mend(messages: Sequence[Message], *, records_lost: bool = False) -> Mended:
 # ── duplicates ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _unique(messages: Iterable[Message], findings: list[Finding]) -> list[Message]:
+def _unique(messages: Iterable[Message], findings: list[IntegrityFinding]) -> list[Message]:
     """One message an id, at the first one's place and in the last one's words: so a file that is appended to reads."""
     kept: dict[str, Message] = {}
     for message in (_once_each(each, findings) for each in messages):
         known = kept.get(message.id)
         if known is not None:
             words = "it is there twice" if known == message else "it is there twice; its later words are kept"
-            findings.append(Finding("duplicate-entry", message.id, words))
+            findings.append(IntegrityFinding("duplicate-entry", message.id, words))
         if known != message:
             kept[message.id] = message
     return _without_echoes(kept.values(), findings)
 
 
-def _without_echoes(messages: Iterable[Message], findings: list[Finding]) -> list[Message]:
+def _without_echoes(messages: Iterable[Message], findings: list[IntegrityFinding]) -> list[Message]:
     """After each id has its last words: what a later entry replaces is no reason to drop its echo."""
     kept: list[Message] = []
     for message in messages:
         if kept and _is_echo(message, kept[-1]):
             findings.append(
-                Finding("duplicate-entry", message.id, "it repeats the message before it, call ids and all")
+                IntegrityFinding("duplicate-entry", message.id, "it repeats the message before it, call ids and all")
             )
         else:
             kept.append(message)
     return kept
 
 
-def _once_each(message: Message, findings: list[Finding]) -> Message:
+def _once_each(message: Message, findings: list[IntegrityFinding]) -> Message:
     """The message with every call once: two equal ones of one id are one."""
     calls = message.tool_calls
     if len(calls) < 2 or len({call.id for call in calls}) == len(calls):
@@ -74,7 +74,7 @@ def _once_each(message: Message, findings: list[Finding]) -> Message:
     blocks: list[Block] = []
     for block in message.blocks:
         if isinstance(block, ToolCall) and block in blocks:
-            findings.append(Finding("duplicate-entry", message.id, f"call {block.id!r} is there twice"))
+            findings.append(IntegrityFinding("duplicate-entry", message.id, f"call {block.id!r} is there twice"))
         else:
             blocks.append(block)
     return message if len(blocks) == len(message.blocks) else replace(message, blocks=tuple(blocks))
@@ -91,15 +91,15 @@ def _is_echo(message: Message, before: Message) -> bool:
 class _Mending:
     """Goes from one message that is no tool's to the next; tool messages between them should be the first's results."""
 
-    def __init__(self, messages: Sequence[Message], findings: list[Finding], records_lost: bool) -> None:
+    def __init__(self, messages: Sequence[Message], findings: list[IntegrityFinding], records_lost: bool) -> None:
         self._messages = messages
         self._findings = findings
         self._records_lost = records_lost
         self._ids = {message.id for message in messages}
         self._taken: set[int] = set()
-        self._calls: dict[int, list[Call]] = {}
+        self._calls: dict[int, list[PairedCall]] = {}
         self._answers: dict[int, dict[int, list[ToolResult]]] = {}
-        self._strays: dict[int, list[Found]] = {}
+        self._strays: dict[int, list[PairedResult]] = {}
         calls = calls_of(messages)
         for call in calls:
             self._calls.setdefault(call.place, []).append(call)
@@ -124,7 +124,7 @@ class _Mending:
             place = end
 
     def _note_down(self, kind: FindingKind, place: int, text: str) -> None:
-        self._findings.append(Finding(kind, self._messages[place].id, text))
+        self._findings.append(IntegrityFinding(kind, self._messages[place].id, text))
 
     def _body(self, place: int) -> Generator[Message]:
         """The message without what cannot be its own; nothing when nothing else was in it."""

@@ -23,7 +23,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _message: Final = msgspec.json.Decoder(Message)
 
 
-class Beside(Struct, frozen=True, gc=False, omit_defaults=True):
+class MessageMeta(Struct, frozen=True, gc=False, omit_defaults=True):
     """A message without its words and who said them."""
 
     id: str
@@ -32,7 +32,7 @@ class Beside(Struct, frozen=True, gc=False, omit_defaults=True):
     metadata: dict[str, Any] = {}
 
 
-class Said(NamedTuple):
+class PlainText(NamedTuple):
     """What a model is told of some messages."""
 
     speakers: Sequence[bytes]
@@ -51,13 +51,13 @@ def words_of(message: Message) -> str:
     return ""
 
 
-def beside_words(message: Message) -> Beside:
-    return Beside(message.id, message.source, message.created_at, message.metadata)
+def beside_words(message: Message) -> MessageMeta:
+    return MessageMeta(message.id, message.source, message.created_at, message.metadata)
 
 
-def said(messages: Sequence[Message]) -> Said:
+def said(messages: Sequence[Message]) -> PlainText:
     words = [_written(words_of(message)) for message in messages]
-    return Said([message.role.encode() for message in messages], words, messages.__getitem__)
+    return PlainText([message.role.encode() for message in messages], words, messages.__getitem__)
 
 
 def _written(words: str) -> bytes:
@@ -87,7 +87,7 @@ class Page:
     """So many messages of the base, none of them passing: JSON, until somebody looks at one of them.
 
     `words` has two lines for each: the role, and the words as a string. Where both are empty the line of `beside` is
-    the message, else what is `Beside` them. It may be packed.
+    the message, else what is `MessageMeta` them. It may be packed.
     """
 
     __slots__ = ("_messages", "_without_ids", "_written", "length", "size")
@@ -137,13 +137,13 @@ class Page:
             self.size = len(beside) + len(words)
         return self._messages
 
-    def said(self) -> Said:
+    def said(self) -> PlainText:
         """For who tells it to a model: it stays closed."""
         if self._written is None:
             return said(self._messages)
         beside, words = self._written
         lines = words.split(b"\n")
-        return Said(lines[::2], lines[1::2], _Closer(beside, lines))
+        return PlainText(lines[::2], lines[1::2], _Closer(beside, lines))
 
 
 class _Closer:

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from finclaw.kernel.message import Message
-from finclaw.kernel.record import Finding
+from finclaw.kernel.record import IntegrityFinding
 
 Key = Annotated[str, Meta(pattern=r"\A[!-~]{1,4000}\Z")]
 """As sessions are named: whatever is not ASCII, or means something in a key, is percent-encoded."""
@@ -51,7 +51,7 @@ class SessionView(Struct, frozen=True):
 
 class RepairView(Struct, frozen=True):
     session: str
-    findings: Sequence[Finding]
+    findings: Sequence[IntegrityFinding]
     dry_run: bool
 
 

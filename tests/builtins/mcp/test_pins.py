@@ -15,7 +15,7 @@ from finclaw.builtins.mcp.definition import Definition, local_name
 from finclaw.builtins.mcp.pins import MIGRATIONS
 from finclaw.builtins.mcp.reader import ReadTool
 from finclaw.errors import ExtensionError
-from finclaw.kernel.extension import Rows
+from finclaw.kernel.extension import Transaction
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 OFFERED = ["desk__fail", "desk__figures", "desk__greet", "desk__mixed", "desk__odd_name_here"]
@@ -151,7 +151,7 @@ async def test_pins_of_an_earlier_release_become_one_for_each_name_here(bench: B
     both = [read_tool("get.time"), read_tool("get_time", "Another one.")]
     database = ExtensionDatabase(bench.state / "own", "mcp", MIGRATIONS)
 
-    def keep(rows: Rows) -> None:
+    def keep(rows: Transaction) -> None:
         for at, each in enumerate(both):
             values = (
                 "clock",

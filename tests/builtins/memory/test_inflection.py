@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from finclaw.builtins.memory.notes import MIGRATIONS, Notes
+from finclaw.builtins.memory.notes import MIGRATIONS, NoteStore
 from finclaw.builtins.memory.words import asked, indexed
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
@@ -49,19 +49,19 @@ DIFFERENT = [
 
 
 @pytest.fixture
-def notes(tmp_path: Path) -> Notes:
-    return Notes(ExtensionDatabase(tmp_path, "memory", MIGRATIONS, threaded=False))
+def notes(tmp_path: Path) -> NoteStore:
+    return NoteStore(ExtensionDatabase(tmp_path, "memory", MIGRATIONS, threaded=False))
 
 
 @pytest.mark.parametrize(("note", "question"), SAME)
-async def test_another_form_of_a_word_finds_the_note(notes: Notes, note: str, question: str) -> None:
+async def test_another_form_of_a_word_finds_the_note(notes: NoteStore, note: str, question: str) -> None:
     """User trial B2: the guide's own example was not recalled."""
     await notes.save("ada", note, NOW)
     assert [each.text for each in await notes.search("ada", question, 5)] == [note]
 
 
 @pytest.mark.parametrize(("note", "question"), DIFFERENT)
-async def test_short_words_that_look_alike_stay_two(notes: Notes, note: str, question: str) -> None:
+async def test_short_words_that_look_alike_stay_two(notes: NoteStore, note: str, question: str) -> None:
     await notes.save("ada", note, NOW)
     assert list(await notes.search("ada", question, 5)) == []
 
@@ -79,7 +79,7 @@ async def test_notes_of_an_earlier_release_are_found_by_their_forms_too(tmp_path
     await database.execute("INSERT INTO word_index (rowid, words) VALUES (1, '1xi 1xam 1xhedging')")
     await database.close()
     database = ExtensionDatabase(tmp_path, "memory", MIGRATIONS, threaded=False)
-    notes = Notes(database)
+    notes = NoteStore(database)
     assert [each.text for each in await notes.search("ada", "is it hedged?", 5)] == ["I am hedging"]
     assert await notes.forget("ada", 1)
     assert list(await notes.search("ada", "is it hedged?", 5)) == []

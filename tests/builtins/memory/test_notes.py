@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.builtins.memory.corpus import ABOUT_NOTHING, NOTES, QUESTIONS
 from tests.machine import examples
 
-from finclaw.builtins.memory.notes import MIGRATIONS, MOST_NOTES, Notes, TooManyNotes
+from finclaw.builtins.memory.notes import MIGRATIONS, MOST_NOTES, NoteStore, TooManyNotes
 from finclaw.builtins.memory.words import asked
 from finclaw.errors import StoreFailed
 from finclaw.storage.sqlite.extension import ExtensionDatabase
@@ -43,15 +43,15 @@ def database(tmp_path: Path) -> ExtensionDatabase:
 
 
 @pytest.fixture
-def notes(database: ExtensionDatabase) -> Notes:
-    return Notes(database)
+def notes(database: ExtensionDatabase) -> NoteStore:
+    return NoteStore(database)
 
 
-async def texts(notes: Notes, owner: str, question: str) -> list[str]:
+async def texts(notes: NoteStore, owner: str, question: str) -> list[str]:
     return [note.text for note in await notes.search(owner, question, 5)]
 
 
-async def test_what_was_noted_comes_to_mind_in_both_languages(notes: Notes) -> None:
+async def test_what_was_noted_comes_to_mind_in_both_languages(notes: NoteStore) -> None:
     for text in NOTES.values():
         await notes.save("ada", text, NOW)
     missed = {}
@@ -63,14 +63,14 @@ async def test_what_was_noted_comes_to_mind_in_both_languages(notes: Notes) -> N
     assert [await texts(notes, "ada", question) for question in ABOUT_NOTHING] == [[]] * len(ABOUT_NOTHING)
 
 
-async def test_particles_and_endings_do_not_hide_a_word(notes: Notes) -> None:
+async def test_particles_and_endings_do_not_hide_a_word(notes: NoteStore) -> None:
     await notes.save("ada", "환율 알림은 1,400원부터", NOW)
     for question in ("환율", "환율이 어때", "환율을 알려줘", "요즘 환율에서는", "원달러환율"):
         assert await texts(notes, "ada", question) == ["환율 알림은 1,400원부터"], question
 
 
 @pytest.mark.parametrize("question", HOSTILE)
-async def test_a_question_is_words_and_no_query(notes: Notes, question: str) -> None:
+async def test_a_question_is_words_and_no_query(notes: NoteStore, question: str) -> None:
     await notes.save("ada", "삼성전자를 좋아한다", NOW)
     await notes.save("bob", "비밀 번호", NOW)
     found = await texts(notes, "ada", question)
@@ -79,7 +79,7 @@ async def test_a_question_is_words_and_no_query(notes: Notes, question: str) -> 
     assert "비밀 번호" not in await texts(notes, "ada", question)
 
 
-async def test_the_same_words_are_one_note_with_the_newer_date(notes: Notes) -> None:
+async def test_the_same_words_are_one_note_with_the_newer_date(notes: NoteStore) -> None:
     first = await notes.save("ada", "I like bonds", NOW)
     again = await notes.save("ada", "i like  Bonds.", NOW + timedelta(days=1))
     assert (again.number, again.saved_at) == (first.number, NOW + timedelta(days=1))
@@ -88,7 +88,7 @@ async def test_the_same_words_are_one_note_with_the_newer_date(notes: Notes) -> 
     assert await texts(notes, "ada", "bonds") == ["i like  Bonds."]
 
 
-async def test_there_is_an_end_to_what_one_person_can_save(notes: Notes, database: ExtensionDatabase) -> None:
+async def test_there_is_an_end_to_what_one_person_can_save(notes: NoteStore, database: ExtensionDatabase) -> None:
     await notes.save("ada", "the first", NOW)
     await database.execute(
         "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
@@ -106,7 +106,7 @@ async def test_there_is_an_end_to_what_one_person_can_save(notes: Notes, databas
 
 
 async def test_what_is_forgotten_is_no_longer_in_the_file(
-    notes: Notes, database: ExtensionDatabase, tmp_path: Path
+    notes: NoteStore, database: ExtensionDatabase, tmp_path: Path
 ) -> None:
     for number in range(50):
         await notes.save("ada", f"filler number {number} with a few words more", NOW)
@@ -130,7 +130,7 @@ def _everything_in(directory: Path) -> bytes:
 async def test_a_full_disk_loses_nothing_that_was_saved(tmp_path: Path) -> None:
     with Disk("memory-fault", default=True) as disk:
         database = ExtensionDatabase(tmp_path, "memory", MIGRATIONS, threaded=False)
-        notes = Notes(database)
+        notes = NoteStore(database)
         await notes.save("ada", "I like bonds", NOW)
         disk.fail(error="full", ops=("write",), forever=True)
         with pytest.raises(StoreFailed):
@@ -165,7 +165,7 @@ def test_nobody_ever_sees_anothers_notes_nor_what_was_forgotten(steps: list[tupl
 
     async def walk(directory: str) -> None:
         database = ExtensionDatabase(Path(directory), "memory", MIGRATIONS, threaded=False)
-        notes, kept = Notes(database), dict[str, dict[int, str]]()
+        notes, kept = NoteStore(database), dict[str, dict[int, str]]()
         for what, owner, value in steps:
             mine = kept.setdefault(owner, {})
             if what == "save":
@@ -195,7 +195,7 @@ def _share_a_word(one: str, other: str) -> bool:
 
 async def test_a_cancelled_save_is_whole_or_not_at_all(tmp_path: Path) -> None:
     database = ExtensionDatabase(tmp_path, "memory", MIGRATIONS)
-    notes = Notes(database)
+    notes = NoteStore(database)
     saving = asyncio.ensure_future(notes.save("ada", "gold", NOW))
     await asyncio.sleep(0)
     saving.cancel()

@@ -8,9 +8,9 @@ from ipaddress import ip_address
 from typing import Final
 
 from finclaw.builtins.web.address import Address, is_public
-from finclaw.builtins.web.fetch import Fetcher, Limits
-from finclaw.builtins.web.gate import Gate
-from finclaw.builtins.web.settings import WebSettings
+from finclaw.builtins.web.fetch import Fetcher, FetchLimits
+from finclaw.builtins.web.gate import AddressGate
+from finclaw.builtins.web.settings import WebFetchSettings
 
 HERE: Final = ip_address("127.0.0.1")
 Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -56,10 +56,10 @@ class Site:
         self.gives(path, status=status, location=to)
 
     def fetcher(
-        self, names: Names | None = None, *, limits: Limits | None = None, settings: WebSettings | None = None
+        self, names: Names | None = None, *, limits: FetchLimits | None = None, settings: WebFetchSettings | None = None
     ) -> Fetcher:
-        settings = settings or WebSettings(ports=(80, 443, self.port))
-        return Fetcher(Gate(settings, resolve=names or Names(), public=counts_as_public), limits=limits)
+        settings = settings or WebFetchSettings(ports=(80, 443, self.port))
+        return Fetcher(AddressGate(settings, resolve=names or Names(), public=counts_as_public), limits=limits)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from finclaw.builtins.web.address import Address, is_intranet, is_public
-from finclaw.builtins.web.gate import Gate
+from finclaw.builtins.web.gate import AddressGate
 from finclaw.builtins.web.location import read_location
 from finclaw.errors import ToolDenied
 
@@ -114,10 +114,10 @@ async def test_no_spelling_of_a_private_address_passes(host: str, scheme: str) -
         raise AssertionError(f"{name} was looked up")
 
     with pytest.raises(ToolDenied):
-        await Gate(resolve=never).addresses(read_location(f"{scheme}://{host}/"))
+        await AddressGate(resolve=never).addresses(read_location(f"{scheme}://{host}/"))
 
 
 @given(st.ip_addresses(v=4).filter(is_public) | st.ip_addresses(v=6).filter(is_public))
 async def test_a_public_address_passes_as_itself(address: Address) -> None:
     host = f"[{address}]" if address.version == 6 else str(address)
-    assert await Gate().addresses(read_location(f"http://{host}/")) == (address,)
+    assert await AddressGate().addresses(read_location(f"http://{host}/")) == (address,)

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from tests.builtins.web.site import Names, Site, answer, counts_as_public, opened_site
 
-from finclaw.builtins.web.fetch import Fetcher, Limits
-from finclaw.builtins.web.gate import Gate
-from finclaw.builtins.web.settings import WebSettings
+from finclaw.builtins.web.fetch import Fetcher, FetchLimits
+from finclaw.builtins.web.gate import AddressGate
+from finclaw.builtins.web.settings import WebFetchSettings
 from finclaw.errors import ToolDenied, ToolError, ToolTimeout
 from finclaw.testing import FakeClock
 
-SMALL = Limits(body=10_000)
+SMALL = FetchLimits(body=10_000)
 TEXT = "주가 " * 1_000
 
 
@@ -50,7 +50,7 @@ async def test_a_body_without_end_ends_at_the_limit(site: Site) -> None:
             await writer.drain()
 
     site.pages["/"] = endless
-    page = await site.fetcher(limits=Limits(body=1_000_000)).fetch(site.url())
+    page = await site.fetcher(limits=FetchLimits(body=1_000_000)).fetch(site.url())
     assert (len(page.body), page.truncated) == (1_000_000, True)
     assert sent < 30_000_000  # what fits into the pipes between us, and no more
 
@@ -190,7 +190,7 @@ def test_a_resolver_that_hangs_is_left() -> None:
 
     async def main() -> None:
         with pytest.raises(ToolTimeout):
-            await Fetcher(Gate(resolve=hang)).fetch("https://www.example.com/")
+            await Fetcher(AddressGate(resolve=hang)).fetch("https://www.example.com/")
 
     clock.run(main())
     assert clock.monotonic() == pytest.approx(20, abs=1)
@@ -225,7 +225,7 @@ async def test_nobody_there_is_said() -> None:
     with socket.socket() as taken:  # and not listened to: nobody else gets the port meanwhile
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        gate = Gate(WebSettings(ports=(port,)), resolve=Names(), public=counts_as_public)
+        gate = AddressGate(WebFetchSettings(ports=(port,)), resolve=Names(), public=counts_as_public)
         with pytest.raises(ToolError, match="could not be reached"):
             await Fetcher(gate).fetch(f"http://www.example.com:{port}/")
 
@@ -285,7 +285,7 @@ async def test_a_certificate_is_for_the_name_and_https_never_becomes_http(certif
     context.load_cert_chain(made, key)
     context.sni_callback = lambda _, name, __: asked.append(name)
     async with opened_site(context) as site:
-        gate = Gate(WebSettings(ports=(80, site.port)), resolve=Names(), public=counts_as_public)
+        gate = AddressGate(WebFetchSettings(ports=(80, site.port)), resolve=Names(), public=counts_as_public)
         trusting = Fetcher(gate, tls=ssl.create_default_context(cafile=str(made)))
         site.gives("/", "hello")
         site.redirects("/down", "http://shop.example.com/")

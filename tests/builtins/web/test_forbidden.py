@@ -14,10 +14,10 @@ from tests.builtins.web.site import Names, Site, counts_as_public
 import finclaw
 from finclaw.builtins.web.address import Address, is_public
 from finclaw.builtins.web.fetch import Fetcher
-from finclaw.builtins.web.gate import Gate, look_up
+from finclaw.builtins.web.gate import AddressGate, look_up
 from finclaw.builtins.web.location import read_location
 from finclaw.builtins.web.pinned import pinned_session
-from finclaw.builtins.web.settings import WebSettings
+from finclaw.builtins.web.settings import WebFetchSettings
 from finclaw.errors import ToolDenied, ToolError
 
 PUBLIC = "93.184.215.14"
@@ -45,7 +45,7 @@ def test_the_corpus_is_long_and_says_nothing_twice() -> None:
 async def test_nothing_is_looked_up_and_nobody_is_connected_to(url: str) -> None:
     names = Names()
     with watched() as heard, pytest.raises(ToolDenied):
-        await Fetcher(Gate(resolve=names)).fetch(url)
+        await Fetcher(AddressGate(resolve=names)).fetch(url)
     assert (heard, names.asked) == ([], [])
 
 
@@ -53,7 +53,7 @@ async def test_nothing_is_looked_up_and_nobody_is_connected_to(url: str) -> None
 @pytest.mark.parametrize("host", SENDABLE, ids=ascii)
 async def test_no_redirect_leads_there_either(site: Site, host: str) -> None:
     site.redirects("/", f"http://{host}:{site.port}/x")
-    gate = Gate(WebSettings(ports=(site.port,)), resolve=Names(), public=Once())
+    gate = AddressGate(WebFetchSettings(ports=(site.port,)), resolve=Names(), public=Once())
     with watched() as heard, pytest.raises(ToolDenied):
         await Fetcher(gate).fetch(site.url())
     assert connected_to(heard) == ["127.0.0.1"]
@@ -64,7 +64,7 @@ async def test_no_redirect_leads_there_either(site: Site, host: str) -> None:
 @pytest.mark.parametrize("address", [each for each in WHOLE if each.isprintable() and "://" in each], ids=ascii)
 async def test_no_redirect_leads_out_of_the_rules(site: Site, address: str) -> None:
     site.redirects("/", address)
-    gate = Gate(WebSettings(ports=(site.port,)), resolve=Names(), public=Once())
+    gate = AddressGate(WebFetchSettings(ports=(site.port,)), resolve=Names(), public=Once())
     with watched() as heard, pytest.raises(ToolDenied):
         await Fetcher(gate).fetch(site.url())
     assert connected_to(heard) == ["127.0.0.1"]
@@ -92,7 +92,7 @@ async def test_no_redirect_leads_out_of_the_rules(site: Site, address: str) -> N
 async def test_one_bad_address_spoils_the_answer(answer: list[str]) -> None:
     names = Names({"rebind.example.com": [answer]})
     with watched() as heard, pytest.raises(ToolDenied):
-        await Fetcher(Gate(resolve=names)).fetch("http://rebind.example.com/")
+        await Fetcher(AddressGate(resolve=names)).fetch("http://rebind.example.com/")
     assert heard == []
 
 
@@ -149,7 +149,7 @@ async def test_a_name_without_an_answer_is_an_ordinary_failure() -> None:
         raise OSError("no such name")
 
     with pytest.raises(ToolError, match="was not found") as caught:
-        await Fetcher(Gate(resolve=nobody)).fetch("https://nowhere.example.com/")
+        await Fetcher(AddressGate(resolve=nobody)).fetch("https://nowhere.example.com/")
     assert not isinstance(caught.value, ToolDenied)
 
 
@@ -200,7 +200,7 @@ async def test_nothing_of_ours_goes_along(site: Site, monkeypatch: pytest.Monkey
 
 def strict(*private: str, names: Names | None = None) -> Fetcher:
     """Here the test's own machine is as private as it is."""
-    return Fetcher(Gate(WebSettings(private=private), resolve=names or Names()))
+    return Fetcher(AddressGate(WebFetchSettings(private=private), resolve=names or Names()))
 
 
 @pytest.mark.spec("DX-52")
@@ -223,7 +223,7 @@ async def test_not_even_a_private_host_may_be_the_clouds_metadata(address: str) 
 
 async def test_the_outside_cannot_send_us_inside(site: Site) -> None:
     site.redirects("/", f"http://wiki:{site.port}/secret")
-    settings = WebSettings(private=(f"wiki:{site.port}",), ports=(site.port,))
+    settings = WebFetchSettings(private=(f"wiki:{site.port}",), ports=(site.port,))
     with pytest.raises(ToolDenied, match="own network"):
         await site.fetcher(settings=settings).fetch(site.url())
     assert len(site.requests) == 1
@@ -231,7 +231,7 @@ async def test_the_outside_cannot_send_us_inside(site: Site) -> None:
 
 async def test_denied_wins_and_an_allow_list_leaves_nothing_else(site: Site) -> None:
     site.gives("/", "hello")
-    settings = WebSettings(allow=("example.com", "*.example.org"), deny=("bad.example.org",), ports=(site.port,))
+    settings = WebFetchSettings(allow=("example.com", "*.example.org"), deny=("bad.example.org",), ports=(site.port,))
     fetcher = site.fetcher(settings=settings)
     for host in ("example.com", "EXAMPLE.com.", "example.org", "a.b.example.org"):
         assert (await fetcher.fetch(site.url(host=host))).text == "hello"
@@ -242,7 +242,7 @@ async def test_denied_wins_and_an_allow_list_leaves_nothing_else(site: Site) -> 
 
 async def test_made_up_addresses_need_a_word_of_the_operator_and_a_name() -> None:
     names = Names({"www.example.com": [["198.18.0.7"]]})
-    told = Gate(WebSettings(fake_addresses=True), resolve=names)
+    told = AddressGate(WebFetchSettings(fake_addresses=True), resolve=names)
     assert [str(each) for each in await told.addresses(read_location("http://www.example.com/"))] == ["198.18.0.7"]
     with pytest.raises(ToolDenied):
         await told.addresses(read_location("http://198.18.0.7/"))

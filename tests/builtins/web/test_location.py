@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.builtins.web.gate import Gate
+from finclaw.builtins.web.gate import AddressGate
 from finclaw.builtins.web.location import Location, join, read_location
-from finclaw.builtins.web.settings import WebSettings
+from finclaw.builtins.web.settings import WebFetchSettings
 from finclaw.errors import ExtensionError, ToolDenied
 
 
@@ -70,16 +70,16 @@ def test_a_reference_leads_somewhere_that_can_be_read_or_nowhere(reference: str)
 @pytest.mark.parametrize(
     "settings",
     [
-        WebSettings(allow=("http://example.com",)),
-        WebSettings(allow=("*",)),
-        WebSettings(deny=("exa*mple.com",)),
-        WebSettings(deny=("0x7f.1",)),
-        WebSettings(private=("wiki",)),
-        WebSettings(private=("*.wiki:80",)),
-        WebSettings(private=("http://wiki:80",)),
-        WebSettings(private=("wiki:80/path",)),
+        WebFetchSettings(allow=("http://example.com",)),
+        WebFetchSettings(allow=("*",)),
+        WebFetchSettings(deny=("exa*mple.com",)),
+        WebFetchSettings(deny=("0x7f.1",)),
+        WebFetchSettings(private=("wiki",)),
+        WebFetchSettings(private=("*.wiki:80",)),
+        WebFetchSettings(private=("http://wiki:80",)),
+        WebFetchSettings(private=("wiki:80/path",)),
     ],
 )
-def test_a_host_in_the_settings_that_is_none_stops_the_start(settings: WebSettings) -> None:
+def test_a_host_in_the_settings_that_is_none_stops_the_start(settings: WebFetchSettings) -> None:
     with pytest.raises(ExtensionError, match="write"):
-        Gate(settings)
+        AddressGate(settings)

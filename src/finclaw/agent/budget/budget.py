@@ -50,7 +50,7 @@ class Account(Struct):
         return self.spent >= self.limit * WARN_AT
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
+class BudgetRefusal(Struct, frozen=True, kw_only=True):
     """`passing`: there will be room again if calls that are under way cost less than they may."""
 
     name: LimitName
@@ -118,7 +118,7 @@ class Budget:
 
     # ── reserve, settle ─────────────────────────────────────────────────────────────────────────────────────
 
-    def reserve(self, accounts: Sequence[Account], amount: Decimal) -> Reservation | Refusal:
+    def reserve(self, accounts: Sequence[Account], amount: Decimal) -> Reservation | BudgetRefusal:
         """What costs nothing always fits."""
         refusals = [_refusal(each, amount) for each in accounts if each.spent + each.reserved + amount > each.limit]
         if amount > 0 and refusals:
@@ -155,9 +155,9 @@ class Budget:
         self._waiting.append(tell)
 
 
-def _refusal(account: Account, amount: Decimal) -> Refusal:
+def _refusal(account: Account, amount: Decimal) -> BudgetRefusal:
     fits_later = account.spent + amount <= account.limit
-    return Refusal(name=account.name, limit=account.limit, spent=account.spent, needed=amount, passing=fits_later)
+    return BudgetRefusal(name=account.name, limit=account.limit, spent=account.spent, needed=amount, passing=fits_later)
 
 
 def _plain(amount: Decimal) -> str:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from decimal import Decimal
 
-from finclaw.agent.budget.budget import Account, Budget, Refusal, Reservation, Spent
+from finclaw.agent.budget.budget import Account, Budget, BudgetRefusal, Reservation, Spent
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.budget.usage_meter import Settle
 from finclaw.errors import BudgetExceeded, ConfigError
@@ -92,7 +92,7 @@ class TurnBudget:
             match self._budget.reserve(accounts, amount):
                 case Reservation() as reservation:
                     return Payment(self, reservation, model, measure)
-                case Refusal(passing=True):
+                case BudgetRefusal(passing=True):
                     await self._next_settlement()
                 case refusal:
                     self._tell_refusal(model, refusal)
@@ -106,7 +106,7 @@ class TurnBudget:
         self._budget.when_settled(settled.set)
         await settled.wait()
 
-    def _tell_refusal(self, model: Model, refusal: Refusal) -> None:
+    def _tell_refusal(self, model: Model, refusal: BudgetRefusal) -> None:
         self._emit(
             BudgetRefused(
                 model=model.id,

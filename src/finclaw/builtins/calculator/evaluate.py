@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from finclaw.builtins.calculator.expression import (
-    Call,
     Chain,
     Comparison,
     Expression,
+    FunctionCall,
     Link,
+    ListExpression,
     Literally,
     Name,
     Negation,
     Percent,
     Power,
     Relation,
-    Row,
     Statement,
-    Step,
+    StepReference,
     percents_of_the_whole,
 )
 from finclaw.builtins.calculator.functions import FUNCTIONS, MANY, Function
@@ -80,11 +80,11 @@ class _Evaluation:
         match expression:
             case Literally(value=value):
                 return self._at(expression.at, Number, value)
-            case Name() | Step():
+            case Name() | StepReference():
                 return self._known(expression)
-            case Row(items=items):
+            case ListExpression(items=items):
                 return tuple(self._numbers(items, expression.at))
-            case Call():
+            case FunctionCall():
                 return self._call(expression)
             case Comparison(left=left, relation=relation, right=right, at=at):
                 return self._at(at, _COMPARE[relation], self._number(left), self._number(right))
@@ -116,7 +116,7 @@ class _Evaluation:
             value = self._at(link.at, _linked, link, value, operand, of_the_whole)
         return value
 
-    def _call(self, call: Call) -> Value:
+    def _call(self, call: FunctionCall) -> Value:
         function = _function(call)
         is_table = call.name.startswith("table_")
         given = [each for each in call.arguments if not (is_table and _is_nothing(each))]
@@ -129,7 +129,11 @@ class _Evaluation:
     def _numbers(self, items: Iterable[Expression], at: int) -> Iterator[Number]:
         count = 0
         for item in items:
-            value = self._value(item) if isinstance(item, Name | Step | Row | Call) else self._number(item)
+            value = (
+                self._value(item)
+                if isinstance(item, Name | StepReference | ListExpression | FunctionCall)
+                else self._number(item)
+            )
             if isinstance(value, bool):
                 raise CannotCalculate(item.at, "this is yes or no, where a number is needed")
             unrolled = (value,) if isinstance(value, Number) else value
@@ -139,8 +143,8 @@ class _Evaluation:
             self._spend(len(unrolled), at)
             yield from unrolled
 
-    def _known(self, place: Name | Step) -> Value:
-        if isinstance(place, Step):
+    def _known(self, place: Name | StepReference) -> Value:
+        if isinstance(place, StepReference):
             if place.number >= len(self._steps):
                 raise CannotCalculate(place.at, f"there is no step #{place.number} before this one")
             return self._steps[place.number]
@@ -174,7 +178,7 @@ def _linked(link: Link, left: Number, right: Number, of_the_whole: bool) -> Numb
             return left * right
 
 
-def _function(call: Call) -> Function:
+def _function(call: FunctionCall) -> Function:
     if call.name in FUNCTIONS:
         return FUNCTIONS[call.name]
     from difflib import get_close_matches  # noqa: PLC0415 - only who mistypes a name pays for it
@@ -189,7 +193,7 @@ def _is_nothing(expression: Expression) -> bool:
 
 
 def _is_ratio(expression: Expression) -> bool:
-    return isinstance(expression, Call) and expression.name in FUNCTIONS and FUNCTIONS[expression.name].ratio
+    return isinstance(expression, FunctionCall) and expression.name in FUNCTIONS and FUNCTIONS[expression.name].ratio
 
 
 def _range(function: Function) -> str:

@@ -21,7 +21,7 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepReference:
     """The result of an earlier statement, by its number from zero."""
 
     number: int
@@ -64,13 +64,13 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListExpression:
     items: tuple["Expression", ...]
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     name: str
     arguments: tuple["Expression", ...]
     at: int
@@ -84,7 +84,9 @@ class Comparison:
     at: int
 
 
-Expression = Literally | Name | Step | Percent | Negation | Chain | Power | Row | Call | Comparison
+Expression = (
+    Literally | Name | StepReference | Percent | Negation | Chain | Power | ListExpression | FunctionCall | Comparison
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from fractions import Fraction
 from typing import Final, cast
 
 from finclaw.builtins.calculator.expression import (
-    Call,
     Chain,
     Comparison,
     Expression,
+    FunctionCall,
     Link,
+    ListExpression,
     Literally,
     Name,
     Negation,
@@ -17,9 +18,8 @@ from finclaw.builtins.calculator.expression import (
     Percent,
     Power,
     Relation,
-    Row,
     Statement,
-    Step,
+    StepReference,
 )
 from finclaw.builtins.calculator.problem import CannotCalculate
 from finclaw.builtins.calculator.word import Word, Words
@@ -70,7 +70,7 @@ class _Parser:
         if self._word.kind == "end" or self._take(";"):
             return
         after = self._words[min(self._place + 1, len(self._words) - 1)]
-        if self._word.text == "," and isinstance(statement.expression, Call) and after.kind == "name":
+        if self._word.text == "," and isinstance(statement.expression, FunctionCall) and after.kind == "name":
             self._place += 1
             return
         raise self._problem(_what_is_missing(self._word))
@@ -137,7 +137,7 @@ class _Parser:
             return Literally(word.value, word.at)
         if word.kind == "step":
             self._place += 1
-            return Step(int(word.text), word.at)
+            return StepReference(int(word.text), word.at)
         if word.kind == "name":
             return self._named()
         if word.text in ("(", "["):
@@ -147,7 +147,7 @@ class _Parser:
     def _named(self) -> Expression:
         word = self._next()
         if self._take("("):
-            return Call(word.text.lower(), self._items(")"), word.at)
+            return FunctionCall(word.text.lower(), self._items(")"), word.at)
         if constant := _CONSTANT.fullmatch(word.text):
             value = Fraction(int(constant[2]))
             return Literally(-value if constant[1] else value, word.at)
@@ -156,7 +156,7 @@ class _Parser:
     def _bracketed(self) -> Expression:
         word = self._next()
         if word.text == "[":
-            return Row(self._items("]"), word.at)
+            return ListExpression(self._items("]"), word.at)
         self._descend()
         inside = self._sum()
         if not self._take(")"):

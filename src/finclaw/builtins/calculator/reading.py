@@ -8,18 +8,18 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from finclaw.builtins.calculator.expression import (
-    Call,
     Chain,
     Comparison,
     Expression,
+    FunctionCall,
+    ListExpression,
     Literally,
     Name,
     Negation,
     Percent,
     Power,
-    Row,
     Statement,
-    Step,
+    StepReference,
     percents_of_the_whole,
 )
 from finclaw.builtins.calculator.number import finite
@@ -64,17 +64,17 @@ def _write(expression: Expression) -> _Text:
             return _Text(_atom(expression), _ATOM)
 
 
-def _atom(expression: Literally | Name | Step | Row | Call) -> str:
+def _atom(expression: Literally | Name | StepReference | ListExpression | FunctionCall) -> str:
     match expression:
         case Literally(value=value):
             return _digits(value)
         case Name(name=name):
             return name
-        case Step(number=number):
+        case StepReference(number=number):
             return f"#{number}"
-        case Row(items=items):
+        case ListExpression(items=items):
             return f"[{_list(items)}]"
-        case Call(name=name, arguments=arguments):
+        case FunctionCall(name=name, arguments=arguments):
             return f"{name}({_list(arguments)})"
 
 

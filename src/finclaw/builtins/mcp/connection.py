@@ -20,7 +20,7 @@ from finclaw.builtins.mcp.http import web_server
 from finclaw.builtins.mcp.pipe import program
 from finclaw.builtins.mcp.result import result_text
 from finclaw.builtins.mcp.settings import McpSettings, environment, request_headers
-from finclaw.builtins.mcp.wire import Ending, ServerLost, TransportStreams, watched
+from finclaw.builtins.mcp.wire import ConnectionEnd, ServerLost, TransportStreams, watched
 from finclaw.errors import FinclawError, ToolError, ToolTimeout, ToolUnavailable
 from finclaw.kernel.port import Clock
 from finclaw.tools.guard.clean import clean
@@ -50,7 +50,7 @@ _UNKNOWN: Final = "it is unknown whether it did anything"
 Listed = Callable[[Sequence[Definition]], Awaitable[None]]
 
 
-class Connection:
+class McpConnection:
     def __init__(self, name: str, settings: McpSettings, clock: Clock, logger: logging.Logger, listed: Listed) -> None:
         self.name = name
         self.state: Literal["starting", "up", "down"] = "starting"
@@ -63,7 +63,7 @@ class Connection:
         self._logger = logger
         self._listed = listed
         self._session: ClientSession | None = None
-        self._ending = Ending()
+        self._ending = ConnectionEnd()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -111,7 +111,7 @@ class Connection:
     # ── one opening ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def _open_and_look_after(self) -> None:
-        self._ending = ending = Ending()
+        self._ending = ending = ConnectionEnd()
         client = Client(
             watched(self._transport(ending), ending),
             cache=None,
@@ -128,7 +128,7 @@ class Connection:
                 raise ServerLost(f"it was not ready within {START:g} s") from error
             await self._look_after(client.session, ending)
 
-    async def _look_after(self, session: ClientSession, ending: Ending) -> None:
+    async def _look_after(self, session: ClientSession, ending: ConnectionEnd) -> None:
         """List the tools, and again whenever something has stirred: its tools, its end, or a call that failed."""
         in_a_row = 0
         while not ending.reason:
@@ -148,7 +148,7 @@ class Connection:
                 await self._clock.sleep(min(pause, _LONGEST_BETWEEN))
         raise ServerLost(ending.reason)
 
-    async def _something_stirs(self, ending: Ending) -> None:
+    async def _something_stirs(self, ending: ConnectionEnd) -> None:
         """Or a while has passed: a server may be gone without a word."""
         nap = asyncio.create_task(self._clock.sleep(_ANYWAY))
         nap.add_done_callback(lambda _: ending.stirred.set())
@@ -157,7 +157,7 @@ class Connection:
         finally:
             nap.cancel()
 
-    async def _list(self, session: ClientSession, ending: Ending) -> None:
+    async def _list(self, session: ClientSession, ending: ConnectionEnd) -> None:
         found: list[types.Tool] = []
         cursor: str | None = None
         try:
@@ -184,7 +184,7 @@ class Connection:
         if isinstance(message, types.ToolListChangedNotification):
             self._ending.stirred.set()
 
-    def _transport(self, ending: Ending) -> AbstractAsyncContextManager[TransportStreams]:
+    def _transport(self, ending: ConnectionEnd) -> AbstractAsyncContextManager[TransportStreams]:
         largest = self._settings.largest
         if self._server.url:
             return web_server(self._server, request_headers(self._server), largest)

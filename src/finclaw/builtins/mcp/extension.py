@@ -14,7 +14,7 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.mcp.offers import Offers
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pin, Pins
 from finclaw.builtins.mcp.settings import McpSettings, ServerSettings, environment
-from finclaw.builtins.mcp.telling import Told, told
+from finclaw.builtins.mcp.telling import ServerStatus, told
 from finclaw.builtins.own_settings import read_settings
 from finclaw.errors import ExtensionError, FinclawError
 from finclaw.kernel.context import Context
@@ -28,7 +28,7 @@ from finclaw.tools.origin import shown
 from finclaw.tools.sources import SOURCES, kept_sources, sources_met
 
 if TYPE_CHECKING:
-    from finclaw.builtins.mcp.connection import Connection
+    from finclaw.builtins.mcp.connection import McpConnection
 
 _SOON: Final = 0.01
 _APPROVALS: Final = 1.0
@@ -47,7 +47,7 @@ class Mcp:
         settings.check()
         self._settings = settings
         self._offers: dict[str, Offers] = {}
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, McpConnection] = {}
         self._running: list[asyncio.Task[None]] = []
         self._starting: asyncio.Task[None] | None = None
         self._patient_until = 0.0
@@ -106,7 +106,7 @@ class Mcp:
             self._connections[name] = connection = self._connection(module.Connection, name, offers)
             self._running.append(asyncio.create_task(connection.run(), name=f"mcp {name}"))
 
-    def _connection(self, kind: "type[Connection]", name: str, offers: Offers) -> "Connection":
+    def _connection(self, kind: "type[McpConnection]", name: str, offers: Offers) -> "McpConnection":
         connection = kind(
             name,
             self._settings,
@@ -150,7 +150,7 @@ class Mcp:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _answer(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        servers = [Told(name, self._connections.get(name), offers) for name, offers in self._offers.items()]
+        servers = [ServerStatus(name, self._connections.get(name), offers) for name, offers in self._offers.items()]
         return CommandReply(told(servers, language_of(scope.inbound.text)), ephemeral=True)
 
     # ── for the doctor ──────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from msgspec import Struct
 from finclaw.builtins.mcp.definition import local_name
 from finclaw.builtins.mcp.reader import ReadTool
 from finclaw.errors import ExtensionError
-from finclaw.kernel.extension import Database, Rows
+from finclaw.kernel.extension import Database, Transaction
 
 MIGRATIONS: Final = (
     """CREATE TABLE pins (
@@ -73,7 +73,7 @@ class Pins:
         return await self._database.transaction(lambda rows: _approve(rows, server, tool, digest))
 
 
-def _see(rows: Rows, server: str, tools: Sequence[ReadTool], now: datetime, trust_new: bool) -> dict[str, Pin]:
+def _see(rows: Transaction, server: str, tools: Sequence[ReadTool], now: datetime, trust_new: bool) -> dict[str, Pin]:
     known = _by_local_name(rows, server)
     names = [local_name(server, each.definition.name) for each in tools]
     for name, each in zip(names, tools, strict=True):
@@ -97,7 +97,7 @@ def _see(rows: Rows, server: str, tools: Sequence[ReadTool], now: datetime, trus
     return {name: known[name] for name in names if name in known}
 
 
-def _by_local_name(rows: Rows, server: str) -> dict[str, Pin]:
+def _by_local_name(rows: Transaction, server: str) -> dict[str, Pin]:
     """The pins of a server, one for each name here.
 
     Earlier releases kept one for each name on the server. Of several that are the same name here, the one that
@@ -110,7 +110,7 @@ def _by_local_name(rows: Rows, server: str) -> dict[str, Pin]:
     return known
 
 
-def _approve(rows: Rows, server: str, tool: str, digest: str | None) -> Pin:
+def _approve(rows: Transaction, server: str, tool: str, digest: str | None) -> Pin:
     pin = _by_local_name(rows, server).get(local_name(server, tool))
     if pin is None:
         raise ExtensionError(f"no tool {tool!r} of a server {server!r} was ever seen; look at: finclaw mcp pins")
@@ -133,11 +133,11 @@ def _approve(rows: Rows, server: str, tool: str, digest: str | None) -> Pin:
 _COLUMNS: Final = "server, tool, pinned, pinned_text, offered, offered_text, offered_at, is_read"
 
 
-def _read(rows: Rows, where: str, *values: str) -> list[Pin]:
+def _read(rows: Transaction, where: str, *values: str) -> list[Pin]:
     found = rows.execute(f"SELECT {_COLUMNS} FROM pins {where} ORDER BY server, tool", values)
     return [Pin(**dict(zip(_COLUMNS.split(", "), row, strict=True))) for row in found]
 
 
-def _write(rows: Rows, pin: Pin) -> None:
+def _write(rows: Transaction, pin: Pin) -> None:
     values = [getattr(pin, column) for column in _COLUMNS.split(", ")]
     rows.execute(f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)

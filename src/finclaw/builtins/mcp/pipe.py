@@ -14,7 +14,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
 from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
-from finclaw.builtins.mcp.wire import Ending
+from finclaw.builtins.mcp.wire import ConnectionEnd
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.tools.process.program import Program
@@ -27,7 +27,7 @@ _COMPLAINTS: Final = 500
 
 @asynccontextmanager
 async def program(
-    command: Sequence[str], environment: Mapping[str, str], largest: int, ending: Ending, logger: logging.Logger
+    command: Sequence[str], environment: Mapping[str, str], largest: int, ending: ConnectionEnd, logger: logging.Logger
 ) -> AsyncGenerator[TransportStreams]:
     """Raises OSError when it cannot be started."""
     started = await Program.start(command, environment, largest)
@@ -54,7 +54,7 @@ async def _listen(
     process: Process,
     heard: ObjectSendStream[SessionMessage | Exception],
     largest: int,
-    ending: Ending,
+    ending: ConnectionEnd,
     logger: logging.Logger,
 ) -> None:
     lines = cast("asyncio.StreamReader", process.stdout)
@@ -89,7 +89,7 @@ def _read(line: bytes) -> SessionMessage | None:
         return None
 
 
-async def _say(process: Process, to_say: ObjectReceiveStream[SessionMessage], ending: Ending) -> None:
+async def _say(process: Process, to_say: ObjectReceiveStream[SessionMessage], ending: ConnectionEnd) -> None:
     pipe = cast("asyncio.StreamWriter", process.stdin)
     async with to_say:
         async for message in to_say:

@@ -9,7 +9,7 @@ from finclaw.kernel.text import Language
 from finclaw.tools.origin import shown
 
 if TYPE_CHECKING:
-    from finclaw.builtins.mcp.connection import Connection
+    from finclaw.builtins.mcp.connection import McpConnection
 
 _MOST: Final = 20
 """Lines of tools that are left out; a server may have hundreds."""
@@ -37,18 +37,18 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ServerStatus:
     name: str
-    connection: "Connection | None"
+    connection: "McpConnection | None"
     offers: Offers
 
 
-def told(servers: Sequence[Told], language: Language) -> str:
+def told(servers: Sequence[ServerStatus], language: Language) -> str:
     words = _WORDS[language]
     return "\n".join(line for each in servers for line in _lines(each, words)) or words["none"]
 
 
-def _lines(server: Told, words: dict[str, str]) -> Iterator[str]:
+def _lines(server: ServerStatus, words: dict[str, str]) -> Iterator[str]:
     connection = server.connection
     state = "starting" if connection is None else connection.state
     why = f" ({connection.reason})" if connection is not None and state == "down" else ""

@@ -24,7 +24,7 @@ class ServerLost(ToolError):
     """The connection is over; the words say why."""
 
 
-class Ending:
+class ConnectionEnd:
     """Why a connection is over, once it is; whoever looks after it is woken."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Ending:
 
 @asynccontextmanager
 async def watched(
-    transport: AbstractAsyncContextManager[TransportStreams], ending: Ending
+    transport: AbstractAsyncContextManager[TransportStreams], ending: ConnectionEnd
 ) -> AsyncGenerator[TransportStreams]:
     """The same streams, with a look at everything that comes in."""
     async with transport as (incoming, outgoing):

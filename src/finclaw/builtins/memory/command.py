@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from finclaw.builtins.basics import BasicCommand
-from finclaw.builtins.memory.notes import Note, Notes
+from finclaw.builtins.memory.notes import Note, NoteStore
 from finclaw.builtins.memory.owner import is_private, owner_of
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.tools.origin import shown
@@ -15,7 +15,7 @@ _SHOWN: Final = 160
 USAGE: Final = "/memory [list [page] | forget ID | clear]"
 
 
-def memory_command(notes: Notes) -> BasicCommand:
+def memory_command(notes: NoteStore) -> BasicCommand:
     async def answer(args: Sequence[str], scope: CommandScope) -> CommandReply:
         return CommandReply(await _answer(notes, args, scope), ephemeral=True)
 
@@ -28,7 +28,7 @@ def memory_command(notes: Notes) -> BasicCommand:
     )
 
 
-async def _answer(notes: Notes, args: Sequence[str], scope: CommandScope) -> str:
+async def _answer(notes: NoteStore, args: Sequence[str], scope: CommandScope) -> str:
     owner = owner_of(scope.inbound)
     match [each.casefold() for each in args]:
         case [] | ["list"]:
@@ -44,7 +44,7 @@ async def _answer(notes: Notes, args: Sequence[str], scope: CommandScope) -> str
             return USAGE
 
 
-async def _list(notes: Notes, scope: CommandScope, page: int) -> str:
+async def _list(notes: NoteStore, scope: CommandScope, page: int) -> str:
     if not is_private(scope.inbound):
         return "Notes are shown in a direct chat only. / 메모는 1:1 대화에서만 볼 수 있습니다."
     shown, count = await notes.latest(owner_of(scope.inbound), _PAGE, (page - 1) * _PAGE)

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from finclaw.builtins.memory.command import memory_command
-from finclaw.builtins.memory.notes import LONGEST, MIGRATIONS, Note, Notes, quote_notes
+from finclaw.builtins.memory.notes import LONGEST, MIGRATIONS, Note, NoteStore, quote_notes
 from finclaw.builtins.memory.owner import is_a_persons, is_private, owner_name, owner_of
 from finclaw.builtins.memory.wish import (
     FORGET,
@@ -66,7 +66,7 @@ class Save(Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-class Search(Struct, frozen=True, forbid_unknown_fields=True):
+class NoteQuery(Struct, frozen=True, forbid_unknown_fields=True):
     query: Annotated[str, Meta(min_length=1, max_length=400, description="A few words that the note should have.")]
 
 
@@ -92,7 +92,7 @@ class Memory:
     def register(self, api: ExtensionApi) -> None:
         self._logger: logging.Logger = api.logger
         self._clock: Clock = api.clock
-        self._notes = Notes(api.database(MIGRATIONS))
+        self._notes = NoteStore(api.database(MIGRATIONS))
         for each in self._tools():
             api.tools.register(each)
         api.commands.register(memory_command(self._notes))
@@ -153,7 +153,7 @@ class Memory:
             return ToolOutput(await self._save(args.text, self._turn_of(scope)))
 
         @tool(SEARCH, "Searches what this person has asked you to remember. 저장된 메모 검색.", group="agent")
-        async def search(args: Search, scope: ToolScope) -> ToolOutput:
+        async def search(args: NoteQuery, scope: ToolScope) -> ToolOutput:
             return await self._search(args.query, self._turn_of(scope).ctx)
 
         @tool(

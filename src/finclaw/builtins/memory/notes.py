@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from finclaw.builtins.memory.words import asked, folded, forms, indexed
 from finclaw.errors import ToolError
-from finclaw.kernel.extension import Database, Rows
+from finclaw.kernel.extension import Database, Transaction
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class TooManyNotes(ToolError):
     pass
 
 
-class Notes:
+class NoteStore:
     """All raise SessionError (StoreFailed: the disk) and leave everything as it was then."""
 
     def __init__(self, database: Database) -> None:
@@ -86,7 +86,7 @@ class Notes:
         """The same words are one note, with the newer date. Raises TooManyNotes."""
         new = Note(0, text, at, tuple(sources))
 
-        def work(rows: Rows) -> Note:
+        def work(rows: Transaction) -> Note:
             _renew_index(rows)
             who = _known(rows, owner) or _new_owner(rows, owner)
             known = rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, folded(text)))
@@ -100,7 +100,7 @@ class Notes:
         if not words:
             return ()
 
-        def work(rows: Rows, who: int) -> Sequence[Note]:
+        def work(rows: Transaction, who: int) -> Sequence[Note]:
             match = " OR ".join(
                 f'"{_of(who, form)}"' for word in words for form in forms(word)
             )  # letters and digits only: see `words.py`
@@ -114,7 +114,7 @@ class Notes:
         return await self._of(owner, work, ())
 
     async def find(self, owner: str, number: int) -> Note | None:
-        def work(rows: Rows, who: int) -> Note | None:
+        def work(rows: Transaction, who: int) -> Note | None:
             found = rows.execute(f"SELECT {_COLUMNS} FROM notes WHERE owner = ? AND number = ?", (who, number))
             return _note(*found[0]) if found else None
 
@@ -123,7 +123,7 @@ class Notes:
     async def forget(self, owner: str, number: int) -> bool:
         """False if there is no such note of this person."""
 
-        def work(rows: Rows, who: int) -> bool:
+        def work(rows: Transaction, who: int) -> bool:
             return _remove(rows, "owner = ? AND number = ?", (who, number)) == 1
 
         return await self._of(owner, work, False)
@@ -135,7 +135,7 @@ class Notes:
     async def forget_owner(self, owner: str) -> int:
         """All notes and the owner's own row, as if they had never been here; how many notes there were."""
 
-        def work(rows: Rows, who: int) -> int:
+        def work(rows: Transaction, who: int) -> int:
             gone = _remove(rows, "owner = ?", (who,))
             rows.execute("DELETE FROM owners WHERE id = ?", (who,))
             return gone
@@ -145,7 +145,7 @@ class Notes:
     async def latest(self, owner: str, most: int, skip: int = 0) -> tuple[Sequence[Note], int]:
         """A page of them, the newest first, and how many there are in all."""
 
-        def work(rows: Rows, who: int) -> tuple[Sequence[Note], int]:
+        def work(rows: Transaction, who: int) -> tuple[Sequence[Note], int]:
             page = rows.execute(
                 f"SELECT {_COLUMNS} FROM notes WHERE owner = ? ORDER BY saved_at DESC, number DESC LIMIT ? OFFSET ?",
                 (who, most, skip),
@@ -163,8 +163,8 @@ class Notes:
         )
         return tuple(OwnedNote(name, _note(*row)) for name, *row in rows)
 
-    async def _of(self, owner: str, work: Callable[[Rows, int], T], nothing: T) -> T:
-        def known(rows: Rows) -> T:
+    async def _of(self, owner: str, work: Callable[[Transaction, int], T], nothing: T) -> T:
+        def known(rows: Transaction) -> T:
             _renew_index(rows)
             who = _known(rows, owner)
             return nothing if who is None else work(rows, who)
@@ -175,12 +175,12 @@ class Notes:
 # ── inside a transaction ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _known(rows: Rows, owner: str) -> int | None:
+def _known(rows: Transaction, owner: str) -> int | None:
     found = rows.execute("SELECT id FROM owners WHERE name = ?", (owner,))
     return found[0][0] if found else None
 
 
-def _renew_index(rows: Rows) -> None:
+def _renew_index(rows: Transaction) -> None:
     """Once, after the rules have changed: notes of an earlier release are found like new ones."""
     if rows.execute("SELECT 1 FROM index_rules WHERE version = ?", (INDEX_RULES,)):
         return
@@ -191,11 +191,11 @@ def _renew_index(rows: Rows) -> None:
     rows.execute("INSERT INTO index_rules (version) VALUES (?)", (INDEX_RULES,))
 
 
-def _new_owner(rows: Rows, owner: str) -> int:
+def _new_owner(rows: Transaction, owner: str) -> int:
     return rows.execute("INSERT INTO owners (name) VALUES (?) RETURNING id", (owner,))[0][0]
 
 
-def _new(rows: Rows, who: int, note: Note) -> Note:
+def _new(rows: Transaction, who: int, note: Note) -> Note:
     if _count(rows, who) >= MOST_NOTES:
         raise TooManyNotes(f"there are {MOST_NOTES:,} notes already; ask the person which ones to forget first")
     number = rows.execute("UPDATE owners SET given = given + 1 WHERE id = ? RETURNING given", (who,))[0][0]
@@ -206,7 +206,7 @@ def _new(rows: Rows, who: int, note: Note) -> Note:
     return replace(note, number=number)
 
 
-def _again(rows: Rows, id: int, who: int, note: Note) -> Note:
+def _again(rows: Transaction, id: int, who: int, note: Note) -> Note:
     """What the person has said in so many words, then or now, is theirs."""
     renewed = (
         "UPDATE notes SET text = ?1, saved_at = ?2, sources = CASE ?3 WHEN '' THEN '' ELSE sources END "
@@ -218,12 +218,12 @@ def _again(rows: Rows, id: int, who: int, note: Note) -> Note:
     return _note(*row)
 
 
-def _index(rows: Rows, id: int, who: int, text: str) -> None:
+def _index(rows: Transaction, id: int, who: int, text: str) -> None:
     words = " ".join(_of(who, word) for word in indexed(text))
     rows.execute("INSERT INTO word_index (rowid, words) VALUES (?, ?)", (id, words))
 
 
-def _remove(rows: Rows, where: str, values: Sequence[int]) -> int:
+def _remove(rows: Transaction, where: str, values: Sequence[int]) -> int:
     rows.execute("PRAGMA secure_delete = ON")  # what is forgotten shall not lie on in a free page of the file
     gone = rows.execute(f"DELETE FROM notes WHERE {where} RETURNING id", values)
     for (id,) in gone:
@@ -231,7 +231,7 @@ def _remove(rows: Rows, where: str, values: Sequence[int]) -> int:
     return len(gone)
 
 
-def _count(rows: Rows, who: int) -> int:
+def _count(rows: Transaction, who: int) -> int:
     return rows.execute("SELECT count(*) FROM notes WHERE owner = ?", (who,))[0][0]
 
 

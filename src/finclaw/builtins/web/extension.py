@@ -7,12 +7,12 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from finclaw.builtins.own_settings import read_settings
-from finclaw.builtins.web.fetch import Fetcher, Page
-from finclaw.builtins.web.gate import Gate
+from finclaw.builtins.web.fetch import Fetcher, WebPage
+from finclaw.builtins.web.gate import AddressGate
 from finclaw.builtins.web.hiding import without_invisible
 from finclaw.builtins.web.location import LONGEST
 from finclaw.builtins.web.reader import Reading, read_html
-from finclaw.builtins.web.settings import WebSettings
+from finclaw.builtins.web.settings import WebFetchSettings
 from finclaw.errors import ToolError
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
@@ -40,9 +40,9 @@ class Fetch(Struct):
 class Web:
     name = "web"
 
-    def __init__(self, settings: WebSettings | None = None, fetcher: Fetcher | None = None) -> None:
-        self._settings = settings or WebSettings()
-        self._fetcher = fetcher or Fetcher(Gate(self._settings))
+    def __init__(self, settings: WebFetchSettings | None = None, fetcher: Fetcher | None = None) -> None:
+        self._settings = settings or WebFetchSettings()
+        self._fetcher = fetcher or Fetcher(AddressGate(self._settings))
 
     def register(self, api: ExtensionApi) -> None:
         api.tools.register(fetch_tool(self._fetcher, api.clock, self._settings.longest))
@@ -66,7 +66,7 @@ def fetch_tool(fetcher: Fetcher, clock: Clock, longest: int) -> Tool:
     return fetch
 
 
-def _read(page: Page) -> Reading:
+def _read(page: WebPage) -> Reading:
     if page.is_html:
         return read_html(page.text[:_READ], page.final_url)
     return Reading("", without_invisible(page.text).strip())
@@ -90,4 +90,4 @@ name = Web.name
 
 
 def register(api: ExtensionApi) -> None:
-    Web(read_settings(api, WebSettings)).register(api)
+    Web(read_settings(api, WebFetchSettings)).register(api)

@@ -13,7 +13,7 @@ from aiohttp import ClientResponse, ClientTimeout
 
 from finclaw.builtins.web.body import ENCODINGS, read_body
 from finclaw.builtins.web.charset import decode, is_text
-from finclaw.builtins.web.gate import Gate
+from finclaw.builtins.web.gate import AddressGate
 from finclaw.builtins.web.location import Location, join, read_location
 from finclaw.builtins.web.pinned import pinned_session
 from finclaw.errors import ToolDenied, ToolError, ToolTimeout
@@ -30,7 +30,7 @@ _HEADERS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class FetchLimits:
     seconds: float = 20.0
     """For the whole of it: names, redirects, the last byte."""
     connecting: float = 10.0
@@ -43,7 +43,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class WebPage:
     status: int
     location: Location
     """Where it was found, after all redirects."""
@@ -77,14 +77,14 @@ class Fetcher:
     """The only door to an address that somebody else has named. GET, no cookies, no credentials, no proxy."""
 
     def __init__(
-        self, gate: Gate | None = None, *, limits: Limits | None = None, tls: ssl.SSLContext | None = None
+        self, gate: AddressGate | None = None, *, limits: FetchLimits | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         """`tls` is for whoever trusts other authorities than this machine does."""
-        self._gate = gate or Gate()
-        self._limits = limits or Limits()
+        self._gate = gate or AddressGate()
+        self._limits = limits or FetchLimits()
         self._tls = tls
 
-    async def fetch(self, url: str, *, accept: Callable[[str], bool] = is_readable) -> Page:
+    async def fetch(self, url: str, *, accept: Callable[[str], bool] = is_readable) -> WebPage:
         """Raises ToolDenied for what the rules forbid, ToolTimeout, or ToolError for what could not be had.
 
         `accept` says which media types are wanted; a body of another is never read.
@@ -96,10 +96,10 @@ class Fetcher:
         except TimeoutError as error:
             raise ToolTimeout(f"{location.host} took too long; try again later, or look for another source") from error
 
-    async def _follow(self, location: Location, accept: Callable[[str], bool]) -> Page:
+    async def _follow(self, location: Location, accept: Callable[[str], bool]) -> WebPage:
         for _ in range(self._limits.redirects + 1):
             answer = await self._ask(location, accept)
-            if isinstance(answer, Page):
+            if isinstance(answer, WebPage):
                 return answer
             self._check_step(location, answer)
             location = answer
@@ -111,7 +111,7 @@ class Fetcher:
         if self._gate.is_private(after) and not self._gate.is_private(before):
             raise ToolDenied(f"{before.host} redirects into the operator's own network, which is not followed")
 
-    async def _ask(self, location: Location, accept: Callable[[str], bool]) -> Page | Location:
+    async def _ask(self, location: Location, accept: Callable[[str], bool]) -> WebPage | Location:
         addresses = await self._gate.addresses(location)
         # Its own limit for the whole is ours; aiohttp's would begin again with every redirect.
         timeout = ClientTimeout(total=None, sock_connect=self._limits.connecting)
@@ -135,7 +135,7 @@ class Fetcher:
 
     async def _read(
         self, location: Location, response: ClientResponse, accept: Callable[[str], bool]
-    ) -> Page | Location:
+    ) -> WebPage | Location:
         if response.status in _REDIRECTS and "Location" in response.headers:
             return join(location, response.headers["Location"])
         named = response.headers.get("Content-Type", "")
@@ -147,7 +147,7 @@ class Fetcher:
         encoding = response.headers.get("Content-Encoding", "")
         body, truncated = await read_body(response.content.iter_any(), encoding, self._limits.body)
         charset = _CHARSET.search(named)
-        page = Page(
+        page = WebPage(
             status=response.status,
             location=location,
             media_type=media_type or _sniffed(body),
@@ -165,7 +165,7 @@ def _user_agent() -> str:
     return f"FinClaw/{version('finclaw-gateway')}"
 
 
-def _checked(page: Page, accept: Callable[[str], bool]) -> Page:
+def _checked(page: WebPage, accept: Callable[[str], bool]) -> WebPage:
     """A server's word about its body is only a word."""
     if not accept(page.media_type) or (is_readable(page.media_type) and not is_text(page.body, page.charset)):
         raise ToolError(f"what {page.location.host} gave is no text, whatever it is called; look for a text page")

@@ -9,7 +9,7 @@ from typing import Final
 
 from finclaw.builtins.web.address import Address, is_intranet, is_made_up, is_public, read_addresses
 from finclaw.builtins.web.location import Location, read_host, read_host_and_port
-from finclaw.builtins.web.settings import WebSettings
+from finclaw.builtins.web.settings import WebFetchSettings
 from finclaw.errors import ExtensionError, ToolDenied, ToolError
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -36,16 +36,16 @@ async def look_up(name: str, port: int) -> Sequence[str]:
     return [str(address[0]) for *_, address in found]
 
 
-class Gate:
+class AddressGate:
     def __init__(
         self,
-        settings: WebSettings | None = None,
+        settings: WebFetchSettings | None = None,
         *,
         resolve: Resolve = look_up,
         public: Callable[[Address], bool] = is_public,
     ) -> None:
         """Raises ExtensionError for a host in the settings that is none."""
-        settings = settings or WebSettings()
+        settings = settings or WebFetchSettings()
         self._allowed = _Hosts("allow", settings.allow)
         self._denied = _Hosts("deny", settings.deny)
         self._private = frozenset(map(_read_private, settings.private))

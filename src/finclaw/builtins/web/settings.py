@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 
-class WebSettings(Struct, frozen=True, forbid_unknown_fields=True):
+class WebFetchSettings(Struct, frozen=True, forbid_unknown_fields=True):
     allow: tuple[str, ...] = ()
     """When any stands here, nothing else is fetched: `example.com`, or `*.example.com` with all below it."""
     deny: tuple[str, ...] = ()

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from finclaw.builtins.workspace.root import Entry, NotReadable, Root
-from finclaw.builtins.workspace.text import Page, decode, page
+from finclaw.builtins.workspace.root import DirectoryEntry, NotReadable, Root
+from finclaw.builtins.workspace.text import TextPage, decode, page
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
@@ -76,7 +76,7 @@ class Workspace:
         return "\n".join([*lines, "", *map(_line, entries[:_SHOWN])]).rstrip()
 
 
-def _about(path: str, encoding: str, shown: Page) -> Iterator[str]:
+def _about(path: str, encoding: str, shown: TextPage) -> Iterator[str]:
     yield f"path: {path}"
     yield f"encoding: {encoding}"
     yield f"lines: {shown.first}-{shown.last} of {shown.total}" if shown.lines else "lines: none, the file is empty"
@@ -86,7 +86,7 @@ def _about(path: str, encoding: str, shown: Page) -> Iterator[str]:
         yield f"next: start_line {shown.last + 1}"
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: DirectoryEntry) -> str:
     if entry.is_folder:
         return f"{entry.name}/"
     return f"{entry.name} ({entry.size:,} bytes, {entry.modified:%Y-%m-%d %H:%M} UTC)"

@@ -35,7 +35,7 @@ class OpenFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     name: str
     is_folder: bool
     size: int
@@ -61,10 +61,10 @@ class Root:
                 )
             return OpenFile(_bytes(file, most), about.st_size)
 
-    def entries(self, path: str) -> tuple[list[Entry], int]:
+    def entries(self, path: str) -> tuple[list[DirectoryEntry], int]:
         """What may be seen there, in order of names, and how much may not. Raises NotReadable."""
         with _explained(path), self._folder(_names(path)) as folder, os.scandir(folder) as found:
-            seen, hidden = list[Entry](), 0
+            seen, hidden = list[DirectoryEntry](), 0
             for each in found:
                 if len(seen) + hidden == _MOST_ENTRIES:
                     raise NotReadable(f"{path!r} has more than {_MOST_ENTRIES:,} entries; nobody can list them here")
@@ -152,7 +152,7 @@ def _bytes(file: int, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _entry(found: os.DirEntry[str], folder: int) -> Entry | None:
+def _entry(found: os.DirEntry[str], folder: int) -> DirectoryEntry | None:
     if found.name.startswith(".") or not _is_plain(found.name):
         return None
     try:
@@ -162,7 +162,7 @@ def _entry(found: os.DirEntry[str], folder: int) -> Entry | None:
     is_folder = S_ISDIR(about.st_mode)
     if not (is_folder or S_ISREG(about.st_mode)) or (is_folder and _is_state(folder, f"{found.name}/")):
         return None
-    return Entry(found.name, is_folder, about.st_size, datetime.fromtimestamp(about.st_mtime, UTC))
+    return DirectoryEntry(found.name, is_folder, about.st_size, datetime.fromtimestamp(about.st_mtime, UTC))
 
 
 def _refuse_state(folder: int) -> None:

@@ -36,7 +36,7 @@ class NoText(ToolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TextPage:
     lines: tuple[str, ...]
     first: int
     total: int
@@ -74,7 +74,7 @@ def _checked(content: bytes, codec: str) -> str:
     return text
 
 
-def page(text: str, start: int, count: int) -> Page:
+def page(text: str, start: int, count: int) -> TextPage:
     """So many lines from `start` on, counted from one, as far as a page goes. Raises NoText beyond the end."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if lines[-1] == "":
@@ -88,5 +88,5 @@ def page(text: str, start: int, count: int) -> Page:
             break
         taken.append(line)
     if wanted and not taken:
-        return Page((wanted[0][:LONGEST_PAGE],), start, len(lines), is_cut=True)
-    return Page(tuple(taken), start, len(lines), is_cut=False)
+        return TextPage((wanted[0][:LONGEST_PAGE],), start, len(lines), is_cut=True)
+    return TextPage(tuple(taken), start, len(lines), is_cut=False)

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from finclaw.builtins.memory import name as EXTENSION
-from finclaw.builtins.memory.notes import MIGRATIONS, Notes, OwnedNote
+from finclaw.builtins.memory.notes import MIGRATIONS, NoteStore, OwnedNote
 from finclaw.cli.arguments import add_actions, add_json_option
 from finclaw.cli.formatting import escape_json, fit_line, json_line, local_time, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_from
@@ -89,7 +89,7 @@ def _forget(args: Namespace, directory: Path) -> int:
     if bool(numbers) == args.all:
         raise ConfigError("say which notes to forget: their numbers, or --all")
 
-    async def forget(notes: Notes) -> list[int] | int:
+    async def forget(notes: NoteStore) -> list[int] | int:
         if args.all:
             return await notes.clear(args.user)
         return [number for number in numbers if await notes.forget(args.user, number)]
@@ -128,7 +128,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _use_notes(directory: Path, work: Callable[[Notes], Awaitable[T]], nothing: T) -> T:
+def _use_notes(directory: Path, work: Callable[[NoteStore], Awaitable[T]], nothing: T) -> T:
     """On the database itself, also beside a running gateway: it keeps nothing of it in its head."""
     if not (directory / f"{EXTENSION}.db").exists():
         return nothing  # asking makes nothing
@@ -136,7 +136,7 @@ def _use_notes(directory: Path, work: Callable[[Notes], Awaitable[T]], nothing: 
     async def with_database() -> T:
         database = ExtensionDatabase(directory, EXTENSION, MIGRATIONS, threaded=False)
         try:
-            return await work(Notes(database))
+            return await work(NoteStore(database))
         finally:
             await database.close()
 

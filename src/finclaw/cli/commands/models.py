@@ -12,7 +12,7 @@ from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, short, table, t
 from finclaw.cli.options import settings_to_look
 from finclaw.kernel.chunk import Features, Price, ThinkingOff
 from finclaw.kernel.turn_options import THOUGHTS
-from finclaw.providers.catalog import Catalog, Known
+from finclaw.providers.catalog import Catalog, CatalogEntry
 
 _HEAD = ("", "MODEL", "ALIASES", "WINDOW", "OUTPUT", "IN $/M", "OUT", "CACHED", "CAN", "FROM")
 _FIGURES = (3, 4, 5, 6, 7)
@@ -69,18 +69,18 @@ def _show(args: Namespace, catalog: Catalog, chosen: str) -> int:
     return 0
 
 
-def _as_json(known: Sequence[Known], chosen: str) -> str:
+def _as_json(known: Sequence[CatalogEntry], chosen: str) -> str:
     rows = [_row_for_programs(each, chosen=each.model.id == chosen) for each in known]
     return json_line({"chosen": chosen, "models": rows})
 
 
-def _row_for_programs(known: Known, *, chosen: bool) -> dict[str, Any]:
+def _row_for_programs(known: CatalogEntry, *, chosen: bool) -> dict[str, Any]:
     facts = msgspec.to_builtins(known.model)
     rest = {"aliases": known.aliases, "from": known.origin, "note": known.note, "chosen": chosen}
     return {"model": known.model.id, **facts, **rest}
 
 
-def _in_words(known: Sequence[Known], chosen: str) -> str:
+def _in_words(known: Sequence[CatalogEntry], chosen: str) -> str:
     rows = [_row(each, chosen=each.model.id == chosen) for each in known]
     lines = [fit_line(line, terminal_columns()) for line in table([_HEAD, *rows], right=_FIGURES)]
     if not any(each.model.id == chosen for each in known):
@@ -94,7 +94,7 @@ def _origin(origin: str) -> str:
     return origin.partition(": ")[0] + (own if origin.endswith(own) else "")
 
 
-def _row(known: Known, *, chosen: bool) -> tuple[str, ...]:
+def _row(known: CatalogEntry, *, chosen: bool) -> tuple[str, ...]:
     model, price = known.model, known.model.price
     prices = (None, None, None) if price is None else (price.input, price.output, price.cache_read)
     return (
@@ -112,7 +112,7 @@ def _row(known: Known, *, chosen: bool) -> tuple[str, ...]:
 # ── one model ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def facts_of(known: Known) -> Iterator[tuple[str, str]]:
+def facts_of(known: CatalogEntry) -> Iterator[tuple[str, str]]:
     model = known.model
     can = " ".join(name for name in ABILITIES if getattr(model.features, name))
     yield "window", f"{model.window:,} tokens, of which an answer takes {model.max_output:,} at most"

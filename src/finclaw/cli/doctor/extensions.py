@@ -18,7 +18,7 @@ from finclaw.agent.window.tokens.estimator import Estimator
 from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.doctor import DoctorFinding, Level, bad, ok, warn
 from finclaw.composition import agent_prompt
-from finclaw.config.routes import Routes
+from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError
 from finclaw.extensions.loading import find
@@ -121,7 +121,7 @@ def _problems_of_each(settings: Settings) -> Iterator[str]:
 def problems_of_prompt(settings: Settings, registrar: Registrar) -> Iterator[str]:
     """A line for each model whose window is too small for what stands before every question."""
     try:
-        routes = Routes(settings, None, SystemClock())
+        routes = ModelRoutes(settings, None, SystemClock())
     except FinclawError as error:
         yield str(error)
         return

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from finclaw.demo.assistant.clause import Clause
 from finclaw.demo.assistant.dialogue import Candidate, Exchange, candidates_of, failure_of
 from finclaw.demo.assistant.intent import ABOUT_INSTRUMENTS
-from finclaw.demo.assistant.plan import Step, product_call, split_call
+from finclaw.demo.assistant.plan import PlanStep, product_call, split_call
 from finclaw.demo.assistant.sayings import SAYINGS
 from finclaw.demo.assistant.tell_basics import tell_left, tell_product, tell_result, tell_time
 from finclaw.demo.assistant.tell_market import tell_calendar, tell_conversion, tell_hours
@@ -92,16 +92,16 @@ _GIVE_A_NAME: Mapping[Language, str] = {
 }
 
 
-def answer(language: Language, steps: Sequence[Step], now: Exchange) -> str:
+def answer(language: Language, steps: Sequence[PlanStep], now: Exchange) -> str:
     known = {result.call_id for result in now.results}
     if known and not any(step.call and step.call.id in known for step in steps):
         # Looked up by an assistant that planned otherwise, before an update or a crash: tell what there is.
-        steps = [Step(Clause(text=now.text), call=call) for call in now.calls]
+        steps = [PlanStep(Clause(text=now.text), call=call) for call in now.calls]
     paragraphs = [paragraph for step in _all_or_nothing(steps, now) for paragraph in _paragraphs(language, step, now)]
     return "\n\n".join(dict.fromkeys(paragraphs))
 
 
-def further_calls(steps: Sequence[Step], now: Exchange) -> tuple[ToolCall, ...]:
+def further_calls(steps: Sequence[PlanStep], now: Exchange) -> tuple[ToolCall, ...]:
     """Calls to make because of what was found: a name turned out to be several, or a price has to be multiplied."""
     known = {call.id for call in now.calls}
     several = (call for parent in now.calls for call in _children(parent, now))
@@ -109,7 +109,7 @@ def further_calls(steps: Sequence[Step], now: Exchange) -> tuple[ToolCall, ...]:
     return tuple(call for call in (*several, *products) if call.id not in known)
 
 
-def _product_call(step: Step, now: Exchange) -> ToolCall | None:
+def _product_call(step: PlanStep, now: Exchange) -> ToolCall | None:
     """The calculator's part of "ten shares of Apple"."""
     quantity, result = step.clause.quantity, now.result_of(step.call) if step.call else None
     if quantity in (None, 1) or step.call is None or result is None or result.status != "ok":
@@ -119,7 +119,7 @@ def _product_call(step: Step, now: Exchange) -> ToolCall | None:
     return product_call(step.call, f"{quantity:f} * {price.value:f}") if price else None
 
 
-def _all_or_nothing(steps: Sequence[Step], now: Exchange) -> Iterator[Step]:
+def _all_or_nothing(steps: Sequence[PlanStep], now: Exchange) -> Iterator[PlanStep]:
     """One name of several that nobody knows may be a word that changes the question: then none of them is answered."""
     for step in steps:
         asked = [now.result_of(each.call) for each in steps if each.clause == step.clause and each.call]
@@ -127,7 +127,7 @@ def _all_or_nothing(steps: Sequence[Step], now: Exchange) -> Iterator[Step]:
         yield replace(step, call=None, saying="left", words=unknown) if unknown and len(asked) > 1 else step
 
 
-def _paragraphs(language: Language, step: Step, now: Exchange) -> Iterator[str]:
+def _paragraphs(language: Language, step: PlanStep, now: Exchange) -> Iterator[str]:
     if step.saying == "left":
         about = step.clause.names if step.clause.intent in ABOUT_INSTRUMENTS else ()
         yield tell_left(language, step.words, about)

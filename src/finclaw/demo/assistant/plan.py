@@ -15,7 +15,7 @@ from finclaw.demo.assistant.intent import POLITE, Intent
 from finclaw.demo.assistant.money_words import FIAT, currency_of
 from finclaw.demo.assistant.names import MOST_NAMES
 from finclaw.demo.assistant.periods import UNKNOWN
-from finclaw.demo.assistant.question import Question, read_question
+from finclaw.demo.assistant.question import ParsedQuestion, read_question
 from finclaw.demo.assistant.sayings import Saying
 from finclaw.kernel.message import ToolCall
 from finclaw.kernel.text import Language
@@ -33,7 +33,7 @@ Wish = tuple[str, dict[str, Any]]
 """A tool's name and its arguments."""
 
 
-class Step(Struct, frozen=True):
+class PlanStep(Struct, frozen=True):
     """One thing to do for one clause: a call, or a sentence; `words` are those that were not understood."""
 
     clause: Clause
@@ -80,39 +80,39 @@ def _untold(clause: Clause) -> Iterator[str]:
     yield from (word for name, word in (*aspects, *clause.taken) if unused.get(name))
 
 
-def plan(question: Question, dialogue: Dialogue) -> tuple[Step, ...]:
+def plan(question: ParsedQuestion, dialogue: Dialogue) -> tuple[PlanStep, ...]:
     if question.too_long or question.too_many:
-        return (Step(Clause(text=""), saying="too_long" if question.too_long else "too_many"),)
+        return (PlanStep(Clause(text=""), saying="too_long" if question.too_long else "too_many"),)
     steps = list(_steps(question, dialogue))
     kept = [step for step in steps if step.saying not in POLITE] or steps[:1]
     once = {
         (each.saying, each.words, each.clause.quantity, each.call and each.call.id): each for each in reversed(kept)
     }
-    return tuple(reversed(once.values())) or (Step(Clause(text=""), saying="unknown"),)
+    return tuple(reversed(once.values())) or (PlanStep(Clause(text=""), saying="unknown"),)
 
 
-def _steps(question: Question, dialogue: Dialogue) -> Iterator[Step]:
+def _steps(question: ParsedQuestion, dialogue: Dialogue) -> Iterator[PlanStep]:
     said: Clause | None = None
     for clause in question.clauses:
         wishes = chosen(clause, dialogue)
         if wishes:
-            yield from (Step(clause, call=_call(dialogue.now.message_id, wish)) for wish in wishes)
+            yield from (PlanStep(clause, call=_call(dialogue.now.message_id, wish)) for wish in wishes)
             continue
         if clause.reply == "yes" and any(len(candidates_of(each)[1]) > 1 for each in dialogue.offered.results):
-            yield Step(clause, saying="which_one")
+            yield PlanStep(clause, saying="which_one")
             continue
         asked = asked_before(dialogue) if said is None else None
         if asked and asked.intent == "alert_add" and clause.amounts and clause.intent in (None, "convert"):
             clause = read_clause(clause.text, "alert_add")  # noqa: PLW2901
         said = (asked and resumed(clause, asked)) or completed(clause, dialogue, said)
         if words := not_understood(said):
-            yield Step(said, saying="left", words=words)
+            yield PlanStep(said, saying="left", words=words)
             continue
         for wish in _wishes(said, question.language):
             if isinstance(wish, tuple):
-                yield Step(said, call=_call(dialogue.now.message_id, wish))
+                yield PlanStep(said, call=_call(dialogue.now.message_id, wish))
             else:
-                yield Step(said, saying=wish)
+                yield PlanStep(said, saying=wish)
 
 
 def asked_before(dialogue: Dialogue) -> Clause | None:

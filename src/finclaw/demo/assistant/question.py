@@ -27,24 +27,24 @@ _COUNTS_AS_ASKING = frozenset(
 )
 
 
-class Question(Struct, frozen=True):
+class ParsedQuestion(Struct, frozen=True):
     language: Language
     clauses: tuple[Clause, ...]
     too_long: bool = False
     too_many: bool = False
 
 
-def read_question(text: str, language: Language | None = None) -> Question:
+def read_question(text: str, language: Language | None = None) -> ParsedQuestion:
     language = language or language_of(text[:LONGEST])
     if len(text) > 2 * LONGEST:  # composing Hangul may halve it; beyond that nothing of it is looked at
-        return Question(language, (), too_long=True)
+        return ParsedQuestion(language, (), too_long=True)
     text = _clean(text)
     if len(text) > LONGEST:
-        return Question(language, (), too_long=True)
+        return ParsedQuestion(language, (), too_long=True)
     sentences = [each for each in _SENTENCE_END.split(text) if any(map(str.isalnum, each)) or _is_jamo(each)]
     clauses = [read_clause(part) for sentence in sentences for part in _parts(sentence)]
     spoken = tuple(clause for clause in clauses if not clause.says_nothing)
-    return Question(language, spoken[:_MOST_CLAUSES], too_many=len(spoken) > _MOST_CLAUSES)
+    return ParsedQuestion(language, spoken[:_MOST_CLAUSES], too_many=len(spoken) > _MOST_CLAUSES)
 
 
 def _parts(sentence: str) -> list[str]:

@@ -16,19 +16,19 @@ _LONGEST: Final = 256
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Function(Struct):
+class FunctionDelta(Struct):
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
     """JSON text in pieces; some servers send the object itself."""
 
 
-_UNNAMED: Final = Function()
+_UNNAMED: Final = FunctionDelta()
 
 
 class ToolCallDelta(Struct):
     index: int | None = None
     id: str | None = None
-    function: Function | None = None
+    function: FunctionDelta | None = None
 
 
 class _Call:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.message import ToolStarted, TurnEvent
-from finclaw.kernel.record import Finding
+from finclaw.kernel.record import IntegrityFinding
 from finclaw.storage.jsonl.files import FileChanged, Files
 from finclaw.storage.jsonl.lines import BadLine, read_lines, write_line
 from finclaw.storage.sqlite.codec import write
@@ -36,7 +36,7 @@ _read: Final = msgspec.json.Decoder(EventLine).decode
 Turns = Mapping[str, tuple[EventLine, ...]]
 
 
-class Found(Struct, frozen=True):
+class LogScan(Struct, frozen=True):
     """The lines that count. Up to `end` the file holds them and nothing else, unless it is `mixed` with damage."""
 
     turns: Turns
@@ -45,7 +45,7 @@ class Found(Struct, frozen=True):
     mixed: bool
 
 
-def read_log(raw: bytes) -> Found:
+def read_log(raw: bytes) -> LogScan:
     """A last group of lines that is not whole was never promised to anybody, so it does not count."""
     lines = read_lines(raw, _read)
     kept = list(lines.records)
@@ -57,7 +57,7 @@ def read_log(raw: bytes) -> Found:
     bad = tuple(each for each in lines.bad if each.offset < end)
     names = dict.fromkeys(line.turn for line in kept)
     turns = {name: tuple(line for line in kept if line.turn == name) for name in names}
-    return Found(turns, end, bad, mixed=bool(bad) or lines.unended)
+    return LogScan(turns, end, bad, mixed=bool(bad) or lines.unended)
 
 
 def group(turn: str, seq: int, events: Sequence[TurnEvent], *, ending: bool = False) -> tuple[EventLine, ...]:
@@ -91,7 +91,7 @@ class TurnLogs:
         self.dirty = False
         """The file may hold more than is true, and only memory knows what is; the next append takes it off."""
 
-    def load(self) -> tuple[Finding, ...]:
+    def load(self) -> tuple[IntegrityFinding, ...]:
         """Read what is there. What could not be read is kept in a copy, and told."""
         if self.dirty:
             self._files.cut(self._path, self._end)
@@ -104,9 +104,9 @@ class TurnLogs:
             self._files.replace(self._files.free_name(self._path, "bak"), raw)
         return tuple(self._damage(each) for each in found.bad)
 
-    def _damage(self, bad: BadLine) -> Finding:
+    def _damage(self, bad: BadLine) -> IntegrityFinding:
         log.error("%s: line %d (byte %d): %s", self._path, bad.line, bad.offset, bad.why)
-        return Finding("truncated-json", "", f"events, line {bad.line} (byte {bad.offset}): {bad.why}")
+        return IntegrityFinding("truncated-json", "", f"events, line {bad.line} (byte {bad.offset}): {bad.why}")
 
     def events(self, turn: str) -> tuple[TurnEvent, ...]:
         return tuple(line.event for line in self.turns.get(turn, ()))

@@ -6,8 +6,8 @@ from datetime import datetime
 from pathlib import Path
 
 from finclaw.errors import StoreFailed
-from finclaw.storage.jsonl.hands import Commit, OpenSessions
 from finclaw.storage.jsonl.identity import Identity, erase, read_identity, remove
+from finclaw.storage.jsonl.open_sessions import Commit, OpenSessions
 from finclaw.storage.sqlite import conversation
 from finclaw.storage.sqlite.erasure import Target
 

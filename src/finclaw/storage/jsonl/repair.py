@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from finclaw.errors import StoreFailed
 from finclaw.kernel.message import Message
-from finclaw.kernel.record import Finding
+from finclaw.kernel.record import IntegrityFinding
 from finclaw.storage.jsonl.lines import BadLine, read_lines
 from finclaw.storage.jsonl.record import BaseLine, FoldedLine, MessageLine, base_of, read_base_line, write_base_line
 from finclaw.transcript.integrity import Report, mend
@@ -42,16 +42,16 @@ def repair_transcript(raw: bytes, *, keep_unfinished: bool = True) -> Repaired:
     return Repaired(mended.messages, report, b"".join(map(write_base_line, lines)))
 
 
-def _unreadable(bad: BadLine) -> Finding:
-    return Finding("truncated-json", "", f"line {bad.line} (byte {bad.offset}): {bad.why}")
+def _unreadable(bad: BadLine) -> IntegrityFinding:
+    return IntegrityFinding("truncated-json", "", f"line {bad.line} (byte {bad.offset}): {bad.why}")
 
 
-def _torn(unfinished: Sequence[MessageLine], keep: bool) -> Iterator[Finding]:
+def _torn(unfinished: Sequence[MessageLine], keep: bool) -> Iterator[IntegrityFinding]:
     if unfinished:
         fate = "they are kept" if keep else "they come back from the events"
         turn, first = unfinished[0].turn, unfinished[0].message.id
         text = f"turn {turn!r} was not written to its end; it left {len(unfinished)} messages here: {fate}"
-        yield Finding("truncated-json", first, text)
+        yield IntegrityFinding("truncated-json", first, text)
 
 
 def _lines(old: Sequence[BaseLine], messages: Sequence[Message]) -> Iterator[BaseLine]:

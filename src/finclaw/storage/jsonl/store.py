@@ -24,8 +24,8 @@ from finclaw.kernel.record import (
     Accepted,
     Claim,
     ClaimOnAccept,
-    Finding,
     Finish,
+    IntegrityFinding,
     OutboxItem,
     Pruned,
     Reserve,
@@ -37,16 +37,16 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.jsonl.directories import SESSIONS, copy_sessions
-from finclaw.storage.jsonl.elsewhere import UNCOUNTED, Elsewhere, counted
 from finclaw.storage.jsonl.files import Files
 from finclaw.storage.jsonl.fold import folded
-from finclaw.storage.jsonl.hands import OpenSessions
+from finclaw.storage.jsonl.null_transcript import UNCOUNTED, NullTranscript, set_message_count
+from finclaw.storage.jsonl.open_sessions import OpenSessions
 from finclaw.storage.jsonl.record import MessageLine
 from finclaw.storage.jsonl.removal import Removal
 from finclaw.storage.jsonl.tasks import FileTasks
 from finclaw.storage.jsonl.transcript import copied
 from finclaw.storage.sqlite import conversation, inbox, sessions
-from finclaw.storage.sqlite.codec import Ids, to_micros
+from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.erasure import Target
 from finclaw.storage.sqlite.store import SqliteStore, open_writer
@@ -74,10 +74,10 @@ def open_jsonl_store(
 
 
 class JsonlStore(SqliteStore):
-    transcript = Elsewhere()
+    transcript = NullTranscript()
 
     def __init__(
-        self, place: Path, writer: Writer, clock: Clock, ids: Ids, emit: Emit, *, threaded: bool, files: Files
+        self, place: Path, writer: Writer, clock: Clock, ids: PublicIds, emit: Emit, *, threaded: bool, files: Files
     ) -> None:
         super().__init__(writer, clock, ids)
         self._sessions = OpenSessions(place, clock, emit, ids, self._commit, self._read, files=files, threaded=threaded)
@@ -260,7 +260,7 @@ class JsonlStore(SqliteStore):
             return record
         messages = len(await self.messages(record.key))
         with suppress(StoreFailed):  # it is counted again next time
-            await self._commit(lambda db: counted(db, record.key, messages))
+            await self._commit(lambda db: set_message_count(db, record.key, messages))
         return replace(record, messages=messages)
 
     async def restore(self, session: str, messages: Sequence[Message]) -> None:
@@ -279,16 +279,18 @@ class JsonlStore(SqliteStore):
             await hands.do(lambda: hands.logs.append(turn, 0, events))
             try:
                 rows = len(messages)
-                await self._commit(lambda db: (sessions.restore(db, session, (), now), counted(db, session, rows)))
+                await self._commit(
+                    lambda db: (sessions.restore(db, session, (), now), set_message_count(db, session, rows))
+                )
             except Exception:
                 await hands.do(lambda: hands.logs.undo(turn, events))
                 raise
             await hands.afterwards(lambda: hands.files.fold(turn, version))
 
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
         return await self._whole(self._repair(session, dry_run))
 
-    async def _repair(self, session: str, dry_run: bool) -> tuple[Finding, ...]:
+    async def _repair(self, session: str, dry_run: bool) -> tuple[IntegrityFinding, ...]:
         if not await self._has_files(session):
             return ()
         async with self._sessions.hold(session) as hands:
@@ -296,7 +298,9 @@ class JsonlStore(SqliteStore):
             if found and not dry_run:
                 await hands.do(hands.files.repair)
                 # Whoever has a copy in memory must know that it is not current any more.
-                await self._commit(lambda db: (conversation.touch(db, session), counted(db, session, UNCOUNTED)))
+                await self._commit(
+                    lambda db: (conversation.touch(db, session), set_message_count(db, session, UNCOUNTED))
+                )
                 await hands.afterwards(lambda: hands.files.rewrite(hands.files.lines(), hands.files.version + 1))
             return found
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.message import Message
-from finclaw.kernel.record import Finding
+from finclaw.kernel.record import IntegrityFinding
 from finclaw.storage.jsonl.files import Files
 from finclaw.storage.jsonl.fold import begins_with, folded, stays_within
 from finclaw.storage.jsonl.identity import MESSAGES, NAMES, Identity, introduce
@@ -20,7 +20,7 @@ from finclaw.storage.jsonl.lines import read_lines
 from finclaw.storage.jsonl.log import TurnLogs, unbroken
 from finclaw.storage.jsonl.record import Base, FoldedLine, MessageLine, base_of, read_base_line, write_base_line
 from finclaw.storage.jsonl.repair import repair_file, repair_transcript
-from finclaw.storage.sqlite.conversation import Standing
+from finclaw.storage.sqlite.conversation import ConversationState
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class SessionFiles:
         """Of the base."""
         self.settled = False
         """What is said here is what the files and the database say."""
-        self.findings: list[Finding] = []
+        self.findings: list[IntegrityFinding] = []
         """What was mended since somebody last asked."""
 
     # ── the base ────────────────────────────────────────────────────────────────────────────────────────────
@@ -57,7 +57,7 @@ class SessionFiles:
         self.rewrite(lines, self.version)
         return lines
 
-    def lines_as_of(self, standing: Standing) -> Sequence[MessageLine]:
+    def lines_as_of(self, standing: ConversationState) -> Sequence[MessageLine]:
         """What `settle` would make of the files, computed and not written: for a disk that takes no writes."""
         base = base_of(read_lines(self._files.read(self._base), read_base_line).records)
         version = 0 if base.last is None else base.last.version
@@ -99,7 +99,7 @@ class SessionFiles:
         self.rewrite((), version)
         self.settled = False
 
-    def look(self) -> tuple[Finding, ...]:
+    def look(self) -> tuple[IntegrityFinding, ...]:
         """What a repair would find."""
         return repair_transcript(self._files.read(self._base)).report.findings
 
@@ -123,7 +123,7 @@ class SessionFiles:
         self.findings += self.logs.load()
         return tuple(self.logs.turns)
 
-    def settle(self, standing: Standing, identity: Identity) -> None:
+    def settle(self, standing: ConversationState, identity: Identity) -> None:
         """Make the files say what the database has committed, and nothing else."""
         if not introduce(self._files, self._directory, identity):
             self.load()
@@ -142,11 +142,11 @@ class SessionFiles:
         self._keep_live(standing)
         self.settled = True
 
-    def _keep_live(self, standing: Standing) -> None:
+    def _keep_live(self, standing: ConversationState) -> None:
         live = {turn: lines for turn, lines in self.logs.turns.items() if turn in standing.live}
         self.logs.keep({turn: unbroken(lines) for turn, lines in live.items()})
 
-    def _pending(self, standing: Standing) -> str | None:
+    def _pending(self, standing: ConversationState) -> str | None:
         """The turn that the database has ended and the base may not know of. There is at most one."""
         return next((turn for turn in self.logs.turns if turn in standing.ended or _is_copied(turn, standing)), None)
 
@@ -182,7 +182,7 @@ class SessionFiles:
 
     def _find(self, text: str) -> None:
         log.error("%s: %s", self._base, text)
-        self.findings.append(Finding("truncated-json", "", text))
+        self.findings.append(IntegrityFinding("truncated-json", "", text))
 
 
 def _written(lines: Sequence[MessageLine], mark: FoldedLine) -> bytes:
@@ -197,6 +197,6 @@ def copied(version: int) -> str:
     return f"copy-{version}"
 
 
-def _is_copied(turn: str, standing: Standing) -> bool:
+def _is_copied(turn: str, standing: ConversationState) -> bool:
     name, _, version = turn.partition("-")
     return name == "copy" and version.isdigit() and int(version) == standing.version

@@ -13,7 +13,7 @@ from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite import approvals, grants
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
 from finclaw.storage.sqlite.approvals import Words
-from finclaw.storage.sqlite.codec import Ids
+from finclaw.storage.sqlite.codec import PublicIds
 
 T = TypeVar("T")
 Told = tuple[list[Approval], list[Accepted]]
@@ -23,7 +23,7 @@ class ApprovalRows(ABC):
     """The part of a store that keeps approvals. Whoever has it brings the commit."""
 
     _clock: Clock
-    _ids: Ids
+    _ids: PublicIds
     _times: ApprovalTimes
 
     @abstractmethod

@@ -23,7 +23,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite import inbox
 from finclaw.storage.sqlite.approval_times import expiry_at
-from finclaw.storage.sqlite.codec import Ids, from_micros, to_micros, write
+from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.grants import give
 
 Words = Callable[[Approval], Inbound]
@@ -98,7 +98,13 @@ def listed(
 
 
 def decide(
-    db: apsw.Connection, ids: Ids, approval_id: str, decision: Decision, inbound: Inbound, now: datetime, expiry: Expiry
+    db: apsw.Connection,
+    ids: PublicIds,
+    approval_id: str,
+    decision: Decision,
+    inbound: Inbound,
+    now: datetime,
+    expiry: Expiry,
 ) -> tuple[Approval, Accepted] | Refusal:
     """The decision and the message that acts on it are one piece: neither is there without the other."""
     asked = find(db, approval_id, expiry)
@@ -143,7 +149,7 @@ def fail(db: apsw.Connection, approval_id: str, turn_id: str) -> bool:
 
 
 def expire(
-    db: apsw.Connection, ids: Ids, words: Words, now: datetime, expiry: Expiry
+    db: apsw.Connection, ids: PublicIds, words: Words, now: datetime, expiry: Expiry
 ) -> tuple[list[Approval], list[Accepted]]:
     """Of one that was granted and never ran, the turn that comes too late tells; of the others, we do."""
     rows = db.execute(
@@ -157,7 +163,7 @@ def expire(
 
 
 def remind(
-    db: apsw.Connection, ids: Ids, words: Words, now: datetime, expiry: Expiry
+    db: apsw.Connection, ids: PublicIds, words: Words, now: datetime, expiry: Expiry
 ) -> tuple[list[Approval], list[Accepted]]:
     rows = db.execute(
         "UPDATE approval INDEXED BY approval_open SET reminded_at = :now "

@@ -149,7 +149,7 @@ def events_of(turn: int) -> tuple[int, int]:
     return turn * _EVENTS, turn * _EVENTS + _EVENTS - 1
 
 
-class Ids:
+class PublicIds:
     """Public ids: `m-` a message, `t-` its turn, `u-` a unit of its answer."""
 
     def __init__(self, database: str) -> None:

@@ -14,14 +14,14 @@ from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Finish, OutboxItem, Reserve, Spend, TurnCalls
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import books, inbox, reservations
-from finclaw.storage.sqlite.codec import Ids, from_micros, to_micros, write
-from finclaw.storage.sqlite.reservations import Found
+from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
+from finclaw.storage.sqlite.reservations import SettledCalls
 from finclaw.storage.sqlite.transcript import Transcript
 
 
 def accept(
     db: apsw.Connection,
-    ids: Ids,
+    ids: PublicIds,
     transcript: Transcript,
     inbound: Inbound,
     session: str,
@@ -32,13 +32,15 @@ def accept(
     accepted = inbox.accept(db, ids, inbound, session, now)
     if accepted.duplicate or inbox.is_behind_another(db, ids, accepted):
         return accepted
-    claim = _claim(db, ids, transcript, accepted, claim_on_accept.known_version, now, claim_on_accept.reserve, Found())
+    claim = _claim(
+        db, ids, transcript, accepted, claim_on_accept.known_version, now, claim_on_accept.reserve, SettledCalls()
+    )
     return replace(accepted, claim=claim)
 
 
 def claim(
     db: apsw.Connection,
-    ids: Ids,
+    ids: PublicIds,
     transcript: Transcript,
     accepted: Accepted,
     first: Sequence[TurnEvent],
@@ -56,13 +58,13 @@ def claim(
 
 def _claim(
     db: apsw.Connection,
-    ids: Ids,
+    ids: PublicIds,
     transcript: Transcript,
     accepted: Accepted,
     known_version: int | None,
     now: datetime,
     reserve: Reserve | None,
-    left: Found,
+    left: SettledCalls,
 ) -> Claim:
     row = inbox.must_row(ids, accepted.id)
     attempt, owner = db.execute(
@@ -103,7 +105,7 @@ def _already_ended(inbound_id: str) -> tuple[int, int]:
 
 def record(
     db: apsw.Connection,
-    ids: Ids,
+    ids: PublicIds,
     transcript: Transcript,
     claim: Claim,
     seq: int,
@@ -117,14 +119,14 @@ def record(
         reservations.keep(db, row, calls)
 
 
-def mark_attempt(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
+def mark_attempt(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:
     db.execute(
         "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND state = 'received'",
         (inbox.must_row(ids, inbound_id),),
     )
 
 
-def release(db: apsw.Connection, ids: Ids, inbound_id: str, calls: TurnCalls | None) -> None:
+def release(db: apsw.Connection, ids: PublicIds, inbound_id: str, calls: TurnCalls | None) -> None:
     row = inbox.must_row(ids, inbound_id)
     db.execute(
         "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'", (row,)
@@ -133,7 +135,7 @@ def release(db: apsw.Connection, ids: Ids, inbound_id: str, calls: TurnCalls | N
         reservations.keep(db, row, calls)
 
 
-def take_back(db: apsw.Connection, ids: Ids, inbound_id: str) -> None:
+def take_back(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:
     """The turn of a message that ended before it came to it."""
     db.execute("DELETE FROM turn WHERE id = ? AND ended_at IS NULL", (inbox.must_row(ids, inbound_id),))
 
@@ -152,7 +154,7 @@ def _must_own(db: apsw.Connection, turn: int, epoch: int, *, running: bool = Fal
 
 def end(
     db: apsw.Connection,
-    ids: Ids,
+    ids: PublicIds,
     transcript: Transcript,
     inbound_id: str,
     outcome: Outcome,
@@ -173,7 +175,7 @@ def end(
     return True
 
 
-def finish(db: apsw.Connection, ids: Ids, transcript: Transcript, finish: Finish, now: datetime) -> bool:
+def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: Finish, now: datetime) -> bool:
     """Outcome, fold, units and spend in one piece. False, and nothing, if the message had already ended."""
     row = inbox.must_row(ids, finish.turn_id)
     session = _must_own(db, row, finish.epoch)
@@ -219,7 +221,7 @@ def reset(db: apsw.Connection, transcript: Transcript, key: str) -> None:
     )
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class ConversationState(Struct, frozen=True, kw_only=True):
     """What the database knows of a conversation that is kept elsewhere."""
 
     version: int
@@ -232,7 +234,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     """Those that were folded, with the number of their events."""
 
 
-def standing(db: apsw.Connection, ids: Ids, key: str, turns: Sequence[str]) -> Standing | None:
+def standing(db: apsw.Connection, ids: PublicIds, key: str, turns: Sequence[str]) -> ConversationState | None:
     """None: there is no such session."""
     found = db.execute("SELECT id, version, cleared, created_at FROM session WHERE key = ?", (key,)).fetchone()
     if found is None:
@@ -244,7 +246,7 @@ def standing(db: apsw.Connection, ids: Ids, key: str, turns: Sequence[str]) -> S
         ).fetchone()
         for turn in turns
     }
-    return Standing(
+    return ConversationState(
         version=version,
         cleared=cleared,
         began=began,
@@ -273,7 +275,7 @@ def touch(db: apsw.Connection, key: str) -> None:
     db.execute("UPDATE session SET version = version + 1 WHERE key = ?", (key,))
 
 
-def turn_of(db: apsw.Connection, ids: Ids, inbound_id: str) -> tuple[str, str] | None:
+def turn_of(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> tuple[str, str] | None:
     """The turn that a message began, with its session."""
     row = inbox.must_row(ids, inbound_id)
     found = db.execute(

@@ -17,7 +17,7 @@ from finclaw.kernel.erasure import PersonId
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import conversation, grants, inbox, state
-from finclaw.storage.sqlite.codec import Ids, events_of, read_outcome, units_of, write_outcome
+from finclaw.storage.sqlite.codec import PublicIds, events_of, read_outcome, units_of, write_outcome
 from finclaw.storage.sqlite.database import is_marked_open
 from finclaw.storage.sqlite.transcript import Transcript
 
@@ -34,7 +34,7 @@ class Target(Struct, frozen=True):
     person: PersonId | None = None
 
 
-def targets_of_session(db: apsw.Connection, ids: Ids, key: str) -> list[Target]:
+def targets_of_session(db: apsw.Connection, ids: PublicIds, key: str) -> list[Target]:
     row = conversation.session_row(db, key)
     return [] if row is None else [Target(row, key), *_helpers(db, ids, [row])]
 
@@ -63,13 +63,13 @@ def all_sessions(db: apsw.Connection) -> list[tuple[int, str]]:
     return [(int(row), str(key)) for row, key in db.execute("SELECT id, key FROM session ORDER BY id")]
 
 
-def with_helpers(db: apsw.Connection, ids: Ids, targets: Sequence[Target]) -> list[Target]:
+def with_helpers(db: apsw.Connection, ids: PublicIds, targets: Sequence[Target]) -> list[Target]:
     known = {target.row for target in targets}
     helpers = _helpers(db, ids, [target.row for target in targets])
     return [*targets, *(helper for helper in helpers if helper.row not in known)]
 
 
-def _helpers(db: apsw.Connection, ids: Ids, sessions: Sequence[int]) -> list[Target]:
+def _helpers(db: apsw.Connection, ids: PublicIds, sessions: Sequence[int]) -> list[Target]:
     """The sessions of helpers are held under the id of the turn that started them."""
     place = f":{ids.turn(0)[:-1]}"
     found: list[Target] = []

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from finclaw.kernel.erasure import Erased, PartOf, PersonId
 from finclaw.kernel.message import Message
 from finclaw.storage.sqlite import erasure
-from finclaw.storage.sqlite.codec import Ids
+from finclaw.storage.sqlite.codec import PublicIds
 from finclaw.storage.sqlite.erasure import Target
 from finclaw.storage.sqlite.transcript import Transcript
 
@@ -21,7 +21,7 @@ class ErasureRows(ABC):
     """The part of a store that erases. Whoever has it brings the commit."""
 
     transcript: Transcript
-    _ids: Ids
+    _ids: PublicIds
 
     @abstractmethod
     async def _commit(

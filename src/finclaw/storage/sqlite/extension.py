@@ -12,7 +12,7 @@ import apsw
 from finclaw.errors import ConfigError, ExtensionError, SessionError, StoreFailed
 from finclaw.kernel.cancel import wait_shielded
 from finclaw.kernel.extension import EXTENSIONS as EXTENSIONS  # noqa: PLC0414  others look for it beside its files
-from finclaw.kernel.extension import Rows
+from finclaw.kernel.extension import Transaction
 from finclaw.storage.sqlite.database import close_quietly, explain
 from finclaw.storage.sqlite.erasure import scrub
 
@@ -47,7 +47,7 @@ class ExtensionDatabase:
     async def execute(self, sql: str, *values: Any) -> Sequence[tuple[Any, ...]]:
         return await self.transaction(lambda rows: rows.execute(sql, values))
 
-    async def transaction(self, work: Callable[[Rows], T]) -> T:
+    async def transaction(self, work: Callable[[Transaction], T]) -> T:
         """A cancelled caller leaves only after the work has been decided: done whole, or undone."""
         if self._closed:
             raise StoreFailed(f"the database of extension {self._extension!r} is closed")
@@ -72,7 +72,7 @@ class ExtensionDatabase:
 
     # ── in its thread ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _do(self, work: Callable[[Rows], T]) -> T:
+    def _do(self, work: Callable[[Transaction], T]) -> T:
         try:
             return self._within(self._open(), work)
         except _ITS_OWN_FAULT as error:
@@ -86,7 +86,7 @@ class ExtensionDatabase:
         except apsw.Error as error:
             raise explain(error, self._path) from error
 
-    def _within(self, db: apsw.Connection, work: Callable[[Rows], T]) -> T:
+    def _within(self, db: apsw.Connection, work: Callable[[Transaction], T]) -> T:
         # Our own words are not kept prepared: found there, they would pass the guard as the extension's.
         db.execute("BEGIN IMMEDIATE", can_cache=False)
         try:
@@ -138,7 +138,7 @@ class ExtensionDatabase:
             self._migrate(db, number, migration)
 
     def _migrate(self, db: apsw.Connection, number: int, migration: str) -> None:
-        def run(rows: Rows) -> None:
+        def run(rows: Transaction) -> None:
             rows.execute(migration)
             db.pragma("user_version", number)
 

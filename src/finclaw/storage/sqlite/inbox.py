@@ -13,7 +13,7 @@ from finclaw.kernel.record import Accepted, Counts, InboundRecord, OutboxItem, U
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import outbox
 from finclaw.storage.sqlite.codec import (
-    Ids,
+    PublicIds,
     body_digest,
     from_micros,
     inbound_name,
@@ -38,7 +38,7 @@ _UNSOLICITED: Final = (
 )
 
 
-def accept(db: apsw.Connection, ids: Ids, inbound: Inbound, session: str, now: datetime) -> Accepted:
+def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, now: datetime) -> Accepted:
     """Make the message ours, with the next ticket of its session; or recognise that it is ours already."""
     name, digest = inbound_name(inbound), body_digest(inbound)
     known = db.execute("SELECT id, digest, kind FROM inbound WHERE name = ?", (name,)).fetchone()
@@ -62,7 +62,7 @@ def accept(db: apsw.Connection, ids: Ids, inbound: Inbound, session: str, now: d
     return Accepted(id=ids.inbound(row), session=session, ticket=ticket, inbound=inbound, accepted_at=now)
 
 
-def accept_again(db: apsw.Connection, ids: Ids, inbound_id: str, now: datetime) -> Accepted | None:
+def accept_again(db: apsw.Connection, ids: PublicIds, inbound_id: str, now: datetime) -> Accepted | None:
     """Accept a question a second time, linked to the first; never a third time."""
     row = must_row(ids, inbound_id)
     if db.execute("SELECT 1 FROM inbound WHERE id = ? AND kind = ?", (row, ERASED)).fetchone():
@@ -75,7 +75,7 @@ def accept_again(db: apsw.Connection, ids: Ids, inbound_id: str, now: datetime) 
     return None if accepted.duplicate else accepted
 
 
-def is_behind_another(db: apsw.Connection, ids: Ids, accepted: Accepted) -> bool:
+def is_behind_another(db: apsw.Connection, ids: PublicIds, accepted: Accepted) -> bool:
     """Whether an earlier message of its session has not ended."""
     earlier = db.execute(
         "SELECT 1 FROM inbound AS this JOIN inbound AS other ON other.session = this.session "
@@ -100,12 +100,12 @@ _ACCEPTED = (
 )
 
 
-def _accepted(db: apsw.Connection, ids: Ids, row: int, *, duplicate: bool = False) -> Accepted:
+def _accepted(db: apsw.Connection, ids: PublicIds, row: int, *, duplicate: bool = False) -> Accepted:
     (found,) = db.execute(_ACCEPTED + "WHERE inbound.id = ?", (row,)).fetchall()
     return _read_accepted(ids, found, duplicate=duplicate)
 
 
-def _read_accepted(ids: Ids, row: tuple[Any, ...], *, duplicate: bool = False, left: bool = False) -> Accepted:
+def _read_accepted(ids: PublicIds, row: tuple[Any, ...], *, duplicate: bool = False, left: bool = False) -> Accepted:
     number, key, ticket, body, at, attempts, state = row
     return Accepted(
         id=ids.inbound(int(number)),
@@ -120,7 +120,7 @@ def _read_accepted(ids: Ids, row: tuple[Any, ...], *, duplicate: bool = False, l
     )
 
 
-def unfinished(db: apsw.Connection, ids: Ids) -> list[Accepted]:
+def unfinished(db: apsw.Connection, ids: PublicIds) -> list[Accepted]:
     rows = db.execute(_ACCEPTED + "WHERE kind IS NULL ORDER BY inbound.session, ticket")
     return [_read_accepted(ids, row, left=True) for row in rows]
 
@@ -130,7 +130,7 @@ def nothing_runs(db: apsw.Connection) -> None:
 
 
 def end(
-    db: apsw.Connection, ids: Ids, inbound_id: str, outcome: Outcome, units: tuple[OutboxItem, ...], now: datetime
+    db: apsw.Connection, ids: PublicIds, inbound_id: str, outcome: Outcome, units: tuple[OutboxItem, ...], now: datetime
 ) -> bool:
     """Write the one outcome, and what the sender is told with it. False, and nothing, if there was one."""
     row = must_row(ids, inbound_id)
@@ -160,7 +160,7 @@ def _outcome(db: apsw.Connection, row: int, body: str) -> Outcome:
     return replace(outcome, reply=parts[0]) if len(parts) == 1 else outcome
 
 
-def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None:
+def find(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> InboundRecord | None:
     row = ids.row(inbound_id)
     if row is None or ids.inbound(row) != inbound_id:
         return None
@@ -186,7 +186,7 @@ def find(db: apsw.Connection, ids: Ids, inbound_id: str) -> InboundRecord | None
     )
 
 
-def find_unsolicited(db: apsw.Connection, ids: Ids, session: str, after: str | None) -> Unsolicited:
+def find_unsolicited(db: apsw.Connection, ids: PublicIds, session: str, after: str | None) -> Unsolicited:
     """Messages to people who had not asked: cards, reminders, expiries, results of approved actions.
 
     The place to go on from is just before the first that has not ended, so that it is not passed by.
@@ -219,7 +219,7 @@ def counts(db: apsw.Connection) -> Counts:
     )
 
 
-def must_row(ids: Ids, public: str) -> int:
+def must_row(ids: PublicIds, public: str) -> int:
     row = ids.row(public)
     if row is None:
         raise SessionError(f"{public!r} is not an id of this database")

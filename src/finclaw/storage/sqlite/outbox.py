@@ -8,7 +8,7 @@ import apsw
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import SessionError
 from finclaw.kernel.record import DeliveryState, OutboxItem
-from finclaw.storage.sqlite.codec import UNITS, Ids, from_micros, read_unit, to_micros, units_of, write_unit
+from finclaw.storage.sqlite.codec import UNITS, PublicIds, from_micros, read_unit, to_micros, units_of, write_unit
 
 
 def plan(db: apsw.Connection, inbound: int, units: Sequence[OutboxItem]) -> None:
@@ -23,7 +23,7 @@ def plan(db: apsw.Connection, inbound: int, units: Sequence[OutboxItem]) -> None
         db.execute("INSERT INTO unit_body (id, body) VALUES (?, ?)", (first + unit.seq, write_unit(unit)))
 
 
-def pending(db: apsw.Connection, ids: Ids) -> list[OutboxItem]:
+def pending(db: apsw.Connection, ids: PublicIds) -> list[OutboxItem]:
     """In order of accept, which is the order of turns in a session; times would follow a clock that is set back."""
     rows = db.execute(
         "SELECT unit.id, unit.state, unit_body.body, planned_at, unit.attempts, doubts, platform_id, key FROM unit "
@@ -52,7 +52,7 @@ def delivery(db: apsw.Connection, inbound: int) -> DeliveryState:
     return "expired" if "expired" in states else "dead" if "dead" in states else "delivered"
 
 
-def _read(ids: Ids, row: tuple[Any, ...]) -> OutboxItem:
+def _read(ids: PublicIds, row: tuple[Any, ...]) -> OutboxItem:
     number, state, text, at, attempts, doubts, platform_id, key = row
     inbound, seq = divmod(int(number), UNITS)
     body = read_unit(str(text))
@@ -74,7 +74,7 @@ def _read(ids: Ids, row: tuple[Any, ...]) -> OutboxItem:
     )
 
 
-def settle(db: apsw.Connection, ids: Ids, unit: OutboxItem) -> None:
+def settle(db: apsw.Connection, ids: PublicIds, unit: OutboxItem) -> None:
     """Write a unit's state. What follows a lost part would not make sense without it, and is lost with it."""
     first, last = units_of(ids.row(unit.id) or 0)
     db.execute(

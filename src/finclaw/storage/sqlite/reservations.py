@@ -26,7 +26,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the books lack what the turn's log tells of; see `Claim.booked`."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class SettledCalls(msgspec.Struct, frozen=True):
     """What a turn has left, once nothing of it is open any more."""
 
     beside: tuple[Spend, ...] = ()
@@ -46,17 +46,17 @@ def keep(db: apsw.Connection, turn: int, calls: TurnCalls) -> None:
     db.execute("UPDATE turn SET reserved = ? WHERE id = ?", (encode(calls), turn))
 
 
-def interrupt(db: apsw.Connection, turn: int) -> Found:
+def interrupt(db: apsw.Connection, turn: int) -> SettledCalls:
     """Enter what a turn has left open as interrupted; the row itself is the caller's to write."""
     column = db.execute("SELECT reserved FROM turn WHERE id = ?", (turn,)).get
     if column is None:
-        return Found()
+        return SettledCalls()
     if column == NOTHING:
-        return Found(booked=False)
+        return SettledCalls(booked=False)
     row = _read(str(column))
     cut_off = [interrupted(line) for line in row.reserved]
     books.enter(db, cut_off)
-    return Found(merge_lines((*row.beside, *cut_off)), not row.unbooked)
+    return SettledCalls(merge_lines((*row.beside, *cut_off)), not row.unbooked)
 
 
 def interrupt_all(db: apsw.Connection) -> None:

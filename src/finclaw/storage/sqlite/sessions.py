@@ -9,7 +9,7 @@ import apsw
 
 from finclaw.errors import SessionError
 from finclaw.kernel.message import Message
-from finclaw.kernel.record import Finding, SessionPage, SessionRecord
+from finclaw.kernel.record import IntegrityFinding, SessionPage, SessionRecord
 from finclaw.kernel.text import fix_surrogates
 from finclaw.storage.sqlite import conversation, pages, transcript
 from finclaw.storage.sqlite.codec import from_micros, to_micros
@@ -94,7 +94,7 @@ def vacant(db: apsw.Connection, key: str, messages: Sequence[Message], now: date
     return int(session)
 
 
-def repair(db: apsw.Connection, key: str, *, dry_run: bool) -> tuple[Finding, ...]:
+def repair(db: apsw.Connection, key: str, *, dry_run: bool) -> tuple[IntegrityFinding, ...]:
     """Make the conversation whole. The epoch stays: a turn that runs meanwhile goes on.
 
     Messages up to the first change stay in their rows, and the rest gets new ones: no row ever means another message.

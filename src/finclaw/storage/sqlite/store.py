@@ -22,9 +22,9 @@ from finclaw.kernel.record import (
     Cost,
     CostsBy,
     Counts,
-    Finding,
     Finish,
     InboundRecord,
+    IntegrityFinding,
     OutboxItem,
     Pruned,
     Reserve,
@@ -51,13 +51,13 @@ from finclaw.storage.sqlite import (
 )
 from finclaw.storage.sqlite.approval_rows import ApprovalRows
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
-from finclaw.storage.sqlite.codec import Ids, to_micros
+from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.copying import copy_database
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
 from finclaw.storage.sqlite.erasure_rows import ErasureRows
 from finclaw.storage.sqlite.retention import Sweep
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
-from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Work, Writer
+from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer, WriterTask
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def open_store(
     return SqliteStore(writer, clock, ids)
 
 
-def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Writer, Ids]:
+def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Writer, PublicIds]:
     """Take the database over from every earlier process."""
     try:
         name, boot = begin_boot(db, reservations.interrupt_all)
@@ -79,13 +79,13 @@ def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Wri
         raise explain(error, path) from error
     ledger = Ledger(db, path, boot)
     loop = asyncio.get_running_loop()
-    return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), Ids(name)
+    return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), PublicIds(name)
 
 
 class SqliteStore(ApprovalRows, ErasureRows):
     transcript: Transcript = ROWS
 
-    def __init__(self, writer: Writer, clock: Clock, ids: Ids) -> None:
+    def __init__(self, writer: Writer, clock: Clock, ids: PublicIds) -> None:
         self._writer = writer
         self._clock = clock
         self._times = ApprovalTimes(clock)
@@ -103,19 +103,19 @@ class SqliteStore(ApprovalRows, ErasureRows):
         """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
         decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
         repeatable = repeatable and self.transcript is ROWS  # who writes files writes them once
-        self._writer.submit(Work(run, decision, then, repeatable=repeatable), lazy=lazy)
+        self._writer.submit(WriterTask(run, decision, then, repeatable=repeatable), lazy=lazy)
         return await decision
 
     async def _read(self, run: Callable[[apsw.Connection], T]) -> T:
         """Read what is committed, outside of the commit group: a write that fails does not fail it."""
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._writer.submit(Work(run, answer, mode="read"))
+        self._writer.submit(WriterTask(run, answer, mode="read"))
         return await answer
 
     async def _alone(self, run: Callable[[apsw.Connection], T]) -> T:
         """Outside of any transaction, and to its end even if the caller is cancelled."""
         decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
-        self._writer.submit(Work(run, decision, mode="alone"))
+        self._writer.submit(WriterTask(run, decision, mode="alone"))
         return await decision
 
     # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,7 +240,7 @@ class SqliteStore(ApprovalRows, ErasureRows):
         now = self._clock.now()
         await self._commit(lambda db: sessions.restore(db, session, messages, now))
 
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[Finding]:
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
         return await self._commit(lambda db: sessions.repair(db, session, dry_run=dry_run))
 
     async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:

@@ -11,7 +11,7 @@ from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Turn
 from finclaw.kernel.record import TurnRecord, TurnTrace
 from finclaw.storage.sqlite import inbox, transcript
 from finclaw.storage.sqlite.codec import (
-    Ids,
+    PublicIds,
     events_of,
     from_micros,
     read_event,
@@ -25,11 +25,11 @@ _TURNS = (
 )
 
 
-def turns(db: apsw.Connection, ids: Ids, limit: int) -> list[TurnRecord]:
+def turns(db: apsw.Connection, ids: PublicIds, limit: int) -> list[TurnRecord]:
     return [_record(ids, row) for row in db.execute(_TURNS + "ORDER BY turn.id DESC LIMIT ?", (limit,))]
 
 
-def turn(db: apsw.Connection, ids: Ids, name: str) -> TurnTrace | None:
+def turn(db: apsw.Connection, ids: PublicIds, name: str) -> TurnTrace | None:
     """By its own id or that of a message that it answered."""
     row = _row(db, ids, name)
     told = None if row is None else db.execute(_TURNS + "WHERE turn.id = ?", (row,)).fetchone()
@@ -49,7 +49,7 @@ def turn(db: apsw.Connection, ids: Ids, name: str) -> TurnTrace | None:
     )
 
 
-def _row(db: apsw.Connection, ids: Ids, name: str) -> int | None:
+def _row(db: apsw.Connection, ids: PublicIds, name: str) -> int | None:
     row = ids.row(name)
     if row is None or name == ids.turn(row):
         return row
@@ -60,7 +60,7 @@ def _row(db: apsw.Connection, ids: Ids, name: str) -> int | None:
     return row if host is None else ids.row(host)
 
 
-def _record(ids: Ids, row: tuple[Any, ...]) -> TurnRecord:
+def _record(ids: PublicIds, row: tuple[Any, ...]) -> TurnRecord:
     number, key, status, started, ended, steps, usage, cost, inbound = row
     return TurnRecord(
         turn_id=ids.turn(int(number)),

@@ -31,7 +31,7 @@ LAZY_SECONDS: Final = 0.02
 """How long a receipt waits for somebody else's commit before it gets one of its own."""
 
 
-class Work(Generic[T]):
+class WriterTask(Generic[T]):
     """One all-or-nothing piece. `then` runs on the loop after the commit, whoever still waits or not.
 
     A `repeatable` one changes nothing but the database, so it may be undone and done again.
@@ -78,7 +78,7 @@ class Ledger:
         self._left_as: int | None = None
         """The version of the database after our last commit; another one means that somebody else has written."""
 
-    def work(self, group: Sequence[Work[Any]]) -> list[Any]:
+    def work(self, group: Sequence[WriterTask[Any]]) -> list[Any]:
         """Commit the writes of a group, then read; gives each work's answer, or the error that kept it out."""
         writes = [work for work in group if work.mode == "write"]
         if len(writes) == len(group):
@@ -89,14 +89,14 @@ class Ledger:
         answers |= {work: self._alone(work) for work in group if work.mode == "alone"}
         return [answers[work] for work in group]
 
-    def _read(self, group: Sequence[Work[Any]]) -> list[Any]:
+    def _read(self, group: Sequence[WriterTask[Any]]) -> list[Any]:
         """Each fails alone. A read transaction writes nothing, neither to the database nor to its journal."""
         try:
             return [self._read_one(work) for work in group]
         finally:
             self._undo()
 
-    def _read_one(self, work: Work[Any]) -> Any:
+    def _read_one(self, work: WriterTask[Any]) -> Any:
         try:
             if not self._db.in_transaction:
                 self._db.execute("BEGIN")
@@ -106,7 +106,7 @@ class Ledger:
             self._undo()
             return self._told(error)
 
-    def _alone(self, work: Work[Any]) -> Any:
+    def _alone(self, work: WriterTask[Any]) -> Any:
         try:
             self._must_be_ours()
             answer = work.run(self._db)
@@ -116,7 +116,7 @@ class Ledger:
         self._left_as = self._db.data_version()
         return answer
 
-    def _commit(self, group: Sequence[Work[Any]]) -> list[Any]:
+    def _commit(self, group: Sequence[WriterTask[Any]]) -> list[Any]:
         # Alone there is nobody to be protected from, and the transaction itself is the savepoint.
         trusting = len(group) == 1 or all(work.repeatable for work in group)
         try:
@@ -136,7 +136,7 @@ class Ledger:
         if self._db.data_version() != self._left_as and boot_epoch(self._db) != self._boot:
             raise Superseded("another gateway has taken over this state directory; this one must stop")
 
-    def _trusting(self, group: Sequence[Work[Any]]) -> list[Any]:
+    def _trusting(self, group: Sequence[WriterTask[Any]]) -> list[Any]:
         """Without savepoints, which are a quarter of all statements; pieces seldom fail."""
         self._begin()
         try:
@@ -147,11 +147,11 @@ class Ledger:
             self._undo()
             return self._carefully(group)
 
-    def _carefully(self, group: Sequence[Work[Any]]) -> list[Any]:
+    def _carefully(self, group: Sequence[WriterTask[Any]]) -> list[Any]:
         self._begin()
         return [self._piece(work) for work in group]
 
-    def _piece(self, work: Work[Any]) -> Any:
+    def _piece(self, work: WriterTask[Any]) -> Any:
         self._db.execute("SAVEPOINT piece")
         try:
             answer = work.run(self._db)
@@ -177,7 +177,7 @@ class Ledger:
 
 
 class Writer(Protocol):
-    def submit(self, work: Work[Any], *, lazy: bool = False) -> None:
+    def submit(self, work: WriterTask[Any], *, lazy: bool = False) -> None:
         """Never raises, never waits. A lazy work rides with the next group."""
         ...
 
@@ -194,14 +194,14 @@ class ThreadWriter:
     def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
         self._ledger = ledger
         self._loop = loop
-        self._queue: queue.SimpleQueue[list[Work[Any]]] = queue.SimpleQueue()
-        self._waiting: list[Work[Any]] = []
+        self._queue: queue.SimpleQueue[list[WriterTask[Any]]] = queue.SimpleQueue()
+        self._waiting: list[WriterTask[Any]] = []
         self._is_urgent = False
         self._thread = threading.Thread(target=self._run, name="finclaw-store", daemon=True)
         self._thread.start()
         self._closed = False
 
-    def submit(self, work: Work[Any], *, lazy: bool = False) -> None:
+    def submit(self, work: WriterTask[Any], *, lazy: bool = False) -> None:
         if self._closed:
             work.settle(StoreFailed("the store is closed"))
             return
@@ -225,7 +225,7 @@ class ThreadWriter:
             del group, answers  # the next may be long in coming, and these hold whole turns
         self._ledger.close()
 
-    def _next_group(self) -> list[Work[Any]]:
+    def _next_group(self) -> list[WriterTask[Any]]:
         """Everything that was handed over meanwhile; nothing when it is over."""
         group = self._queue.get()
         while group and len(group) < GROUP_LIMIT and not self._queue.empty():
@@ -249,10 +249,10 @@ class LoopWriter:
     def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
         self._ledger = ledger
         self._loop = loop
-        self._group: list[Work[Any]] = []
+        self._group: list[WriterTask[Any]] = []
         self._closed = False
 
-    def submit(self, work: Work[Any], *, lazy: bool = False) -> None:
+    def submit(self, work: WriterTask[Any], *, lazy: bool = False) -> None:
         if self._closed:
             work.settle(StoreFailed("the store is closed"))
             return
@@ -271,6 +271,6 @@ class LoopWriter:
         self._ledger.close()
 
 
-def _settle(group: Sequence[Work[Any]], answers: Sequence[Any]) -> None:
+def _settle(group: Sequence[WriterTask[Any]], answers: Sequence[Any]) -> None:
     for work, answer in zip(group, answers, strict=True):
         work.settle(answer)

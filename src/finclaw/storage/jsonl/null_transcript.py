@@ -13,7 +13,7 @@ UNCOUNTED: Final = -1
 """How many messages a session has must be looked up in its files: they were changed otherwise than by appending."""
 
 
-class Elsewhere:
+class NullTranscript:
     def begin(self, db: apsw.Connection, turn: int, first: Sequence[TurnEvent]) -> tuple[TurnEvent, ...]:
         return tuple(first)
 
@@ -37,5 +37,5 @@ class Elsewhere:
         db.execute("UPDATE session SET messages = 0 WHERE id = ?", (session,))
 
 
-def counted(db: apsw.Connection, key: str, messages: int) -> None:
+def set_message_count(db: apsw.Connection, key: str, messages: int) -> None:
     db.execute("UPDATE session SET messages = ? WHERE key = ?", (messages, key))

@@ -16,14 +16,14 @@ from finclaw.kernel.event import Emit, SessionRepaired
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.port import Clock
 from finclaw.storage.jsonl.directories import Directories
-from finclaw.storage.jsonl.elsewhere import UNCOUNTED, counted
 from finclaw.storage.jsonl.files import FileChanged, Files
 from finclaw.storage.jsonl.identity import Identity
 from finclaw.storage.jsonl.lock import LockHandle, WriteLocks
+from finclaw.storage.jsonl.null_transcript import UNCOUNTED, set_message_count
 from finclaw.storage.jsonl.record import MessageLine
 from finclaw.storage.jsonl.transcript import SessionFiles
 from finclaw.storage.sqlite import conversation
-from finclaw.storage.sqlite.codec import Ids
+from finclaw.storage.sqlite.codec import PublicIds
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Run(Protocol):
     async def __call__(self, work: Callable[[], T], /) -> T: ...
 
 
-class Hands:
+class LockedSession:
     """A session's files in the hands of whoever holds its lock."""
 
     def __init__(self, files: SessionFiles, handle: LockHandle, run: Run) -> None:
@@ -76,7 +76,7 @@ class OpenSessions:
         place: Path,
         clock: Clock,
         emit: Emit,
-        ids: Ids,
+        ids: PublicIds,
         commit: Commit,
         read: Commit,
         *,
@@ -94,7 +94,7 @@ class OpenSessions:
         self._known: OrderedDict[str, SessionFiles] = OrderedDict()
 
     @asynccontextmanager
-    async def hold(self, session: str) -> AsyncGenerator[Hands]:
+    async def hold(self, session: str) -> AsyncGenerator[LockedSession]:
         """The session's files, settled, and nobody else at them."""
         async with self.locked(session) as handle:
             files = self._known.get(session) or SessionFiles(self.files, self.directories.of(session))
@@ -102,7 +102,7 @@ class OpenSessions:
                 await self._settle(session, files)
             self._remember(session, files)
             try:
-                yield Hands(files, handle, self.run)
+                yield LockedSession(files, handle, self.run)
             finally:
                 self._tell(session, files)
 
@@ -132,7 +132,7 @@ class OpenSessions:
         identity = Identity(session, self._ids.database, standing.began)
         await self.run(lambda: files.settle(standing, identity))
         if files.findings:
-            await self._commit(lambda db: counted(db, session, UNCOUNTED))
+            await self._commit(lambda db: set_message_count(db, session, UNCOUNTED))
 
     def _remember(self, session: str, files: SessionFiles) -> None:
         self._known[session] = files
