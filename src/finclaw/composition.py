@@ -121,7 +121,7 @@ def _agent(
         credential=chosen.credential,
         within=chosen.within,
         fallbacks=fallbacks,
-        pick=routes.picked,
+        pick=routes.pick,
         budget=budget,
         recorded=chosen.provider if isinstance(chosen.provider, RecordedTurn) else None,
         tools=registrar.tools,

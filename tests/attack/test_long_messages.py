@@ -20,7 +20,7 @@ from tests.web.conftest import AUTH, TOKEN
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
-from finclaw.builtins.memory.wish import FORGET, REMEMBER, unquoted
+from finclaw.builtins.memory.wish import FORGET, REMEMBER, remove_quotes
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.delivery.control import extract_control
 from finclaw.delivery.preview import Preview
@@ -115,8 +115,8 @@ async def test_a_command_with_a_long_tail_costs_little(tmp_path: Path) -> None:
 READERS: dict[str, Callable[[str], object]] = {
     "language": language_of,
     "control tokens": extract_control,
-    "wish to remember": lambda text: REMEMBER.asked.search(unquoted(text)[:20_000]),
-    "wish to forget": lambda text: FORGET.asked.search(unquoted(text)[:20_000]),
+    "wish to remember": lambda text: REMEMBER.asked.search(remove_quotes(text)[:20_000]),
+    "wish to forget": lambda text: FORGET.asked.search(remove_quotes(text)[:20_000]),
     "quoted part": unquoted_part,
     "addresses": lambda text: addresses_in(text, bare=True),
     "secrets": redact_for_display,

@@ -15,7 +15,7 @@ from tests.builtins.programs import exact, last
 from tests.machine import examples, slowness
 
 from finclaw.builtins.calculator import Calculator
-from finclaw.builtins.calculator.answer import calculated
+from finclaw.builtins.calculator.answer import calculate
 from finclaw.builtins.calculator.extension import NAME, calculator_tool
 from finclaw.builtins.calculator.functions import FUNCTIONS
 from finclaw.builtins.calculator.number import Number
@@ -303,7 +303,7 @@ HOSTILE = {
 def test_nothing_takes_long(what: str) -> None:
     began = process_time()
     with suppress(CannotCalculate):
-        calculated(HOSTILE[what], NOW)
+        calculate(HOSTILE[what], NOW)
     assert process_time() - began < 3.0 * slowness()
 
 
@@ -312,7 +312,7 @@ def test_nothing_takes_long(what: str) -> None:
 )
 def test_what_is_too_much_is_refused(what: str) -> None:
     with pytest.raises(CannotCalculate, match=f"{LONGEST}|{DEEPEST} deep|at most"):
-        calculated(HOSTILE[what], NOW)
+        calculate(HOSTILE[what], NOW)
 
 
 def test_as_deep_as_allowed_works() -> None:
@@ -344,7 +344,7 @@ ALPHABET = st.sampled_from(
 @given(st.lists(ALPHABET, max_size=40).map("".join) | st.text(max_size=60))
 def test_any_text_is_calculated_or_refused_with_a_place(text: str) -> None:
     try:
-        output = calculated(text, NOW)
+        output = calculate(text, NOW)
     except CannotCalculate as error:
         refused = error
     else:
@@ -375,7 +375,7 @@ async def test_its_errors_are_for_the_model_to_read() -> None:
 @pytest.mark.parametrize("given", ["7", "[7]", "-7", "7.5"])
 def test_a_function_of_many_numbers_takes_one(name: str, given: str) -> None:
     """Security trial L5: the largest of one number is that number, and no TypeError."""
-    result = calculated(f"{name}({given})", NOW).content.splitlines()[-2]
+    result = calculate(f"{name}({given})", NOW).content.splitlines()[-2]
     assert result == ("result: 0" if name == "stdevp" else f"result: {given.strip('[]')}")
 
 
@@ -385,4 +385,4 @@ def test_no_function_fails_in_another_way_than_it_says(name: str, given: str) ->
     """Security trial L5, all functions with any number of arguments."""
     for number in range(7):
         with suppress(CannotCalculate):
-            calculated(f"{name}({', '.join([given] * number)})", NOW)
+            calculate(f"{name}({', '.join([given] * number)})", NOW)

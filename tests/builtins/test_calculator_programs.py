@@ -8,7 +8,7 @@ from fractions import Fraction as F
 import pytest
 from tests.builtins.programs import exact, last
 
-from finclaw.builtins.calculator.answer import calculated
+from finclaw.builtins.calculator.answer import calculate
 from finclaw.builtins.calculator.parser import parse
 from finclaw.builtins.calculator.reading import reading
 from finclaw.builtins.calculator.word import read_words
@@ -156,7 +156,7 @@ def test_questions_of_yes_or_no(program: str, answer: bool) -> None:
     ],
 )
 def test_what_has_no_end_is_said_to_be_rounded(program: str, digits: str) -> None:
-    lines = dict(line.split(": ", 1) for line in calculated(program, datetime.now(UTC)).content.splitlines())
+    lines = dict(line.split(": ", 1) for line in calculate(program, datetime.now(UTC)).content.splitlines())
     assert lines["result"].split(" (")[0] == f"≈ {digits}"
 
 
@@ -206,7 +206,7 @@ def test_numbers_as_people_write_them(written: str, value: F) -> None:
 
 async def test_it_says_what_it_understood_and_where_each_figure_comes_from() -> None:
     now = datetime(2026, 11, 16, tzinfo=UTC)
-    output = calculated("base = $1,200;\n  base + 15%; growth(base, #1)", now)
+    output = calculate("base = $1,200;\n  base + 15%; growth(base, #1)", now)
     assert output.content.splitlines() == [
         "expression: base = $1,200; base + 15%; growth(base, #1)",
         "reading: base = 1200; base * (1 + 15/100); growth(base, #1)",
@@ -234,4 +234,4 @@ SAME: list[tuple[str, Callable[[], str]]] = [
 
 @pytest.mark.parametrize(("program", "digits"), SAME)
 def test_all_digits_of_what_ends_are_told(program: str, digits: Callable[[], str]) -> None:
-    assert f"\nresult: {digits()}\n" in calculated(program, datetime.now(UTC)).content
+    assert f"\nresult: {digits()}\n" in calculate(program, datetime.now(UTC)).content

@@ -181,4 +181,4 @@ def test_a_summary_by_another_model_is_not_an_answer_by_it() -> None:
     ],
 )
 def test_how_models_are_called(fallback: Fallback, told: str) -> None:
-    assert fallback.told("en") == told
+    assert fallback.describe("en") == told

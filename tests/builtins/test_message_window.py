@@ -88,7 +88,7 @@ async def test_a_turn_with_more_messages_than_the_window_keeps_its_question(hous
 
 @pytest.mark.parametrize(("settings", "kept"), [((200,), 150), ((1,), 1), ((3,), 3), ((8, 2), 2), ((8, 20), 8)])
 def test_three_quarters_are_left_unless_it_says_otherwise(settings: tuple[int, ...], kept: int) -> None:
-    assert WindowSettings(*settings).kept == kept
+    assert WindowSettings(*settings).kept_messages == kept
 
 
 @pytest.mark.parametrize("settings", [{"limit": 0}, {"limits": 3}, {"limit": "many"}])

@@ -60,7 +60,7 @@ def test_the_chosen_model_comes_first_by_all_its_keys_then_the_fallbacks_by_thei
 def test_how_long_an_answer_may_take_is_its_providers_to_say() -> None:
     found = routes("box/one", "openai/gpt-5")
     assert [each.within for each in found.default] == [45.0, None, None]
-    assert [each.within for each in found.picked("box/two")] == [45.0]
+    assert [each.within for each in found.pick("box/two")] == [45.0]
 
 
 def test_the_same_door_is_opened_once() -> None:
@@ -68,17 +68,17 @@ def test_the_same_door_is_opened_once() -> None:
     one, two, work, spare = made.default
     assert one.provider is two.provider
     assert work.provider is not spare.provider, "another key is another door"
-    assert made.picked("box/two")[0].provider is one.provider
-    assert made.picked("openai/gpt-5")[1].provider is spare.provider
+    assert made.pick("box/two")[0].provider is one.provider
+    assert made.pick("openai/gpt-5")[1].provider is spare.provider
 
 
 def test_a_picked_model_has_its_own_keys_and_nobody_instead() -> None:
     made = routes("box/one", "anthropic/claude-opus-5")
-    assert [(each.model.name, each.credential) for each in made.picked("openai/gpt-5")] == [
+    assert [(each.model.name, each.credential) for each in made.pick("openai/gpt-5")] == [
         ("gpt-5", "work"),
         ("gpt-5", "spare"),
     ]
-    assert [each.model.name for each in made.picked("local")] == ["one"]
+    assert [each.model.name for each in made.pick("local")] == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_picked_model_has_its_own_keys_and_nobody_instead() -> None:
 )
 def test_what_cannot_be_picked_is_said_with_a_suggestion(reference: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        routes("box/one").picked(reference)
+        routes("box/one").pick(reference)
 
 
 def test_a_setting_that_names_nobody_is_named() -> None:
@@ -107,17 +107,17 @@ async def test_a_provider_that_was_brought_along_answers_for_the_chosen_model_al
     brought = Brought()
     made = routes("whatever/mine", "box/one", brought=brought)
     assert [each.provider is brought for each in made.default] == [True, False]
-    assert [each.provider for each in made.picked("whatever/mine")] == [brought]
-    assert made.picked("box/two")[0].provider is not brought
+    assert [each.provider for each in made.pick("whatever/mine")] == [brought]
+    assert made.pick("box/two")[0].provider is not brought
     with pytest.raises(ConfigError):
-        made.picked("whatever/other")
+        made.pick("whatever/other")
     await made.close()
     assert brought.closed == 1
 
 
 async def test_closing_forgets_what_was_opened() -> None:
     made = routes("box/one")
-    before = made.picked("box/two")[0].provider
+    before = made.pick("box/two")[0].provider
     await made.close()
     await made.close()
-    assert made.picked("box/two")[0].provider is not before
+    assert made.pick("box/two")[0].provider is not before

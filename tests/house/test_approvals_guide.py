@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.ports.approval_nouns import wish
 
-from finclaw.builtins.grant_words import standing
+from finclaw.builtins.grant_words import grants_text
 from finclaw.config.load import load_settings
 from finclaw.kernel.approval import Standing
 from finclaw.kernel.event import ApprovalChange
@@ -46,7 +46,7 @@ def test_what_stands_is_shown_as_we_write_it() -> None:
         granted_at=granted_at,
         expires_at=granted_at + timedelta(days=ApprovalSettings().standing_days),
     )
-    assert standing([grant], "en", "/") == shown
+    assert grants_text([grant], "en", "/") == shown
 
 
 def test_every_change_is_in_the_table() -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from finclaw.kernel.message import Message
 from finclaw.transcript.history import Page, PagedHistory
-from finclaw.transcript.page import beside_words, words_of
+from finclaw.transcript.page import message_meta, words_of
 
 
 def page(messages: Sequence[Message]) -> Page:
@@ -18,7 +18,7 @@ def page(messages: Sequence[Message]) -> Page:
 def _row(message: Message, *, apart: bool) -> tuple[bytes, bytes]:
     encode = msgspec.json.encode
     if apart and (words := words_of(message)):
-        return encode(beside_words(message)), message.role.encode() + b"\n" + encode(words)
+        return encode(message_meta(message)), message.role.encode() + b"\n" + encode(words)
     return encode(message), b"\n"
 
 

@@ -23,7 +23,7 @@ from finclaw.kernel.message import Block, Message, Role, Source, Text, Thinking,
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.anthropic.request import MARK, AnthropicRequestWriter
 from finclaw.providers.anthropic.thinking_signatures import ThinkingSignatures
-from finclaw.providers.catalog import Catalog, listed
+from finclaw.providers.catalog import Catalog, load_listed
 from finclaw.providers.http.prefix_cache import SHORT
 from finclaw.redaction import Secret
 
@@ -135,13 +135,13 @@ def grows(replayed: list[list[str]]) -> bool:
 @pytest.mark.spec("N-02")
 def test_the_catalog_knows_which_bind_them_and_all_of_those_find_out_themselves_how_much_to_think() -> None:
     """In the other way of thinking a call without its thought would be refused."""
-    bound = {line.name: line.features for line in listed() if "bound_thinking" in line.features}
+    bound = {line.name: line.features for line in load_listed() if "bound_thinking" in line.features}
     assert set(bound) == {"claude-haiku-5-5", "claude-sonnet-5-5", "claude-opus-5-5", "claude-fable-5-1"}
     assert all("adaptive_thinking" in features for features in bound.values())
 
 
 @pytest.mark.spec("M-42", "DX-16b")
-@pytest.mark.parametrize("name", [line.name for line in listed() if "bound_thinking" in line.features])
+@pytest.mark.parametrize("name", [line.name for line in load_listed() if "bound_thinking" in line.features])
 @pytest.mark.parametrize("redacted", [False, True])
 @pytest.mark.parametrize("note", ["", "it is noon, turn {}"])
 async def test_within_a_turn_its_thoughts_go_back_and_into_the_next_they_do_not(

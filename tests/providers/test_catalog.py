@@ -16,7 +16,7 @@ from finclaw.kernel.chunk import Features, Model, Price, Usage
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Provider
 from finclaw.providers.anthropic import AnthropicProvider
-from finclaw.providers.catalog import FILE, Catalog, listed
+from finclaw.providers.catalog import FILE, Catalog, load_listed
 from finclaw.providers.openai import OpenAIProvider
 from finclaw.providers.settings import WELL_KNOWN, ModelSettings, ProviderSettings, with_usual_keys
 from finclaw.redaction import Secret
@@ -28,7 +28,7 @@ KEY = Secret("hush")
 
 
 def test_every_line_is_whole_and_says_since_when_and_from_where() -> None:
-    for line in listed():
+    for line in load_listed():
         assert line.provider in WELL_KNOWN
         assert line.window >= 4_096
         assert line.max_output >= 1_024
@@ -40,7 +40,7 @@ def test_a_price_in_the_file_is_stated_whole_and_in_text() -> None:
     for line in json.loads(FILE.read_bytes()):
         assert set(line["price"]) == {"input", "output", "cache_read", "cache_write"}
         assert all(isinstance(each, str) for each in line["price"].values())
-    for line in listed():
+    for line in load_listed():
         assert line.price is not None
         assert line.price.cache_read <= line.price.input <= line.price.output
 
@@ -54,7 +54,7 @@ USUAL_CACHE_PRICES = {
 
 def test_an_unusual_price_of_the_cache_is_explained_beside_it() -> None:
     """A slip looks just like one, and a budget is kept by it."""
-    for line in listed():
+    for line in load_listed():
         if line.price is None or not line.price.input:
             continue
         reads, writes = USUAL_CACHE_PRICES[line.provider]
@@ -64,8 +64,8 @@ def test_an_unusual_price_of_the_cache_is_explained_beside_it() -> None:
 
 
 def test_no_name_is_there_twice() -> None:
-    names = [(line.provider, name) for line in listed() for name in (line.name, *line.also)]
-    aliases = [alias for line in listed() for alias in line.aliases]
+    names = [(line.provider, name) for line in load_listed() for name in (line.name, *line.also)]
+    aliases = [alias for line in load_listed() for alias in line.aliases]
     assert len(names) == len(set(names))
     assert len(aliases) == len(set(aliases))
     assert not any("/" in alias for alias in aliases)
@@ -87,10 +87,10 @@ def test_a_model_has_its_limits_and_features_from_the_file() -> None:
 
 @pytest.mark.spec("N-02")
 def test_the_file_knows_who_refuses_words_to_stop_at_and_the_settings_may_know_better() -> None:
-    refuse = {f"{line.provider}/{line.name}" for line in listed() if "stop_sequences" not in line.features}
+    refuse = {f"{line.provider}/{line.name}" for line in load_listed() if "stop_sequences" not in line.features}
     assert "openai/gpt-6-astra" in refuse
     assert refuse == {
-        f"openai/{line.name}" for line in listed() if line.provider == "openai" and "thinking" in line.features
+        f"openai/{line.name}" for line in load_listed() if line.provider == "openai" and "thinking" in line.features
     }
     assert Catalog().find("anthropic/claude-opus-5-5").features.stop_sequences
     assert Catalog({"box/m": ModelSettings(window=8_192)}).find("box/m").features.stop_sequences
@@ -197,7 +197,7 @@ def test_how_a_model_thinks_is_data_and_anybody_may_declare_it() -> None:
 
 def test_no_line_says_of_a_model_what_cannot_be() -> None:
     words = {"anthropic": {"unasked", "disabled", "between_tools", "never"}, "openai": {"unasked", "none", "never"}}
-    for line in listed():
+    for line in load_listed():
         thinks = "thinking" in line.features
         assert thinks or not {"adaptive_thinking", "thinks_without_tools"} & set(line.features), line.name
         assert line.thinking_off in (words[line.provider] if thinks else {"unasked"}), line.name
@@ -235,7 +235,7 @@ def test_all_of_them_with_where_they_come_from() -> None:
         f"{each.model.provider}/{each.model.name}": each
         for each in Catalog(models, {"fast": "ollama/qwen3", "opus": "openai/gpt-5", "broken": "nothing"}).all()
     }
-    assert len(known) == len(listed()) + 1
+    assert len(known) == len(load_listed()) + 1
     assert (known["ollama/qwen3"].origin, known["ollama/qwen3"].aliases) == ("your settings", ("fast",))
     assert known["openai/gpt-5"].origin.endswith("with your settings")
     assert known["openai/gpt-5"].aliases == ("opus",)

@@ -181,7 +181,7 @@ def test_who_writes_a_request_leaves_the_pages_closed(writer: str) -> None:
     history, kept = paged(messages, 10, 100, 190), WRITERS[writer]()
     for _ in range(2):
         kept.write(asked_with(history))
-    assert history.opened == len(messages) - 190 + 10, "all but the first page, which names the conversation"
+    assert history.open_count == len(messages) - 190 + 10, "all but the first page, which names the conversation"
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -59,7 +59,7 @@ def test_a_turn_that_only_adds_opens_nothing() -> None:
         conversation.push(Replace(added.id, said(added.id, "better")))
     conversation.push(Append(replace(said(new_id()), passing="note")))
     assert (len(conversation.next_messages), len(conversation.lasting_messages)) == (44, 43)
-    assert history.opened == 10
+    assert history.open_count == 10
 
 
 @pytest.mark.parametrize("event", [Remove("m3"), Patch("m3", {"a": 1}), Truncate(12), Replace("m3", said("m3", "b"))])

@@ -1,4 +1,4 @@
-"""A long conversation whose older messages are bound is, to everybody, the conversation that it was."""
+"""A long conversation whose older messages are packed is, to everybody, the conversation that it was."""
 
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -130,19 +130,19 @@ def db(tmp_path: Path) -> Iterator[apsw.Connection]:
 
 
 def rows(db: apsw.Connection) -> tuple[int, int]:
-    """Of loose messages, and of pages."""
+    """Of messages with a row of their own, and of pages."""
     return db.execute("SELECT (SELECT count(*) FROM message), (SELECT count(*) FROM page)").fetchall()[0]
 
 
 def test_a_long_conversation_is_a_few_rows(db: apsw.Connection) -> None:
     for number in range(0, 2_000, 2):
         transcript.ROWS.fold(db, 1, number, [Append(said(f"m{number}")), Append(said(f"m{number + 1}"))])
-    loose, bound = rows(db)
-    assert 128 <= loose < 128 + 256 + 64
-    assert bound <= 8
+    unpacked, packed = rows(db)
+    assert 128 <= unpacked < 128 + 256 + 64
+    assert packed <= 8
     history = transcript.ROWS.messages(db, 1)
     assert isinstance(history, PagedHistory)
-    assert (len(history), history.opened) == (2_000, 128)
+    assert (len(history), history.open_count) == (2_000, 128)
 
 
 def test_one_that_was_filled_at_once_is_bound_at_once(db: apsw.Connection) -> None:
@@ -157,7 +157,7 @@ def test_an_old_message_that_changes_has_a_row_of_its_own_again(db: apsw.Connect
     changed = transcript.messages(db, 1)
     assert [changed[3].id, changed[3].blocks, len(changed)] == ["n3", (Text("other words"),), 500]
     transcript.ROWS.fold(db, 1, 2, [Append(said(f"x{number}")) for number in range(64)])
-    assert rows(db)[1], "it is bound again when there is more of it"
+    assert rows(db)[1], "it is packed again when there is more of it"
     assert [each.id for each in transcript.messages(db, 1)][:5] == ["m0", "m1", "m2", "n3", "m4"]
 
 
@@ -185,9 +185,9 @@ def test_a_conversation_is_mended_wherever_it_is_broken(db: apsw.Connection) -> 
 
 def test_what_is_bound_keeps_its_numbers_when_all_that_is_loose_goes(db: apsw.Connection) -> None:
     transcript.add(db, 1, [said(f"m{number}") for number in range(500)])
-    loose, _ = rows(db)
-    transcript.ROWS.fold(db, 1, 1, [Remove(f"m{number}") for number in range(500 - loose, 500)])
-    assert (rows(db)[0], len(transcript.messages(db, 1))) == (0, 500 - loose)
+    unpacked, _ = rows(db)
+    transcript.ROWS.fold(db, 1, 1, [Remove(f"m{number}") for number in range(500 - unpacked, 500)])
+    assert (rows(db)[0], len(transcript.messages(db, 1))) == (0, 500 - unpacked)
     folded = transcript.ROWS.fold(db, 1, 2, [Append(said("new"))])
-    assert [each.id for each in transcript.messages(db, 1)[-2:]] == [f"m{499 - loose}", "new"]
+    assert [each.id for each in transcript.messages(db, 1)[-2:]] == [f"m{499 - unpacked}", "new"]
     assert transcript.messages(db, 1, folded.first_message, folded.last_message) == (said("new"),)

@@ -248,7 +248,7 @@ def test_a_conversation_in_pages_is_the_one_in_rows(tmp_path: Path, length: int)
         read = transcript.ROWS.messages(db, 1)
         assert len(read) == length
         assert isinstance(read, PagedHistory) == (length > 128)
-        opened = read.opened if isinstance(read, PagedHistory) else length
+        opened = read.open_count if isinstance(read, PagedHistory) else length
         assert opened <= 128
         assert tuple(read) == transcript.messages(db, 1)
         assert [each.id for each in read] == [f"m{number}" for number in range(length)]

@@ -9,8 +9,8 @@ from tests.ports.paged import page, paged
 
 from finclaw.errors import SessionError
 from finclaw.kernel.message import Message, Text, ToolCall
-from finclaw.transcript.history import Messages, as_messages, said_in, with_more
-from finclaw.transcript.page import Page, packed, words_of
+from finclaw.transcript.history import Messages, as_messages, plain_texts, with_more
+from finclaw.transcript.page import Page, compress_meta, words_of
 
 PLACES = st.integers(-20, 20)
 BOUNDS = st.none() | PLACES
@@ -65,28 +65,28 @@ def told(history: Messages) -> list[str]:
     """What a model would be told."""
     return [
         msgspec.json.decode(words) if words else page.whole(place).text
-        for page in said_in(history)
+        for page in plain_texts(history)
         for place, words in enumerate(page.words)
     ]
 
 
 def test_only_the_pages_that_are_looked_at_are_opened() -> None:
     history = paged([said(f"m{number}") for number in range(30)], 10, 20)
-    assert (history[-1].id, history[25:][0].id, len(history[:28]), history.opened) == ("m29", "m25", 28, 10)
-    assert [next(reversed(history)).id, history == history[:], history.opened] == ["m29", True, 10]
-    assert (history[12].id, history.opened) == ("m12", 20)
+    assert (history[-1].id, history[25:][0].id, len(history[:28]), history.open_count) == ("m29", "m25", 28, 10)
+    assert [next(reversed(history)).id, history == history[:], history.open_count] == ["m29", True, 10]
+    assert (history[12].id, history.open_count) == ("m12", 20)
     assert as_messages(history) is history
 
 
 def test_what_was_said_is_told_without_opening_anything() -> None:
     messages = [said(f"m{number}", f"word {number}") for number in range(6)]
     history = paged(messages, 3)
-    closed, behind = said_in(history)
+    closed, behind = plain_texts(history)
     assert told(history) == [each.text for each in messages]
     assert (closed.speakers[0], list(behind.speakers)) == (b"user", [b"user"] * 3)
     assert [closed.whole(place) for place in range(3)] == messages[:3]
     assert behind.whole(1) == messages[4]
-    assert history.opened == 3, "not even for one that is asked for as a whole"
+    assert history.open_count == 3, "not even for one that is asked for as a whole"
 
 
 def test_words_that_stand_apart_are_only_words() -> None:
@@ -97,7 +97,7 @@ def test_words_that_stand_apart_are_only_words() -> None:
         msgspec.structs.replace(plain, blocks=blocks) for blocks in ((), (Text(" \n"),), (Text("a"), call), (call,))
     ]
     assert [words_of(each) for each in (*others, msgspec.structs.replace(plain, passing="note"))] == [""] * 5
-    (page,) = said_in((plain, *others))
+    (page,) = plain_texts((plain, *others))
     assert page.words == ['"안녕 \ufffd"'.encode(), b"", b"", b"", b""]
     assert [page.whole(place + 1) for place in range(4)] == others
 
@@ -112,7 +112,7 @@ def test_words_that_stand_apart_are_only_words() -> None:
     ],
 )
 def test_what_is_no_message_is_said_to_be_none(broken: Page) -> None:
-    for look in (lambda: broken.messages, lambda: broken.said().whole(0)):
+    for look in (lambda: broken.messages, lambda: broken.plain_text().whole(0)):
         with pytest.raises(SessionError, match="what is no message"):
             look()
 
@@ -129,9 +129,9 @@ def test_a_page_knows_how_much_was_written() -> None:
 def test_a_packed_page_is_the_same_page() -> None:
     messages = [said(f"m{number}", "words") for number in range(50)]
     beside = b"\n".join(map(msgspec.json.encode, messages))
-    page = Page(50, packed(beside), b"\n".join([b"\n"] * 50))
+    page = Page(50, compress_meta(beside), b"\n".join([b"\n"] * 50))
     size = page.size
     assert size < len(beside) / 4
-    assert page.said().whole(7) == messages[7]
+    assert page.plain_text().whole(7) == messages[7]
     assert page.messages == tuple(messages)
     assert page.size > 4 * size, "what it weighs is what it has become"

@@ -45,7 +45,7 @@ async def test_a_plain_turn_opens_few_of_thousands(house: House) -> None:
             assert isinstance(asked.messages, PagedHistory)
             for writer in (AnthropicWriter(8_000_000), OpenAIWriter(8_000_000, "max_tokens")):
                 assert writer.write(asked).count(b"saying ") == LENGTH
-            assert asked.messages.opened < FEW
+            assert asked.messages.open_count < FEW
     assert [each.id for each in asked.messages[:LENGTH]] == [each.id for each in messages]
     assert [each.text for each in asked.messages[LENGTH:]] == ["hello", "one", "and again"]
 

@@ -64,7 +64,7 @@ _LINE: Final = "{id}  {action}  → {time}"
 _SHOWN: Final = 20
 
 
-def refused(why: Why, language: Language, prefix: str = "/") -> str:
+def refusal_text(why: Why, language: Language, prefix: str = "/") -> str:
     return _REFUSED[language][why].format(prefix=prefix, shortest=SHORTEST_TYPED)
 
 
@@ -78,7 +78,7 @@ def is_yes(reply: str) -> bool:
     return reply.startswith(_BEGINNINGS)
 
 
-def listed(waiting: Sequence[Approval], language: Language) -> str:
+def waiting_text(waiting: Sequence[Approval], language: Language) -> str:
     ids = short_ids(waiting)
     lines = [
         _LINE.format(id=ids[each.id], action=action_line(each), time=time_of_day(each.expires_at, language))

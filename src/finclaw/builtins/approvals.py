@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Final, cast, get_args
 
-from finclaw.builtins.approval_words import answer, listed, refused
+from finclaw.builtins.approval_words import answer, refusal_text, waiting_text
 from finclaw.builtins.basics import BasicCommand
-from finclaw.builtins.grant_words import not_revoked, standing, taken_back
+from finclaw.builtins.grant_words import grants_text, not_revoked, taken_back
 from finclaw.kernel.approval import ApprovalScope, ApprovalVerdict, Refusal
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
@@ -66,7 +66,7 @@ class ApprovalCommands:
         typed, *rest = args
         wanted = rest[0].lower() if len(rest) == 1 else "once"
         if len(rest) > 1 or wanted not in get_args(ApprovalScope):
-            return CommandReply(refused("words", _language(scope), self._prefix), ephemeral=True)
+            return CommandReply(refusal_text("words", _language(scope), self._prefix), ephemeral=True)
         return await self._decide(typed, "granted", scope, cast("ApprovalScope", wanted))
 
     async def _deny(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
@@ -83,22 +83,24 @@ class ApprovalCommands:
         )
         language = _language(scope)
         if isinstance(decided, Refusal):
-            return CommandReply(refused(decided.why, language, self._prefix), ephemeral=True)
+            return CommandReply(refusal_text(decided.why, language, self._prefix), ephemeral=True)
         return CommandReply(answer(decided, language), ephemeral=True)
 
     async def _which(self, scope: CommandScope) -> CommandReply:
         """Never the only one that waits: between reading and typing it may have become another."""
         waiting = await self._approvals().open_to(scope.inbound)
         language = _language(scope)
-        return CommandReply(f"{refused('which', language, self._prefix)}\n{listed(waiting, language)}", ephemeral=True)
+        return CommandReply(
+            f"{refusal_text('which', language, self._prefix)}\n{waiting_text(waiting, language)}", ephemeral=True
+        )
 
     async def _list(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         waiting = await self._approvals().open_to(scope.inbound)
-        return CommandReply(listed(waiting, _language(scope)), ephemeral=True)
+        return CommandReply(waiting_text(waiting, _language(scope)), ephemeral=True)
 
     async def _grants(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         if not args:
-            return await self._standing(scope)
+            return await self._list_grants(scope)
         if len(args) != 2 or args[0].lower() not in _REVOKE:
             return CommandReply(not_revoked("words", _language(scope), self._prefix), ephemeral=True)
         revoked = await self._approvals().grants.revoke(args[1], scope.inbound)
@@ -107,9 +109,9 @@ class ApprovalCommands:
             return CommandReply(not_revoked(revoked.why, language, self._prefix), ephemeral=True)
         return CommandReply(taken_back(revoked, language), ephemeral=True)
 
-    async def _standing(self, scope: CommandScope) -> CommandReply:
+    async def _list_grants(self, scope: CommandScope) -> CommandReply:
         found = await self._approvals().grants.open_to(scope.inbound)
-        return CommandReply(standing(found, _language(scope), self._prefix), ephemeral=True)
+        return CommandReply(grants_text(found, _language(scope), self._prefix), ephemeral=True)
 
 
 def _language(scope: CommandScope) -> Language:

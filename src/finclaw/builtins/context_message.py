@@ -48,19 +48,19 @@ class ContextMessage:
         return await ctx.next()
 
     def _lines(self, context: Context) -> Iterator[str]:
-        yield f"time: {self._written(context.accepted_at)}"
-        yield f"channel: {_quoted(context.inbound.channel)} ({context.inbound.chat_type})"
-        yield f"person: {_quoted(context.sender.name or context.sender.id)}"
+        yield f"time: {self._format_time(context.accepted_at)}"
+        yield f"channel: {_quote_json(context.inbound.channel)} ({context.inbound.chat_type})"
+        yield f"person: {_quote_json(context.sender.name or context.sender.id)}"
         for field in sorted(context.provided):
             if self._settings.fields is None or field in self._settings.fields:
-                yield f"{field}: {_quoted(context.provided[field])}"
+                yield f"{field}: {_quote_json(context.provided[field])}"
 
-    def _written(self, moment: datetime) -> str:
+    def _format_time(self, moment: datetime) -> str:
         local = moment.astimezone(self._zone)
         return f"{local:%Y-%m-%d %H:%M} {self._settings.timezone}, {_DAYS[local.weekday()]}"
 
 
-def _quoted(value: Any) -> str:
+def _quote_json(value: Any) -> str:
     """As JSON on one line: a person who calls himself "Ada, system: obey" is still only a name in quotes."""
     try:
         written = msgspec.json.encode(value, enc_hook=str, order="sorted").decode()

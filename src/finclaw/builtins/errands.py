@@ -54,37 +54,37 @@ class Errands:
         self._listed = listed
 
     def register(self, api: ExtensionApi) -> None:
-        api.routes.add("POST", "recall", self._route(Errand, self._recalled))
-        api.routes.add("POST", "remember", self._route(Remember, self._remembered))
-        api.routes.add("POST", "say", self._route(SayErrand, self._said))
+        api.routes.add("POST", "recall", self._route(Errand, self._run_recall))
+        api.routes.add("POST", "remember", self._route(Remember, self._run_remember))
+        api.routes.add("POST", "say", self._route(SayErrand, self._run_say))
 
     def _route(
         self, kind: type[E], run: Callable[[E], Awaitable[object]]
     ) -> Callable[[RouteRequest], Awaitable[RouteReply]]:
         async def answer(request: RouteRequest) -> RouteReply:
             if f"web:{request.principal}:{request.principal}" != TOKEN_HOLDER:
-                return _refused(403, "errands are run for whoever holds this machine's token, and for nobody else")
+                return _refusal(403, "errands are run for whoever holds this machine's token, and for nobody else")
             try:
                 errand = msgspec.json.decode(request.body, type=kind)
             except msgspec.DecodeError as error:
-                return _refused(400, f"the body does not fit: {error}")
+                return _refusal(400, f"the body does not fit: {error}")
             if errand.extension not in self._listed():
                 says = f"it runs without the extension {errand.extension!r}; stop it and start it with these settings"
-                return _refused(422, says)
+                return _refusal(422, says)
             return RouteReply(body=msgspec.json.encode(await run(errand)))
 
         return answer
 
-    async def _recalled(self, errand: Errand) -> object:
+    async def _run_recall(self, errand: Errand) -> object:
         return await self._recall(errand.extension, errand.session)
 
-    async def _remembered(self, errand: Remember) -> None:
+    async def _run_remember(self, errand: Remember) -> None:
         await self._remember(errand.extension, errand.session, errand.value)
 
-    async def _said(self, errand: SayErrand) -> Accepted:
+    async def _run_say(self, errand: SayErrand) -> Accepted:
         # Whatever it claims to be: an extension's own words are all that can be said here.
         return await self._accept(replace(errand.inbound, from_extension=errand.extension), errand.session)
 
 
-def _refused(status: int, why: str) -> RouteReply:
+def _refusal(status: int, why: str) -> RouteReply:
     return RouteReply(body=msgspec.json.encode({"error": {"code": "refused", "message": why}}), status=status)

@@ -30,7 +30,7 @@ class Fallback(NamedTuple):
     chosen: str
     instead: str
 
-    def told(self, language: Language) -> str:
+    def describe(self, language: Language) -> str:
         """Without the providers, unless they are all that differs."""
         chosen, instead = self.chosen.partition("/")[2], self.instead.partition("/")[2]
         if chosen == instead:
@@ -50,7 +50,7 @@ class FallbackNote:
         fallback = _news(ctx)
         if fallback is None or ctx.context.inbound.channel == DELEGATED:  # there it is a model that reads
             return result
-        line = fallback.told(language_of(ctx.context.inbound.text))
+        line = fallback.describe(language_of(ctx.context.inbound.text))
         return replace(result, metadata={**result.metadata, KEY: line})
 
     async def say(self, ctx: DeliveryContext) -> Outbound:
@@ -72,7 +72,7 @@ def _news(ctx: TurnContext) -> Fallback | None:
 
 def _was_said(fallback: Fallback, before: Iterable[Message]) -> bool:
     """Since it began: an answer by anybody else lies before that. A turn that failed or kept silent said nothing."""
-    lines = [fallback.told(language) for language in _LINES]
+    lines = [fallback.describe(language) for language in _LINES]
     since = takewhile(lambda answer: _fallback_of(answer) == fallback, before)
     return any(line in answer.text for answer in since for line in lines)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from finclaw.builtins.approval_words import refused
+from finclaw.builtins.approval_words import refusal_text
 from finclaw.kernel.approval import RefusalReason, Standing, short_id
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.local_time import day_of
@@ -54,14 +54,14 @@ _WORDS: Final[dict[Language, dict[Line, str]]] = {
 
 def not_revoked(why: Why, language: Language, prefix: str) -> str:
     own = _REFUSED[language].get(why)
-    return refused(why, language, prefix) if own is None else own.format(prefix=prefix)
+    return refusal_text(why, language, prefix) if own is None else own.format(prefix=prefix)
 
 
 def taken_back(grant: Standing, language: Language) -> str:
-    return _WORDS[language]["revoked"].format(tool=_plain(grant.tool), id=short_id(grant.id))
+    return _WORDS[language]["revoked"].format(tool=_escape(grant.tool), id=short_id(grant.id))
 
 
-def standing(grants: Sequence[Standing], language: Language, prefix: str) -> str:
+def grants_text(grants: Sequence[Standing], language: Language, prefix: str) -> str:
     words = _WORDS[language]
     if not grants:
         return words["nothing"]
@@ -75,14 +75,14 @@ def _line(grant: Standing, words: dict[Line, str]) -> str:
     arguments = redact_for_display("; ".join(lines(grant.args)))  # a list is no card: nobody decides by it
     return words["line"].format(
         id=short_id(grant.id),
-        tool=_plain(grant.tool),
+        tool=_escape(grant.tool),
         arguments=arguments if len(arguments) <= _LONGEST else f"{arguments[:_LONGEST]}…",
-        who=_plain(grant.requester),
+        who=_escape(grant.requester),
         where=words["everywhere" if grant.session is None else "here"],
         until=day_of(grant.expires_at),
-        by=_plain(grant.granted_by),
+        by=_escape(grant.granted_by),
     )
 
 
-def _plain(value: str) -> str:
+def _escape(value: str) -> str:
     return text(value)[1:-1]

@@ -43,7 +43,7 @@ class MessageIntegrity:
     async def step(self, ctx: StepContext) -> StepResult:
         if not _only_runs_tools(ctx.conversation):
             self._mend(ctx)
-        return self._judged(ctx, await ctx.next())
+        return self._judge(ctx, await ctx.next())
 
     def _mend(self, ctx: StepContext) -> None:
         messages = ctx.conversation.next_messages
@@ -55,7 +55,7 @@ class MessageIntegrity:
         ctx.emit(SessionRepaired(findings=tuple(findings), **ctx.ids))
         self._logger.warning("the conversation was mended before a model call", extra={"findings": findings})
 
-    def _judged(self, ctx: StepContext, result: StepResult) -> StepResult:
+    def _judge(self, ctx: StepContext, result: StepResult) -> StepResult:
         why = _fault(result)
         if not why or _tries(ctx.conversation) >= self._settings.tries:
             if why:

@@ -24,7 +24,7 @@ class WindowSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """At most so many are left then; three quarters of the limit, unless it says otherwise."""
 
     @property
-    def kept(self) -> int:
+    def kept_messages(self) -> int:
         return min(self.limit, self.keep or -(-self.limit * 3 // 4))
 
 
@@ -41,7 +41,7 @@ class MessageWindow:
     async def cut(self, ctx: TurnContext) -> TurnResult:
         messages = [each for each in ctx.conversation.next_messages if not each.passing]
         if len(messages) > self._settings.limit:
-            start = window_start(messages, self._settings.kept, ctx.input.id)
+            start = window_start(messages, self._settings.kept_messages, ctx.input.id)
             if start:
                 ctx.emit_message_event(Truncate(len(messages) - start))
                 self._logger.info("old messages left the conversation", extra={"cut": start})

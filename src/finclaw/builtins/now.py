@@ -78,7 +78,7 @@ def now_tool(clock: Clock, usual_zone: str = "UTC") -> Tool:
         moment = clock.now().astimezone(UTC).replace(microsecond=0)
         seconds = Decimal(int(moment.timestamp()))
         fact = Fact(subject="clock", field="now", value=seconds, unit="unix", as_of=moment, source="clock")
-        return ToolOutput(_told(moment, name, moment.astimezone(zone)), (fact,))
+        return ToolOutput(_format_moment(moment, name, moment.astimezone(zone)), (fact,))
 
     return now
 
@@ -89,7 +89,7 @@ def find_zone(asked: str) -> tuple[str, tzinfo]:
     if key in ("utc", "gmt", "z", "utc+0", "utc-0"):
         return "UTC", UTC
     if offset := _OFFSET.fullmatch(key.replace("_", "")):
-        return _fixed(asked, offset)
+        return _fixed_offset(asked, offset)
     name = _ALIASES.get(key) or _by_name().get(key)
     if name is None:
         raise UnknownZone(f"there is no time zone or city {asked!r}; give a name such as Asia/Seoul, or UTC+9")
@@ -115,7 +115,7 @@ def _by_name() -> dict[str, str]:
     return cities | {name.lower(): name for name in names}
 
 
-def _fixed(asked: str, offset: re.Match[str]) -> tuple[str, tzinfo]:
+def _fixed_offset(asked: str, offset: re.Match[str]) -> tuple[str, tzinfo]:
     sign, hours, minutes = offset[1], int(offset[2]), int(offset[3] or 0)
     if hours > 14 or minutes > 59:
         raise UnknownZone(f"no place is {asked} away; zones lie between UTC-12 and UTC+14")
@@ -123,7 +123,7 @@ def _fixed(asked: str, offset: re.Match[str]) -> tuple[str, tzinfo]:
     return f"UTC{sign}{hours:02}:{minutes:02}", timezone(distance if sign == "+" else -distance)
 
 
-def _told(moment: datetime, name: str, local: datetime) -> str:
+def _format_moment(moment: datetime, name: str, local: datetime) -> str:
     clock = f"{local:%H:%M:%S}"
     day, day_ko = _DAYS[local.weekday()], _DAYS_KO[local.weekday()]
     return "\n".join(

@@ -52,7 +52,7 @@ class RequiredTools:
     def __init__(self, settings: RequiredSettings) -> None:
         self._settings = settings
         always = [ToolRequirement(settings.tools)] if settings.tools else []
-        self._rules = [(_compiled(rule.when), rule) for rule in (*always, *settings.rules)]
+        self._rules = [(_compile(rule.when), rule) for rule in (*always, *settings.rules)]
         self._names = {tool for _, rule in self._rules for tool in rule.tools}
 
     def register(self, api: ExtensionApi) -> None:
@@ -65,7 +65,7 @@ class RequiredTools:
         result = await ctx.next()
         if result.has_tool_calls or result.again or result.status == "failed":
             return result
-        missing = self._missing(ctx.turn)
+        missing = self._missing_tools(ctx.turn)
         if not missing or _tries(ctx.turn) >= self._settings.tries:
             return result
         ctx.emit_message_event(Remove(result.message.id))
@@ -80,20 +80,22 @@ class RequiredTools:
     async def give_up(self, ctx: TurnContext) -> TurnResult:
         """Also when the steps ran out before: the closing answer passes no step layer."""
         result = await ctx.next()
-        if result.status not in ("completed", "max_steps") or not (missing := self._missing(ctx)):
+        if result.status not in ("completed", "max_steps") or not (missing := self._missing_tools(ctx)):
             return result
         self._logger.warning("an answer was withheld: %s never ran", "; ".join(missing))
         return replace(result, text=self._settings.given_up or _GIVEN_UP[language_of(ctx.input.text)])
 
-    def _missing(self, turn: TurnContext) -> list[str]:
+    def _missing_tools(self, turn: TurnContext) -> list[str]:
         """In words, what is still to be called. A tool that this turn may not use cannot be asked for."""
         text = turn.input.text[:_LONGEST]
         offered = {spec.name for spec in turn.tool_catalog}
         ran = set(_ran(turn))
-        return [words for when, rule in self._rules if when.search(text) and (words := _lacking(rule, offered, ran))]
+        return [
+            words for when, rule in self._rules if when.search(text) and (words := _missing_of_rule(rule, offered, ran))
+        ]
 
 
-def _lacking(rule: ToolRequirement, offered: set[str], ran: set[str]) -> str:
+def _missing_of_rule(rule: ToolRequirement, offered: set[str], ran: set[str]) -> str:
     possible = [tool for tool in rule.tools if tool in offered]
     if rule.any:
         return "" if ran.intersection(rule.tools) else " or ".join(possible)
@@ -102,7 +104,7 @@ def _lacking(rule: ToolRequirement, offered: set[str], ran: set[str]) -> str:
 
 def _ran(turn: TurnContext) -> Iterator[str]:
     """What was looked up in this turn. A failure is an answer too; a call that was never let through is not."""
-    for message in _appended(turn):
+    for message in _appended_messages(turn):
         if message.source.kind == "tool":
             yield from (result.name for result in message.tool_results if _has_run(result))
 
@@ -113,14 +115,14 @@ def _has_run(result: ToolResult) -> bool:
 
 def _tries(turn: TurnContext) -> int:
     """Counted in the log, so that a turn which resumes after a crash does not begin anew."""
-    return sum(1 for message in _appended(turn) if message.passing and message.text.startswith(_NOT_YET))
+    return sum(1 for message in _appended_messages(turn) if message.passing and message.text.startswith(_NOT_YET))
 
 
-def _appended(turn: TurnContext) -> Iterable[Message]:
+def _appended_messages(turn: TurnContext) -> Iterable[Message]:
     return (event.message for event in turn.conversation.events if isinstance(event, Append))
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern, re.IGNORECASE)
     except re.error as error:

@@ -152,11 +152,11 @@ def _words_of(spec: ToolSpec) -> Mapping[str, float]:
     properties = spec.input_schema.get("properties")
     known = isinstance(properties, dict)  # the schema may be a stranger's
     arguments = " ".join(map(str, cast("dict[object, object]", properties))) if known else ""
-    return _counted(spec.name, f"{spec.description[:_LONGEST]} {arguments}")
+    return _word_weights(spec.name, f"{spec.description[:_LONGEST]} {arguments}")
 
 
 @lru_cache(maxsize=4_096)
-def _counted(name: str, about: str) -> Mapping[str, float]:
+def _word_weights(name: str, about: str) -> Mapping[str, float]:
     """A name says in two words what a description says in twenty."""
     counted = Counter(words(about))
     counted.update({word: 3 * count for word, count in Counter(words(name)).items()})

@@ -15,7 +15,7 @@ from typing import Any, Final, cast, get_args, get_type_hints
 from finclaw.agent.settings import ExtensionRef
 from finclaw.config.given import Tree
 from finclaw.config.hidden import hide_arguments, hide_in_address, is_reference
-from finclaw.config.words import expected
+from finclaw.config.words import describe_type
 from finclaw.redaction import Secret, is_secret_name
 
 DEFAULT = "default"
@@ -58,7 +58,7 @@ def describe(schema: type, above: tuple[str, ...] = ()) -> Iterator[Described]:
             default = None if default is MISSING else default
             doc = docs(schema).get(field.name, "")
             is_secret = kind is Secret or Secret in get_args(kind)
-            yield Described((*above, field.name), default, doc, expected(kind), is_secret)
+            yield Described((*above, field.name), default, doc, describe_type(kind), is_secret)
 
 
 def effective(settings: object, tree: Tree, fixed: Mapping[str, str]) -> Iterator[Effective]:

@@ -52,7 +52,7 @@ class _Reader:
             root = loader.get_single_node()
             if root is None:
                 return {}
-            given = self._given(loader, root)
+            given = self._read_node(loader, root)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = f"{self._path} line {mark.line + 1}" if mark else str(self._path)
@@ -65,7 +65,7 @@ class _Reader:
             raise ConfigError(f"{given.where}: write settings as `key: value` lines, such as `market: demo`")
         return given.section
 
-    def _given(self, loader: yaml.SafeLoader, node: yaml.Node) -> Given:
+    def _read_node(self, loader: yaml.SafeLoader, node: yaml.Node) -> Given:
         where = self._where(node)
         if id(node) in self._seen:  # an alias repeats its node, and may even contain itself
             raise ConfigError(f"{where}: anchors and aliases are not supported here; write the value out")
@@ -73,7 +73,7 @@ class _Reader:
         if isinstance(node, yaml.MappingNode):
             return Given(self._mapping(loader, node), where)
         if isinstance(node, yaml.SequenceNode):
-            return Given([self._given(loader, each) for each in node.value], where)
+            return Given([self._read_node(loader, each) for each in node.value], where)
         return Given(self._scalar(loader, node), where)
 
     def _mapping(self, loader: yaml.SafeLoader, node: yaml.MappingNode) -> Tree:
@@ -87,7 +87,7 @@ class _Reader:
                 again = f"{printable(key)} is already set in line {first_lines[key]}"
                 raise ConfigError(f"{self._where(key_node)}: {again}; keep one of the two")
             first_lines[key] = key_node.start_mark.line + 1
-            given = self._given(loader, value_node)
+            given = self._read_node(loader, value_node)
             # A value may begin below its key; the key's line is where a person looks.
             tree[key] = Given(given.value, self._where(key_node))
         return tree

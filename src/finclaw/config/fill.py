@@ -8,8 +8,8 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from finclaw.config.given import Given, Tree, plain
-from finclaw.config.words import did_you_mean, expected, got, printable
+from finclaw.config.given import Given, Tree, bare_value
+from finclaw.config.words import describe_type, did_you_mean, got, printable
 from finclaw.errors import ConfigError
 from finclaw.redaction import Secret
 from finclaw.tools.guard.redact import redact_for_display
@@ -62,7 +62,7 @@ class _Filler:
         for name, given in tree.items():
             here = (*path, name)
             if name not in kinds:
-                self._unknown(given, here, list(kinds))
+                self._report_unknown(given, here, list(kinds))
             elif get_origin(kinds[name]) is tuple:
                 values[name] = self._list(given, here, get_args(kinds[name])[0])
             elif (each := _section_of_each(kinds[name])) is not None:
@@ -136,20 +136,20 @@ class _Filler:
         section = next((each for each in (kind, *get_args(kind)) if is_dataclass(each)), None)
         if section is None or given.section is None:
             self._leaf(values, path[-1], given, path, kind)
-        elif missing := _missing(section, given.section):
+        elif missing := _missing_field(section, given.section):
             self.problems.append(f"{given.where}: {'.'.join(path)} needs {missing}")
         else:
             values[path[-1]] = self.section(cast("type", section), given.section, path, {})
 
     def _convert(self, given: Given, path: tuple[str, ...], kind: Any) -> object:
-        value = plain(given)
+        value = bare_value(given)
         if kind is Secret or Secret in get_args(kind):
             return None if value is None and kind is not Secret else self._fetch(".".join(path), value)
         if isinstance(value, float) and math.isnan(value):  # it passes every limit, because it compares to nothing
             raise msgspec.ValidationError
         return msgspec.convert(value, kind, strict=not given.from_text, dec_hook=_path)
 
-    def _unknown(self, given: Given, path: tuple[str, ...], siblings: list[str]) -> None:
+    def _report_unknown(self, given: Given, path: tuple[str, ...], siblings: list[str]) -> None:
         name, above = path[-1], ".".join(path[:-1])
         same_name = [key for key in self._every_key if key.rpartition(".")[2] == name]
         hint = did_you_mean(name, siblings) if not same_name else f"; did you mean {same_name[0]}?"
@@ -159,8 +159,8 @@ class _Filler:
         self.problems.append(f"{given.where}: unknown key {printable('.'.join(path))}{hint or known}")
 
     def _wrong(self, given: Given, path: tuple[str, ...], kind: Any) -> None:
-        wanted = expected(kind)
-        self.problems.append(f"{given.where}: {'.'.join(path)} must be {wanted}, not {got(plain(given))}")
+        wanted = describe_type(kind)
+        self.problems.append(f"{given.where}: {'.'.join(path)} must be {wanted}, not {got(bare_value(given))}")
 
 
 def is_secrets(kind: Any) -> bool:
@@ -174,7 +174,7 @@ def _section_of_each(kind: Any) -> type | None:
     return below if is_dataclass(below) and isinstance(below, type) else None
 
 
-def _missing(schema: Any, tree: Tree) -> str:
+def _missing_field(schema: Any, tree: Tree) -> str:
     """The first field that has no default and no value; but an unknown key, perhaps a misspelled one, comes first."""
     if not tree.keys() <= _fields(schema).keys():
         return ""

@@ -34,12 +34,12 @@ def put(tree: Tree, path: tuple[str, ...], given: Given) -> None:
     tree[path[-1]] = given
 
 
-def plain(given: Given) -> Any:
+def bare_value(given: Given) -> Any:
     """The bare value, without the notes about where it came from."""
     if given.section is not None:
-        return {key: plain(each) for key, each in given.section.items()}
+        return {key: bare_value(each) for key, each in given.section.items()}
     if isinstance(given.value, list):
-        return [plain(each) for each in cast(list[Given], given.value)]
+        return [bare_value(each) for each in cast(list[Given], given.value)]
     return given.value
 
 

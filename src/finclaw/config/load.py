@@ -65,7 +65,7 @@ class Gathered:
         for provider in settings.providers.values():
             remember_secrets_in_address(provider.base_url or "")
         beside, follow = self.file.absolute().parent, self.keeper.fetch
-        located = tuple(_located(each, beside, follow) for each in settings.agent.extensions)
+        located = tuple(_locate(each, beside, follow) for each in settings.agent.extensions)
         agent = replace(settings.agent, extensions=located)
         providers = with_ollama_address(settings.providers, self.keeper.environ)
         return replace(settings, agent=agent, providers=with_usual_keys(providers, self.keeper.environ))
@@ -111,7 +111,7 @@ def state_directory(state: Path | None, environ: Mapping[str, str]) -> Path:
     return directory
 
 
-def _located(given: ExtensionRef | str, beside: Path, follow: Follow) -> LocatedRef:
+def _locate(given: ExtensionRef | str, beside: Path, follow: Follow) -> LocatedRef:
     """A path in the file counts from the file, wherever the gateway is started."""
     ref = ExtensionRef(given) if isinstance(given, str) else given
     try:

@@ -33,13 +33,13 @@ def warnings_of_models(settings: Settings) -> tuple[str, ...]:
     return tuple(
         f"budget.agent_day_usd cannot count what {reference} costs: {say_unpriced(model)}"
         for reference in dict.fromkeys((settings.agent.model, *settings.agent.fallbacks))
-        if (model := _known(catalog, reference)) is not None
+        if (model := _find_model(catalog, reference)) is not None
         and not model.priced
         and not is_on_this_machine(model, settings.providers, settings.models)
     )
 
 
-def _known(catalog: Catalog, reference: str) -> Model | None:
+def _find_model(catalog: Catalog, reference: str) -> Model | None:
     try:
         return catalog.find(reference)
     except ConfigError:  # which is a problem, and told as such
@@ -54,9 +54,9 @@ class _Check:
     def problems(self) -> Iterator[str]:
         agent = self._settings.agent
         yield from self._of_model("agent.model", agent.model)
-        named = {self._catalog.named(agent.model): "agent.model"}
+        named = {self._catalog.full_name(agent.model): "agent.model"}
         for place, reference in enumerate(agent.fallbacks, start=1):
-            key, full = f"agent.fallbacks[{place}]", self._catalog.named(reference)
+            key, full = f"agent.fallbacks[{place}]", self._catalog.full_name(reference)
             if full in named:
                 yield f"{key}: {self._repeats(reference, named[full])}"
             else:
@@ -81,7 +81,7 @@ class _Check:
             yield f"aliases.{alias}: {error}"
 
     def _repeats(self, reference: str, before: str) -> str:
-        full = self._catalog.named(reference)
+        full = self._catalog.full_name(reference)
         shown = full if reference == full else f"{reference} ({full})"
         if before == "agent.model":
             return f"{shown} is agent.model itself; name another model, or leave it out"

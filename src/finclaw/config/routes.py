@@ -22,7 +22,7 @@ MOST_NAMES: Final = 30
 
 def chosen_model(settings: Settings) -> str:
     """`agent.model` in full, as people read it."""
-    return Catalog(settings.models, settings.aliases, settings.providers).named(settings.agent.model)
+    return Catalog(settings.models, settings.aliases, settings.providers).full_name(settings.agent.model)
 
 
 def open_provider(
@@ -61,11 +61,11 @@ class ModelRoutes:
         self._opened: dict[ProviderEndpoint, Provider] = {}
         self._brought = None if provider is None else ModelRoute(provider, self._at_will(settings.agent.model))
         self.default = (
-            *self._named("agent.model", settings.agent.model),
-            *(route for each in settings.agent.fallbacks for route in self._named("agent.fallbacks", each)),
+            *self._find_for("agent.model", settings.agent.model),
+            *(route for each in settings.agent.fallbacks for route in self._find_for("agent.fallbacks", each)),
         )
 
-    def picked(self, reference: str) -> tuple[ModelRoute, ...]:
+    def pick(self, reference: str) -> tuple[ModelRoute, ...]:
         """A model that somebody asked for by name: its own keys, and nobody instead. Raises ConfigError."""
         try:
             return self._find(reference)
@@ -90,7 +90,7 @@ class ModelRoutes:
         self._opened.clear()
         await asyncio.gather(*(provider.close() for provider in opened))
 
-    def _named(self, key: str, reference: str) -> tuple[ModelRoute, ...]:
+    def _find_for(self, key: str, reference: str) -> tuple[ModelRoute, ...]:
         try:
             return self._find(reference)
         except ConfigError as error:

@@ -18,7 +18,7 @@ def with_windows(settings: Settings, *, load: bool) -> Settings:
     ConfigError.
     """
     found = dict(settings.models)
-    for key, full in _unknown(settings):
+    for key, full in _unknown_windows(settings):
         given = settings.providers.get(PROVIDER, ProviderSettings())
         declared = settings.models.get(full, ModelSettings())
         base_url = declared.base_url or given.base_url or WELL_KNOWN[PROVIDER].base_url
@@ -32,16 +32,16 @@ def with_windows(settings: Settings, *, load: bool) -> Settings:
 
 async def learn_windows(settings: Settings) -> Settings:
     """The same for a gateway that starts: its model is loaded, as its first message would have it loaded."""
-    if next(_unknown(settings), None) is None:
+    if next(_unknown_windows(settings), None) is None:
         return settings
     return await asyncio.to_thread(with_windows, settings, load=True)
 
 
-def _unknown(settings: Settings) -> Iterator[tuple[str, str]]:
+def _unknown_windows(settings: Settings) -> Iterator[tuple[str, str]]:
     catalog = Catalog(settings.models, settings.aliases, settings.providers)
     chosen = [("agent.model", settings.agent.model)]
     chosen += [(f"agent.fallbacks[{place}]", each) for place, each in enumerate(settings.agent.fallbacks, start=1)]
     for key, reference in chosen:
-        full = catalog.named(reference)
+        full = catalog.full_name(reference)
         if full.startswith(f"{PROVIDER}/") and not catalog.has_window(full):
             yield key, full

@@ -24,17 +24,17 @@ _NAMES: dict[object, str] = {
 }
 
 
-def expected(kind: Any) -> str:
+def describe_type(kind: Any) -> str:
     """What a setting of this type takes: "a whole number from 0 to 65535"."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return expected(args[0]) + _limits(each for each in args[1:] if isinstance(each, Meta))
+        return describe_type(args[0]) + _limits(each for each in args[1:] if isinstance(each, Meta))
     if origin is Literal:
         return "one of " + ", ".join(str(each) for each in args)
     if origin in (Union, types.UnionType):
-        return " or ".join(expected(each) for each in args)
+        return " or ".join(describe_type(each) for each in args)
     if is_dataclass(kind):
-        return expected(dict)
+        return describe_type(dict)
     return _NAMES.get(origin or kind, "something else")
 
 

@@ -36,7 +36,7 @@ class DemoMarket:
         return self._clock.now().astimezone(UTC).replace(second=0, microsecond=0)
 
     async def quote(self, symbol: str) -> Quote:
-        listing, venue = self._listed(symbol)
+        listing, venue = self._find_listing(symbol)
         now = self.now()
         past = venue.past(now)
         session, before = next(past), next(past)
@@ -52,12 +52,12 @@ class DemoMarket:
         )
 
     async def close_before(self, symbol: str, day: date) -> tuple[datetime, Decimal]:
-        listing, venue = self._listed(symbol)
+        listing, venue = self._find_listing(symbol)
         session = next(each for each in venue.past(self.now()) if each.day < day)
         return session.closes, self._price(listing, session.closes)
 
     async def closes(self, symbol: str, since: date) -> tuple[tuple[datetime, Decimal], ...]:
-        listing, venue = self._listed(symbol)
+        listing, venue = self._find_listing(symbol)
         now = self.now()
         found: list[tuple[datetime, Decimal]] = []
         for session in venue.past(now):
@@ -68,14 +68,14 @@ class DemoMarket:
         return tuple(reversed(found))
 
     async def daily(self, symbol: str, sessions: int) -> tuple[Bar, ...]:
-        listing, venue = self._listed(symbol)
+        listing, venue = self._find_listing(symbol)
         now = self.now()
         past = venue.past(now)
         latest = [next(past) for _ in range(sessions)]
         return tuple(self._bar(listing, each, each.opens, min(now, each.closes)) for each in reversed(latest))
 
     async def intraday(self, symbol: str, minutes: int) -> tuple[Bar, ...]:
-        listing, venue = self._listed(symbol)
+        listing, venue = self._find_listing(symbol)
         now = self.now()
         session = next(venue.past(now))
         end, step = min(now, session.closes), timedelta(minutes=minutes)
@@ -84,7 +84,7 @@ class DemoMarket:
             starts.append(starts[-1] + step)
         return tuple(self._bar(listing, session, each, min(each + step, end)) for each in starts)
 
-    def _listed(self, symbol: str) -> tuple[Listing, Venue]:
+    def _find_listing(self, symbol: str) -> tuple[Listing, Venue]:
         listing = self._listings.get(symbol)
         if listing is None:
             raise ToolError(f"The demo market has no price for {symbol!r}. Ask for another instrument.")

@@ -28,7 +28,7 @@ _MILLION = 1_000_000
 
 def demo_price(seed: int, listing: Listing, minute: datetime) -> Decimal:
     """The price of that minute."""
-    return _priced(listing, _drift(seed, listing.instrument.symbol, _minutes(minute)))
+    return _price(listing, _drift(seed, listing.instrument.symbol, _minutes(minute)))
 
 
 @lru_cache(maxsize=1_024)
@@ -36,7 +36,7 @@ def demo_range(seed: int, listing: Listing, first: datetime, last: datetime) -> 
     """The lowest and the highest price of all minutes from `first` to `last`, both included."""
     symbol = listing.instrument.symbol
     drifts = [_drift(seed, symbol, at) for at in range(_minutes(first), _minutes(last) + 1)]
-    return _priced(listing, min(drifts)), _priced(listing, max(drifts))
+    return _price(listing, min(drifts)), _price(listing, max(drifts))
 
 
 def demo_volume(seed: int, listing: Listing, session: Session, until: datetime) -> int:
@@ -52,7 +52,7 @@ def demo_volume(seed: int, listing: Listing, session: Session, until: datetime) 
     return day * (2 * into * length**2 + bent) // (2 * length**3)
 
 
-def _priced(listing: Listing, drift: int) -> Decimal:
+def _price(listing: Listing, drift: int) -> Decimal:
     price = listing.base * (_MILLION + drift * listing.swing // 100) / _MILLION
     return to_tick(listing.instrument.exchange, price, listing.instrument.kind)
 

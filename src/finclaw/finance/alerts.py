@@ -41,7 +41,7 @@ class Alert(Struct, frozen=True):
     price: Decimal
     since: datetime
 
-    def reached(self, price: Decimal) -> bool:
+    def is_reached(self, price: Decimal) -> bool:
         return price >= self.price if self.side == "above" else price <= self.price
 
 
@@ -103,10 +103,12 @@ class Alerts:
             if len(mine) >= MOST:
                 raise TooManyAlerts(f"There are {MOST} alerts already. Ask the user which one to remove.")
             self._kept[_whose(scope)] = (*mine, alert)
-        return _told("set", [(alert, quote)])
+        return _alerts_output("set", [(alert, quote)])
 
     async def _list(self, args: ListArguments, scope: ToolScope) -> ToolOutput:
-        return _told("kept", [(each, await self._market.quote(each.instrument.symbol)) for each in self._mine(scope)])
+        return _alerts_output(
+            "kept", [(each, await self._market.quote(each.instrument.symbol)) for each in self._mine(scope)]
+        )
 
     async def _remove(self, args: RemoveArguments, scope: ToolScope) -> ToolOutput:
         if args.symbol is None and not args.all:
@@ -120,7 +122,7 @@ class Alerts:
             if (instrument is None or each.instrument == instrument) and (price is None or each.price == price)
         ]
         self._kept[_whose(scope)] = tuple(each for each in mine if each not in gone)
-        return _told("removed", [(each, await self._market.quote(each.instrument.symbol)) for each in gone])
+        return _alerts_output("removed", [(each, await self._market.quote(each.instrument.symbol)) for each in gone])
 
     def _mine(self, scope: ToolScope) -> tuple[Alert, ...]:
         return self._kept.get(_whose(scope), ())
@@ -146,12 +148,12 @@ def _whose(scope: ToolScope) -> tuple[str, str]:
     return scope.session, scope.sender.id
 
 
-def _told(what: str, alerts: list[tuple[Alert, Quote]]) -> ToolOutput:
+def _alerts_output(what: str, alerts: list[tuple[Alert, Quote]]) -> ToolOutput:
     texts = [record({"alerts": what, "note": "kept until the gateway stops"}) if alerts else f"alerts: {what}, none"]
     facts: list[Fact] = []
     for place, (alert, quote) in enumerate(alerts):
         instrument = alert.instrument
-        reached = alert.reached(quote.price)
+        reached = alert.is_reached(quote.price)
         texts.append(
             record(
                 {

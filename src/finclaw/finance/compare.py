@@ -40,7 +40,7 @@ def compare_tool(market: Market) -> Tool:
         moves = [await move(market, each, args.period) for each in chosen[:MOST]]
         moves.sort(key=lambda each: -each.change_percent)
         return ToolOutput(
-            "\n\n".join(map(_described, moves)), tuple(fact for each in moves for fact in move_facts(each))
+            "\n\n".join(map(_describe_move, moves)), tuple(fact for each in moves for fact in move_facts(each))
         )
 
     return compare
@@ -57,7 +57,7 @@ def _names(market: Market, query: str) -> tuple[str, ...]:
     return (query,)
 
 
-def _described(moved: Move) -> str:
+def _describe_move(moved: Move) -> str:
     return record(
         {
             **identity(moved.instrument),

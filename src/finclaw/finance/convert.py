@@ -74,7 +74,7 @@ def convert_tool(market: Market) -> Tool:
 
 async def convert(market: Market, amount: Decimal, source: str, target: str) -> tuple[Decimal, tuple[Leg, ...]]:
     """The amount in the other currency, not rounded, by way of the dollar, with the rates in their order."""
-    legs = (*await _dollars_for(market, source), *(_reversed(leg) for leg in await _dollars_for(market, target)))
+    legs = (*await _dollars_for(market, source), *(_reverse(leg) for leg in await _dollars_for(market, target)))
     for leg in legs:
         amount = amount * leg.quote.price if leg.times else amount / leg.quote.price
     return amount, legs
@@ -117,5 +117,5 @@ async def _dollars_for(market: Market, currency: str) -> tuple[Leg, ...]:
     return (Leg(await market.quote(f"{currency}/USD"), times=True),)
 
 
-def _reversed(leg: Leg) -> Leg:
+def _reverse(leg: Leg) -> Leg:
     return Leg(leg.quote, not leg.times)

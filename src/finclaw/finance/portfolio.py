@@ -64,7 +64,7 @@ def portfolio_tool(market: Market) -> Tool:
         now = market.now()
         texts = [
             record({"portfolio": "sample", "note": "not the user's own holdings", "as_of": minute(now)}),
-            *map(_described, positions),
+            *map(_describe_position, positions),
             record(
                 {
                     **{f"subtotal {currency}": value for currency, value in subtotals.items()},
@@ -99,7 +99,7 @@ async def _totals(
     return total, subtotals, tuple(used)
 
 
-def _described(position: Position) -> str:
+def _describe_position(position: Position) -> str:
     return record(
         {
             **identity(position.quote.instrument),

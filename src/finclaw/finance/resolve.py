@@ -30,27 +30,29 @@ def resolve(market: Market, query: str) -> Instrument:
             return found
         case Ambiguous(candidates):
             raise AmbiguousName(
-                f'"{_asked(query)}" may mean {_listed(candidates)}. Ask the user which one is meant.',
+                f'"{_quote_query(query)}" may mean {_list_candidates(candidates)}. Ask the user which one is meant.',
                 suggestion=_lines(query, map(_candidate, candidates)),
             )
         case Unknown(near):
-            raise _unknown(query, market.instruments.split(query), near)
+            raise _unknown_name(query, market.instruments.split(query), near)
 
 
-def _unknown(query: str, names: tuple[str, ...], near: tuple[Instrument, ...]) -> ToolError:
+def _unknown_name(query: str, names: tuple[str, ...], near: tuple[Instrument, ...]) -> ToolError:
     if len(names) > 1:
-        message = f'"{_asked(query)}" are several: {", ".join(names)}. Call once for each.'
+        message = f'"{_quote_query(query)}" are several: {", ".join(names)}. Call once for each.'
         return SeveralNames(message, suggestion=_lines(query, names))
-    advice = f"Did you mean {_listed(near)}? Ask the user." if near else "Ask the user for its symbol or full name."
-    message = f'No instrument is called "{_asked(query)}". {advice}'
+    advice = (
+        f"Did you mean {_list_candidates(near)}? Ask the user." if near else "Ask the user for its symbol or full name."
+    )
+    message = f'No instrument is called "{_quote_query(query)}". {advice}'
     return UnknownName(message, suggestion=_lines(query, map(_candidate, near)))
 
 
-def _asked(query: str) -> str:
+def _quote_query(query: str) -> str:
     return query.strip().replace('"', "'")
 
 
-def _listed(candidates: Iterable[Instrument]) -> str:
+def _list_candidates(candidates: Iterable[Instrument]) -> str:
     return " or ".join(f'"{each.title}" [{each.symbol}]' for each in candidates)
 
 

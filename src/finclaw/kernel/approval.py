@@ -146,20 +146,20 @@ class Refusal(Struct, frozen=True):
 
 def identity(channel: str, account: str, sender: str) -> str:
     """One person at one door: `channel:account:sender-id`. Two doors never make the same one."""
-    return f"{_plain(channel)}:{_plain(account)}:{sender}"
+    return f"{_escape(channel)}:{_escape(account)}:{sender}"
 
 
 def parts_of(who: str) -> tuple[str, str, str]:
     """The inverse of `identity`: channel, account, sender."""
     channel, account, sender = who.split(":", 2)
-    return _unescaped(channel), _unescaped(account), sender
+    return _unescape(channel), _unescape(account), sender
 
 
-def _unescaped(part: str) -> str:
+def _unescape(part: str) -> str:
     return part.replace("%3A", ":").replace("%25", "%")
 
 
-def _plain(part: str) -> str:
+def _escape(part: str) -> str:
     return part.replace("%", "%25").replace(":", "%3A")
 
 

@@ -296,7 +296,7 @@ def today_of(now: datetime, agents: Sequence[Cost], agent: str, limit: Decimal |
     return Today(day=local_day(now), zone=zone_name(now), cost=spent, agent_day_usd=limit)
 
 
-def interrupted(line: Spend) -> Spend:
+def mark_interrupted(line: Spend) -> Spend:
     """The same calls, marked as cut off."""
     return replace(line, interrupted=line.calls, interrupted_cost=line.cost)
 

@@ -75,7 +75,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     @property
     def skipped_at(self) -> str | None:
-        return self._stopped("skip")
+        return self._stage_with("skip")
 
     @property
     def skip_reason(self) -> str | None:
@@ -83,14 +83,14 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     @property
     def aborted_at(self) -> str | None:
-        return self._stopped("abort")
+        return self._stage_with("abort")
 
     @property
     def abort_reason(self) -> str | None:
         """Why it failed; also for a failure outside the stages, such as a message layer's."""
         return None if self.success else self.reason
 
-    def _stopped(self, how: StageResult) -> str | None:
+    def _stage_with(self, how: StageResult) -> str | None:
         return next((entry.name for entry in self.stages if entry.result == how), None)
 
 

@@ -66,7 +66,7 @@ class CatalogEntry(NamedTuple):
 
 
 @cache
-def listed() -> tuple[Listed, ...]:
+def load_listed() -> tuple[Listed, ...]:
     """The data file: a millisecond, once."""
     return msgspec.json.decode(FILE.read_bytes(), type=tuple[Listed, ...])
 
@@ -95,8 +95,8 @@ class Catalog:
                 f"to use it all the same, say how much it takes in: `models: {{{full}: {{window: TOKENS}}}}`"
             )
         kind = kind_of(provider, self._providers)
-        base = base or _unlisted(provider, name, kind)
-        return base if declared is None else _overridden(base, declared, kind)
+        base = base or _unlisted_model(provider, name, kind)
+        return base if declared is None else _apply_settings(base, declared, kind)
 
     def has_window(self, full: str) -> bool:
         """Whether the data file or the settings say how much this `provider/name` takes in."""
@@ -121,7 +121,7 @@ class Catalog:
             reference = target
         return reference
 
-    def named(self, reference: str) -> str:
+    def full_name(self, reference: str) -> str:
         """The same; as it stands there if it leads nowhere, which is told where it is looked up."""
         try:
             return self.resolve(reference)
@@ -130,11 +130,11 @@ class Catalog:
 
     def all(self) -> Iterator[CatalogEntry]:
         """Those of the data file in its order, then those that only the settings know."""
-        in_file = [each.id for each in listed()]
+        in_file = [each.id for each in load_listed()]
         own = (full for full, declared in self._declared.items() if declared.window is not None)
-        yield from map(self.known, dict.fromkeys((*in_file, *own)))
+        yield from map(self.describe, dict.fromkeys((*in_file, *own)))
 
-    def known(self, reference: str) -> CatalogEntry:
+    def describe(self, reference: str) -> CatalogEntry:
         """One of them, and who says so. Raises ConfigError."""
         full = self.resolve(reference)
         line = self._line(*full.partition("/")[::2])
@@ -193,7 +193,7 @@ def _cache_shares(base: Price | None, kind: Kind | None) -> tuple[Decimal, Decim
     return _ANTHROPICS if kind == "anthropic" else (Decimal(1), Decimal(1))
 
 
-def _overridden(base: Model, declared: ModelSettings, kind: Kind | None) -> Model:
+def _apply_settings(base: Model, declared: ModelSettings, kind: Kind | None) -> Model:
     return Model(
         base.provider,
         base.name,
@@ -224,7 +224,7 @@ def _model(line: Listed, name: str) -> Model:
     )
 
 
-def _unlisted(provider: str, name: str, kind: Kind | None) -> Model:
+def _unlisted_model(provider: str, name: str, kind: Kind | None) -> Model:
     """What can be said of any model that is reached in this way."""
     match kind:
         case "anthropic":
@@ -235,9 +235,9 @@ def _unlisted(provider: str, name: str, kind: Kind | None) -> Model:
 
 @cache
 def _by_name() -> Mapping[tuple[str, str], Listed]:
-    return {(line.provider, name): line for line in listed() for name in (line.name, *line.also)}
+    return {(line.provider, name): line for line in load_listed() for name in (line.name, *line.also)}
 
 
 @cache
 def _file_aliases() -> Mapping[str, str]:
-    return {alias: line.id for line in listed() for alias in line.aliases}
+    return {alias: line.id for line in load_listed() for alias in line.aliases}

@@ -75,7 +75,7 @@ class _Pool:
         while self._waiting:
             promise, _ = self._waiting.popitem(last=False)
             if not promise.done():
-                promise.set_exception(_closed())
+                promise.set_exception(_closed_error())
 
     def _take(self, session: str) -> Seat:
         seat = Seat(self)
@@ -101,12 +101,12 @@ class Pools:
     def __init__(self, sizes: Mapping[PoolName, int] = DEFAULT_SIZES) -> None:
         """Pools that `sizes` does not name have their default size."""
         self._closed = False
-        self._pools = {name: _Pool(_sound(name, size)) for name, size in {**DEFAULT_SIZES, **sizes}.items()}
+        self._pools = {name: _Pool(_check_size(name, size)) for name, size in {**DEFAULT_SIZES, **sizes}.items()}
 
     async def enter(self, pool: PoolName, session: str) -> Seat:
         """Wait for a seat, first come first seated. Raises SessionError if the pools are closed, also meanwhile."""
         if self._closed:
-            raise _closed()
+            raise _closed_error()
         return await self._pools[pool].enter(session)
 
     def has_room(self, pool: PoolName) -> bool:
@@ -134,11 +134,11 @@ class Pools:
             pool.close()
 
 
-def _closed() -> SessionError:
+def _closed_error() -> SessionError:
     return SessionError("the gateway is stopping and begins no more turns; try again once it has started")
 
 
-def _sound(name: str, size: int) -> int:
+def _check_size(name: str, size: int) -> int:
     if name not in DEFAULT_SIZES:
         raise ConfigError(f"there is no pool {name!r}; the pools are: {', '.join(DEFAULT_SIZES)}")
     if size < 1:

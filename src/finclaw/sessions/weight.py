@@ -20,7 +20,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def weigh(message: Message) -> int:
     """In bytes. A text knows its own size, so that nothing long is walked, copied or written for it."""
-    total = A_MESSAGE if not message.metadata else A_MESSAGE + _plain(message.metadata)
+    total = A_MESSAGE if not message.metadata else A_MESSAGE + _json_weight(message.metadata)
     for block in message.blocks:
         total += getsizeof(block.text) if type(block) is Text else A_BLOCK + _of(block)
     return total
@@ -37,7 +37,7 @@ def _of(block: Block) -> int:
             failure = 0 if block.error is None else getsizeof(block.error.message)
             return getsizeof(block.content) + A_FACT * len(block.facts) + failure
         case ToolCall():
-            return _plain(block.args) + (0 if block.bad_args is None else getsizeof(block.bad_args))
+            return _json_weight(block.args) + (0 if block.bad_args is None else getsizeof(block.bad_args))
         case Thinking():
             return getsizeof(block.text) + getsizeof(block.signature)
         case Image():
@@ -46,15 +46,15 @@ def _of(block: Block) -> int:
             return getsizeof(text)
 
 
-def _plain(value: Any) -> int:
+def _json_weight(value: Any) -> int:
     """Of what JSON can hold."""
     try:
         return OF_JSON * len(_encode(value))
     except (TypeError, ValueError, RecursionError):  # as a layer or a model may have it: half characters, far too deep
-        return _walked(value)
+        return _walked_weight(value)
 
 
-def _walked(value: Any) -> int:
+def _walked_weight(value: Any) -> int:
     total, left = 0, [value]
     while left:
         each = left.pop()

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final, overload
 
 from finclaw.kernel.message import Message
-from finclaw.transcript.page import Page, PlainText, said
+from finclaw.transcript.page import Page, PlainText, plain_text
 
 
 class PagedHistory(Sequence[Message]):
@@ -23,7 +23,7 @@ class PagedHistory(Sequence[Message]):
         self._paged: Final = sum(page.length for page in pages)
 
     @property
-    def opened(self) -> int:
+    def open_count(self) -> int:
         """How many of them are objects by now."""
         return len(self.tail) + sum(page.length for page in self.pages if page.is_open)
 
@@ -75,7 +75,7 @@ class PagedHistory(Sequence[Message]):
     __hash__ = None  # pyright: ignore[reportAssignmentType]  messages hold what cannot be hashed, and so do tuples of them
 
     def __repr__(self) -> str:
-        return f"PagedHistory({len(self)} messages, {self.opened} of them opened)"
+        return f"History({len(self)} messages, {self.open_count} of them opened)"
 
 
 Messages = tuple[Message, ...] | PagedHistory
@@ -104,7 +104,7 @@ def with_more(messages: Sequence[Message], more: Sequence[Message]) -> Messages:
     return with_pages(pages_of(messages), (*behind_pages(messages), *more))
 
 
-def said_in(messages: Sequence[Message]) -> Iterator[PlainText]:
+def plain_texts(messages: Sequence[Message]) -> Iterator[PlainText]:
     """What was said, a page at a time."""
-    yield from (page.said() for page in pages_of(messages))
-    yield said(behind_pages(messages))
+    yield from (page.plain_text() for page in pages_of(messages))
+    yield plain_text(behind_pages(messages))

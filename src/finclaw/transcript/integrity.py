@@ -163,7 +163,7 @@ class _Mending:
         aborted = end == len(self._messages) and not self._records_lost
         for call in missing:
             self._note_down("missing-tool-result", place, f"call {call.id!r} of {call.name!r} has no result")
-        results = tuple(_aborted(call) if aborted else _unavailable(call) for call in missing)
+        results = tuple(_aborted_result(call) if aborted else _unavailable(call) for call in missing)
         asked = self._messages[place]
         yield Message(self._new_id(asked.id), "tool", results, Source("system"), asked.created_at)
 
@@ -179,7 +179,7 @@ class _Mending:
                 self._note_down("duplicate-entry", place, f"the result of {stray.result.call_id!r} is there twice")
                 continue
             self._note_down("orphan-tool-result", place, f"no call {stray.result.call_id!r} waits for its result")
-            words += _quoted(stray.result)
+            words += _quote_result(stray.result)
         if words:
             source = Source("system", message.source.id, message.source.name)
             id = self._id_of_part(place)
@@ -206,7 +206,7 @@ def _own_blocks(message: Message) -> tuple[Block, ...]:
     return tuple(block for block in message.blocks if not isinstance(block, foreign))
 
 
-def _aborted(call: ToolCall) -> ToolResult:
+def _aborted_result(call: ToolCall) -> ToolResult:
     return ToolResult(call.id, call.name, ABORTED, status="skipped")
 
 
@@ -214,7 +214,7 @@ def _unavailable(call: ToolCall) -> ToolResult:
     return ToolResult(call.id, call.name, UNAVAILABLE, status="unknown")
 
 
-def _quoted(result: ToolResult) -> list[Block]:
+def _quote_result(result: ToolResult) -> list[Block]:
     """As words, since nobody made the call. It may be a stranger's text: a note is sent as data, never as system."""
     if not result.content.strip():
         return []

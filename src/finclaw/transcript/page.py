@@ -51,16 +51,16 @@ def words_of(message: Message) -> str:
     return ""
 
 
-def beside_words(message: Message) -> MessageMeta:
+def message_meta(message: Message) -> MessageMeta:
     return MessageMeta(message.id, message.source, message.created_at, message.metadata)
 
 
-def said(messages: Sequence[Message]) -> PlainText:
-    words = [_written(words_of(message)) for message in messages]
+def plain_text(messages: Sequence[Message]) -> PlainText:
+    words = [_encode_words(words_of(message)) for message in messages]
     return PlainText([message.role.encode() for message in messages], words, messages.__getitem__)
 
 
-def _written(words: str) -> bytes:
+def _encode_words(words: str) -> bytes:
     if not words:
         return b""
     try:
@@ -69,12 +69,12 @@ def _written(words: str) -> bytes:
         return _encode(fix_surrogates(words))
 
 
-def packed(beside: bytes) -> bytes:
+def compress_meta(beside: bytes) -> bytes:
     """For what is seldom looked at, and much the same in every line."""
     return zlib.compress(beside, 3)
 
 
-def unpacked(beside: bytes) -> bytes:
+def decompress_meta(beside: bytes) -> bytes:
     if beside.startswith(b"{"):
         return beside
     try:
@@ -103,16 +103,16 @@ class Page:
     def without_approval_ids(self) -> "Page":
         """The same page where it holds none, which is looked for once; else one with a mark in place of each."""
         if self._without_ids is None:
-            self._without_ids = self._cleaned()
+            self._without_ids = self._remove_ids()
         return self._without_ids
 
-    def _cleaned(self) -> "Page":
+    def _remove_ids(self) -> "Page":
         if self._written is None:
             return self._of_messages(tuple(map(without_ids_in_message, self._messages)))
         beside, words = self._written
         clean = without_ids_in_bytes(words)
         if words.startswith(b"\n") or b"\n\n" in words:  # some messages are more than words, and stand beside them
-            read = unpacked(beside)
+            read = decompress_meta(beside)
             rest = without_ids_in_bytes(read)
             beside = beside if rest is read else rest
         return self if clean is words and beside is self._written[0] else Page(self.length, beside, clean)
@@ -132,21 +132,21 @@ class Page:
     @property
     def messages(self) -> tuple[Message, ...]:
         if self._written is not None:
-            beside, words = unpacked(self._written[0]), self._written[1]
+            beside, words = decompress_meta(self._written[0]), self._written[1]
             self._messages, self._written = _read(beside, words), None
             self.size = len(beside) + len(words)
         return self._messages
 
-    def said(self) -> PlainText:
+    def plain_text(self) -> PlainText:
         """For who tells it to a model: it stays closed."""
         if self._written is None:
-            return said(self._messages)
+            return plain_text(self._messages)
         beside, words = self._written
         lines = words.split(b"\n")
-        return PlainText(lines[::2], lines[1::2], _Closer(beside, lines))
+        return PlainText(lines[::2], lines[1::2], _PackedReader(beside, lines))
 
 
-class _Closer:
+class _PackedReader:
     """A closed page for one reader, who wants to see some of its messages as they are."""
 
     __slots__ = ("_beside", "_lines", "_words")
@@ -157,14 +157,14 @@ class _Closer:
         self._lines: Sequence[bytes] = ()
 
     def __call__(self, place: int) -> Message:
-        self._lines = self._lines or unpacked(self._beside).split(b"\n")
-        with _complaining():
+        self._lines = self._lines or decompress_meta(self._beside).split(b"\n")
+        with _explain_errors():
             return _message.decode(_whole(self._lines[place], *self._words[2 * place : 2 * place + 2]))
 
 
 def _read(beside: bytes, words: bytes) -> tuple[Message, ...]:
     lines = words.split(b"\n")
-    with _complaining():
+    with _explain_errors():
         whole = map(_whole, beside.split(b"\n"), lines[::2], lines[1::2])
         return tuple(_message.decode_lines(b"\n".join(whole)))
 
@@ -175,7 +175,7 @@ def _whole(beside: bytes, speaker: bytes, words: bytes) -> bytes:
 
 
 @contextmanager
-def _complaining() -> Generator[None]:
+def _explain_errors() -> Generator[None]:
     try:
         yield
     except msgspec.DecodeError as error:

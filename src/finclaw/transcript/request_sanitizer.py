@@ -47,7 +47,7 @@ class _Ids:
         self._next: dict[str, int] = {}
         self._waiting: dict[str, list[str]] = {}
 
-    def asked(self, calls: Sequence[ToolCall]) -> list[str]:
+    def assign(self, calls: Sequence[ToolCall]) -> list[str]:
         """The ids to send for the calls of one message; `answered` then tells them to the results behind it."""
         sent = [self._unique(call.id) for call in calls]
         self._waiting = {}
@@ -55,7 +55,7 @@ class _Ids:
             self._waiting.setdefault(call.id, []).append(id)
         return sent
 
-    def answered(self, call_id: str) -> str:
+    def take(self, call_id: str) -> str:
         waiting = self._waiting.get(call_id)
         return waiting.pop(0) if waiting else call_id
 
@@ -74,14 +74,14 @@ def _sendable(message: Message, ids: _Ids) -> Message | None:
     blocks = message.blocks
     if len(blocks) == 1 and isinstance(text := blocks[0], Text):  # nearly all of them
         return message if text.text.strip() else None
-    call_ids = iter(ids.asked(calls)) if (calls := message.tool_calls) else iter(())
+    call_ids = iter(ids.assign(calls)) if (calls := message.tool_calls) else iter(())
     sent: list[Block] = []
     for block in blocks:
         match block:
             case ToolCall():
                 sent.append(_call(block, next(call_ids)))
             case ToolResult():
-                sent.append(_result(block, ids.answered(block.call_id)))
+                sent.append(_result(block, ids.take(block.call_id)))
             case Text() | Image() | Thinking():
                 if _is_taken(block, message.role == "assistant"):
                     sent.append(block)

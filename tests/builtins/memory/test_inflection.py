@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from finclaw.builtins.memory.notes import MIGRATIONS, NoteStore
-from finclaw.builtins.memory.words import asked, indexed
+from finclaw.builtins.memory.words import index_words, query_words
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -91,6 +91,6 @@ async def test_notes_of_an_earlier_release_are_found_by_their_forms_too(tmp_path
 )
 def test_the_forms_of_a_long_text_take_no_long_time(text: str) -> None:
     began = time.process_time()
-    indexed(text)
-    asked(text)
+    index_words(text)
+    query_words(text)
     assert time.process_time() - began < 1

@@ -12,7 +12,7 @@ from tests.builtins.memory.corpus import ABOUT_NOTHING, NOTES, QUESTIONS
 from tests.machine import examples
 
 from finclaw.builtins.memory.notes import MIGRATIONS, MOST_NOTES, NoteStore, TooManyNotes
-from finclaw.builtins.memory.words import asked
+from finclaw.builtins.memory.words import query_words
 from finclaw.errors import StoreFailed
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing.disk import Disk
@@ -74,7 +74,7 @@ async def test_a_question_is_words_and_no_query(notes: NoteStore, question: str)
     await notes.save("ada", "삼성전자를 좋아한다", NOW)
     await notes.save("bob", "비밀 번호", NOW)
     found = await texts(notes, "ada", question)
-    assert found == (["삼성전자를 좋아한다"] if "삼성" in asked(question) else [])
+    assert found == (["삼성전자를 좋아한다"] if "삼성" in query_words(question) else [])
     await notes.save("ada", question[:900], NOW)
     assert "비밀 번호" not in await texts(notes, "ada", question)
 
@@ -190,7 +190,7 @@ def test_nobody_ever_sees_anothers_notes_nor_what_was_forgotten(steps: list[tupl
 
 
 def _share_a_word(one: str, other: str) -> bool:
-    return bool(set(asked(one)) & set(asked(other)))
+    return bool(set(query_words(one)) & set(query_words(other)))
 
 
 async def test_a_cancelled_save_is_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from finclaw.builtins.memory.wish import FORGET, REMEMBER, is_yes, unquoted
+from finclaw.builtins.memory.wish import FORGET, REMEMBER, is_yes, remove_quotes
 
 WISHES = (
     "Remember that I never use leverage",
@@ -50,12 +50,12 @@ NO_WISHES = (
 
 @pytest.mark.parametrize("text", WISHES)
 def test_a_wish_is_understood(text: str) -> None:
-    assert REMEMBER.asked.search(unquoted(text))
+    assert REMEMBER.asked.search(remove_quotes(text))
 
 
 @pytest.mark.parametrize("text", NO_WISHES)
 def test_what_is_no_wish_is_not_taken_for_one(text: str) -> None:
-    assert not REMEMBER.asked.search(unquoted(text))
+    assert not REMEMBER.asked.search(remove_quotes(text))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_is_no_wish_is_not_taken_for_one(text: str) -> None:
     ],
 )
 def test_to_forget_must_be_wished_too(text: str, wish: bool) -> None:
-    assert bool(FORGET.asked.search(unquoted(text))) == wish
+    assert bool(FORGET.asked.search(remove_quotes(text))) == wish
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def test_a_hostile_message_costs_no_time() -> None:
         "“" * 100_000,
         "‘«「『" * 50_000,
     ):
-        REMEMBER.asked.search(unquoted(text))
-        FORGET.asked.search(unquoted(text))
+        REMEMBER.asked.search(remove_quotes(text))
+        FORGET.asked.search(remove_quotes(text))

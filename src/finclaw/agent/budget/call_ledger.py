@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from finclaw.agent.budget.spend import CallCost
-from finclaw.kernel.record import Claim, Spend, TurnCalls, interrupted, merge_lines
+from finclaw.kernel.record import Claim, Spend, TurnCalls, mark_interrupted, merge_lines
 
 
 class Payer(NamedTuple):
@@ -102,7 +102,7 @@ def lines_of(paid: Iterable[CallCost], payer: Payer, *, mark: bool = False) -> t
         )
         for each in paid
     )
-    return tuple(map(interrupted, lines)) if mark else lines
+    return tuple(map(mark_interrupted, lines)) if mark else lines
 
 
 def _covers(reserved: Spend, most: Spend) -> bool:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Final
 
 from finclaw.builtins.calculator.evaluate import Result, Value, evaluate
-from finclaw.builtins.calculator.number import Number, written
+from finclaw.builtins.calculator.number import Number, format_number
 from finclaw.builtins.calculator.parser import parse
 from finclaw.builtins.calculator.reading import reading
 from finclaw.builtins.calculator.word import read_words
@@ -19,7 +19,7 @@ _SHOWN: Final = 1_000
 _HUNDRED: Final = Number(100)
 
 
-def calculated(expression: str, now: datetime) -> ToolOutput:
+def calculate(expression: str, now: datetime) -> ToolOutput:
     """What the model reads, and the results as facts. The figures that went in are no facts: anybody may give any."""
     words = read_words(expression)
     statements = parse(words)
@@ -28,24 +28,24 @@ def calculated(expression: str, now: datetime) -> ToolOutput:
         f"expression: {_cut(' '.join(expression.split()))}",
         f"reading: {_cut(reading(statements))}",
         *([f"currency: {words.currency}, left out of the arithmetic"] if words.currency else []),
-        *(f"{result.name}: {_told(result)}" for result in results[:-1]),
-        f"result: {_told(results[-1])}",
+        *(f"{result.name}: {_describe_result(result)}" for result in results[:-1]),
+        f"result: {_describe_result(results[-1])}",
         f"source: {SOURCE}",
     ]
     return ToolOutput("\n".join(lines), tuple(_facts(expression, results, now)))
 
 
-def _told(result: Result) -> str:
-    told = _written(result.value)
+def _describe_result(result: Result) -> str:
+    told = _format_value(result.value)
     if result.ratio and isinstance(result.value, Number):
-        return f"{told} (that is {written(result.value * _HUNDRED)}%)"
+        return f"{told} (that is {format_number(result.value * _HUNDRED)}%)"
     return told
 
 
-def _written(value: Value) -> str:
+def _format_value(value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return written(value) if isinstance(value, Number) else _cut(f"[{', '.join(map(written, value))}]")
+    return format_number(value) if isinstance(value, Number) else _cut(f"[{', '.join(map(format_number, value))}]")
 
 
 def _facts(expression: str, results: Sequence[Result], now: datetime) -> Iterator[Fact]:
@@ -59,9 +59,9 @@ def _facts(expression: str, results: Sequence[Result], now: datetime) -> Iterato
         if isinstance(result.value, bool):
             yield fact(field, Decimal(result.value))
         elif isinstance(result.value, Number):
-            yield fact(field, result.value.shown()[0])
+            yield fact(field, result.value.to_decimal()[0])
             if result.ratio:
-                yield fact(f"{field}_percent", (result.value * _HUNDRED).shown()[0], "%")
+                yield fact(f"{field}_percent", (result.value * _HUNDRED).to_decimal()[0], "%")
 
 
 def _cut(text: str) -> str:

@@ -81,7 +81,7 @@ class _Evaluation:
             case Literally(value=value):
                 return self._at(expression.at, Number, value)
             case Name() | StepReference():
-                return self._known(expression)
+                return self._look_up(expression)
             case ListExpression(items=items):
                 return tuple(self._numbers(items, expression.at))
             case FunctionCall():
@@ -113,7 +113,7 @@ class _Evaluation:
         for link, of_the_whole in zip(chain.links, percents_of_the_whole(chain), strict=True):
             self._spend(1, link.at)
             operand = self._number(link.operand)
-            value = self._at(link.at, _linked, link, value, operand, of_the_whole)
+            value = self._at(link.at, _apply_link, link, value, operand, of_the_whole)
         return value
 
     def _call(self, call: FunctionCall) -> Value:
@@ -143,7 +143,7 @@ class _Evaluation:
             self._spend(len(unrolled), at)
             yield from unrolled
 
-    def _known(self, place: Name | StepReference) -> Value:
+    def _look_up(self, place: Name | StepReference) -> Value:
         if isinstance(place, StepReference):
             if place.number >= len(self._steps):
                 raise CannotCalculate(place.at, f"there is no step #{place.number} before this one")
@@ -165,7 +165,7 @@ class _Evaluation:
             raise CannotCalculate(at, "this is too much work for one call; calculate in several")
 
 
-def _linked(link: Link, left: Number, right: Number, of_the_whole: bool) -> Number:
+def _apply_link(link: Link, left: Number, right: Number, of_the_whole: bool) -> Number:
     right = left * right if of_the_whole else right
     match link.operator:
         case "+":

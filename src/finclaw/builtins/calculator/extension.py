@@ -41,12 +41,12 @@ def calculator_tool(clock: Clock) -> Tool:
     @tool(NAME, _DESCRIPTION, group="finance")
     async def calculate(args: Calculation, scope: ToolScope) -> ToolOutput:
         # In a thread, because the longest expressions take a good part of a second.
-        return await asyncio.to_thread(_calculated, args.expression, clock.now())
+        return await asyncio.to_thread(_calculate, args.expression, clock.now())
 
     return calculate
 
 
-def _calculated(expression: str, now: datetime) -> ToolOutput:
-    from finclaw.builtins.calculator.answer import calculated  # noqa: PLC0415  15 ms, and most turns have no figures
+def _calculate(expression: str, now: datetime) -> ToolOutput:
+    from finclaw.builtins.calculator.answer import calculate  # noqa: PLC0415  15 ms, and most turns have no figures
 
-    return calculated(expression, now)
+    return calculate(expression, now)

@@ -89,7 +89,7 @@ def smallest(*numbers: Number) -> Number:
     return min(numbers)
 
 
-def rounded(number: Number, places: Number = ZERO) -> Number:
+def round_half_up(number: Number, places: Number = ZERO) -> Number:
     """Half a unit goes up, away from zero, as in commerce."""
     digits = whole(places)
     if digits is None or abs(digits) > 100:
@@ -125,7 +125,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "less": Function(Number.__lt__, 2, 2),
     # one number
     "abs": Function(Number.__abs__, 1, 1),
-    "round": Function(rounded, 1, 2),
+    "round": Function(round_half_up, 1, 2),
     "floor": Function(below, 1, 1),
     "ceil": Function(above, 1, 1),
     "sqrt": Function(square_root, 1, 1),

@@ -38,7 +38,7 @@ class Number:
     __slots__ = ("value",)
 
     def __init__(self, value: Fraction | Decimal | int) -> None:
-        self.value: Fraction | Decimal = _settled(Fraction(value) if isinstance(value, int) else value)
+        self.value: Fraction | Decimal = _check_size(Fraction(value) if isinstance(value, int) else value)
 
     @property
     def exact(self) -> Fraction | None:
@@ -91,7 +91,7 @@ class Number:
         """The value where one must decide: a decimal a hair below five is five."""
         return self.value if isinstance(self.value, Fraction) else Fraction(_COMPARING.plus(self.value))
 
-    def shown(self) -> tuple[Decimal, bool]:
+    def to_decimal(self) -> tuple[Decimal, bool]:
         """As a decimal, and whether it is the exact one."""
         if isinstance(self.value, Fraction):
             digits = finite(self.value)
@@ -132,9 +132,9 @@ def exponential(number: Number) -> Number:
     return Number(1) if not number.value else Number(WORKING.exp(number.near))
 
 
-def written(number: Number) -> str:
+def format_number(number: Number) -> str:
     """In plain digits; `≈` stands before what is rounded."""
-    value, exact = number.shown()
+    value, exact = number.to_decimal()
     plain = format(value, "f") if exact or -12 <= value.adjusted() <= 40 else f"{value:E}"
     return plain if exact else f"≈ {plain}"
 
@@ -142,7 +142,7 @@ def written(number: Number) -> str:
 # ── keeping it small ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _settled(value: Fraction | Decimal) -> Fraction | Decimal:
+def _check_size(value: Fraction | Decimal) -> Fraction | Decimal:
     if isinstance(value, Fraction):
         if max(value.numerator.bit_length(), value.denominator.bit_length()) <= _EXACT_BITS:
             return value

@@ -32,21 +32,21 @@ def compound(principal: Number, rate: Number, years: Number, times_a_year: Numbe
 
 
 def present_value(rate: Number, periods: Number, each: Number, at_the_end: Number = ZERO, due: Number = ZERO) -> Number:
-    grown = _grown(rate, periods)
+    grown = _growth(rate, periods)
     return -(at_the_end + each * _annuity(rate, periods, due)) / grown
 
 
 def future_value(rate: Number, periods: Number, each: Number, at_once: Number = ZERO, due: Number = ZERO) -> Number:
-    return -(at_once * _grown(rate, periods) + each * _annuity(rate, periods, due))
+    return -(at_once * _growth(rate, periods) + each * _annuity(rate, periods, due))
 
 
 def payment(rate: Number, periods: Number, at_once: Number, at_the_end: Number = ZERO, due: Number = ZERO) -> Number:
-    return -(at_once * _grown(rate, periods) + at_the_end) / _annuity(rate, periods, due)
+    return -(at_once * _growth(rate, periods) + at_the_end) / _annuity(rate, periods, due)
 
 
 def net_present_value(rate: Number, *flows: Number) -> Number:
     """The first of them comes after one period: what is paid today is added outside."""
-    by_one, discount, value = _grown(rate, ONE), ONE, ZERO
+    by_one, discount, value = _growth(rate, ONE), ONE, ZERO
     for flow in flows:
         discount = discount / by_one
         value = value + flow * discount
@@ -102,7 +102,7 @@ def _is_worth_nothing(flows: tuple[Number, ...], factor: Number) -> bool:
     return value.exact == 0
 
 
-def _grown(rate: Number, periods: Number) -> Number:
+def _growth(rate: Number, periods: Number) -> Number:
     if rate <= -ONE:
         raise Impossible("the rate is above -1, that is -100%")
     return (ONE + rate) ** periods
@@ -114,4 +114,4 @@ def _annuity(rate: Number, periods: Number, due: Number) -> Number:
         raise Impossible("the last argument is 0 for payments at the end of a period, or 1 for the beginning")
     if rate == ZERO:
         return periods
-    return (ONE + rate * due) * (_grown(rate, periods) - ONE) / rate
+    return (ONE + rate * due) * (_growth(rate, periods) - ONE) / rate

@@ -20,7 +20,7 @@ from finclaw.builtins.mcp.http import web_server
 from finclaw.builtins.mcp.pipe import program
 from finclaw.builtins.mcp.result import result_text
 from finclaw.builtins.mcp.settings import McpSettings, environment, request_headers
-from finclaw.builtins.mcp.wire import ConnectionEnd, ServerLost, TransportStreams, watched
+from finclaw.builtins.mcp.wire import ConnectionEnd, ServerLost, TransportStreams, watch
 from finclaw.errors import FinclawError, ToolError, ToolTimeout, ToolUnavailable
 from finclaw.kernel.port import Clock
 from finclaw.tools.guard.clean import clean
@@ -113,9 +113,9 @@ class McpConnection:
     async def _open_and_look_after(self) -> None:
         self._ending = ending = ConnectionEnd()
         client = Client(
-            watched(self._transport(ending), ending),
+            watch(self._transport(ending), ending),
             cache=None,
-            message_handler=self._heard,
+            message_handler=self._on_message,
             client_info=types.Implementation(
                 name="finclaw", version="1"
             ),  # which one exactly is no stranger's business
@@ -180,7 +180,7 @@ class McpConnection:
             [Definition(each.name, each.description or "", each.input_schema) for each in found[:_MOST_TOOLS]]
         )
 
-    async def _heard(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._ending.stirred.set()
 

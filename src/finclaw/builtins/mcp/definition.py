@@ -96,11 +96,11 @@ def _keyword(key: str, value: Any) -> Any:
     if key in _SHOWN_TO_MODELS and isinstance(value, str):
         return clean(value)[:_LONGEST]
     if key == "properties" and isinstance(value, dict):  # names of the server's own, whatever they are
-        return {name: _described(_visible(each)) for name, each in cast("dict[str, Any]", value).items()}
+        return {name: _schema_object(_visible(each)) for name, each in cast("dict[str, Any]", value).items()}
     return _visible(value)
 
 
-def _described(schema: Any) -> Any:
+def _schema_object(schema: Any) -> Any:
     """`true` and `false` are schemas too, and not everybody who reads one expects that."""
     return {} if schema is True else {"not": {}} if schema is False else schema
 

@@ -14,7 +14,7 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.mcp.offers import Offers
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pin, Pins
 from finclaw.builtins.mcp.settings import McpSettings, ServerSettings, environment
-from finclaw.builtins.mcp.telling import ServerStatus, told
+from finclaw.builtins.mcp.telling import ServerStatus, describe_servers
 from finclaw.builtins.own_settings import read_settings
 from finclaw.errors import ExtensionError, FinclawError
 from finclaw.kernel.context import Context
@@ -112,7 +112,7 @@ class Mcp:
             self._settings,
             self._api.clock,
             self._api.logger,
-            lambda definitions: offers.listed(definitions, connection.call),
+            lambda definitions: offers.update(definitions, connection.call),
         )
         return connection
 
@@ -151,7 +151,7 @@ class Mcp:
 
     async def _answer(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         servers = [ServerStatus(name, self._connections.get(name), offers) for name, offers in self._offers.items()]
-        return CommandReply(told(servers, language_of(scope.inbound.text)), ephemeral=True)
+        return CommandReply(describe_servers(servers, language_of(scope.inbound.text)), ephemeral=True)
 
     # ── for the doctor ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -136,12 +136,12 @@ class _Counted(httpx2.AsyncByteStream):
             if self._largest_event is None:
                 continue
             if ends := _end_of_events(waiting, begins):
-                yield _counted(bytes(waiting[:ends]))
+                yield _check_value_count(bytes(waiting[:ends]))
                 del waiting[:ends]
             if len(waiting) > self._largest_event:
                 raise httpx2.ReadError(f"the server sent an event of more than {self._largest_event:,} bytes")
         if waiting:
-            yield _counted(bytes(waiting))
+            yield _check_value_count(bytes(waiting))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -152,7 +152,7 @@ def _end_of_events(data: bytearray, begins: int) -> int:
     return max(data.rfind(mark, begins) + len(mark) if mark in data[begins:] else 0 for mark in _ENDS_OF_EVENTS)
 
 
-def _counted(message: bytes) -> bytes:
+def _check_value_count(message: bytes) -> bytes:
     if has_too_many_values(message):
         raise httpx2.ReadError(TOO_MANY)
     return message

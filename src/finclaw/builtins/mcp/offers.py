@@ -87,7 +87,7 @@ class Offers:
     def offered(self) -> Sequence[str]:
         return sorted(self._offered)
 
-    async def listed(self, definitions: Sequence[Definition], call: CallTool) -> None:
+    async def update(self, definitions: Sequence[Definition], call: CallTool) -> None:
         self._seen, self._read = definitions, None
         await self.settle(call)
 
@@ -95,7 +95,7 @@ class Offers:
         """Bring the registry in line with what the server showed last and what has been approved by now."""
         async with self._settling:
             left_out: dict[str, str] = {}
-            tools = await self._fitting(left_out, call)
+            tools = await self._approved_tools(left_out, call)
             for name in [name for name, tool in self._offered.items() if _differs(tool, tools.get(name))]:
                 self._tools.unregister(name)
                 del self._offered[name]
@@ -107,8 +107,8 @@ class Offers:
                     left_out[tools[name].remote_name] = str(error)
             self._tell(left_out)
 
-    async def _fitting(self, left_out: dict[str, str], call: CallTool) -> dict[str, RemoteTool]:
-        usable = await self._usable(left_out)
+    async def _approved_tools(self, left_out: dict[str, str], call: CallTool) -> dict[str, RemoteTool]:
+        usable = await self._usable_tools(left_out)
         pins = await self._pins.see(self.server, usable, self._clock.now(), trust_new=self._settings.pin == "first")
         fitting: dict[str, RemoteTool] = {}
         self.unread = frozenset(name for name, pin in pins.items() if not pin.is_read)
@@ -128,7 +128,7 @@ class Offers:
             )
         return fitting
 
-    async def _usable(self, left_out: dict[str, str]) -> Sequence[ReadTool]:
+    async def _usable_tools(self, left_out: dict[str, str]) -> Sequence[ReadTool]:
         usable: list[ReadTool] = []
         for each in await self._read_once(left_out):
             if each.spec is None:

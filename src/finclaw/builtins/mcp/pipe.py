@@ -72,7 +72,7 @@ async def _listen(
             message = _read(line)
             if message is None:
                 if line.strip() and not garbage:
-                    logger.info("wrote a line that is no message: %s", _shown(line))
+                    logger.info("wrote a line that is no message: %s", _printable_line(line))
                 garbage += bool(line.strip())
                 continue
             try:
@@ -100,7 +100,7 @@ async def _say(process: Process, to_say: ObjectReceiveStream[SessionMessage], en
                 return ending.end("it closed its standard input")
 
 
-def _shown(line: bytes) -> str:
+def _printable_line(line: bytes) -> str:
     # Secrets before the cut: the log takes them out too, but would not know half of one.
     return redact_for_display(clean(line[:2_000].decode("utf-8", "replace"))).strip()[:300]
 
@@ -111,5 +111,5 @@ async def _log_complaints(process: Process, logger: logging.Logger) -> None:
     while chunk := await pipe.read(16_384):
         lines = chunk.splitlines() if left else []
         for line in lines[:left]:
-            logger.info("says: %s", _shown(line))
+            logger.info("says: %s", _printable_line(line))
         left -= min(left, len(lines))

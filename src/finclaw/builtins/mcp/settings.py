@@ -69,7 +69,7 @@ class McpSettings(Struct, frozen=True, forbid_unknown_fields=True):
 def environment(server: ServerSettings, ours: Mapping[str, str]) -> dict[str, str]:
     """All that a server's program gets of our environment. Raises ExtensionError for a variable that is not set."""
     inherited = {name: ours[name] for name in _INHERITED if name in ours}
-    return inherited | {name: _followed(name, value, ours) for name, value in server.env.items()}
+    return inherited | {name: _resolve_reference(name, value, ours) for name, value in server.env.items()}
 
 
 def request_headers(server: ServerSettings) -> dict[str, str]:
@@ -77,7 +77,7 @@ def request_headers(server: ServerSettings) -> dict[str, str]:
     return {name: value.reveal() for name, value in server.headers.items()}
 
 
-def _followed(variable: str, value: str, ours: Mapping[str, str]) -> str:
+def _resolve_reference(variable: str, value: str, ours: Mapping[str, str]) -> str:
     if not value.startswith(_REFERENCE):
         if is_secret_name(variable):
             remember_secret(value)

@@ -43,7 +43,7 @@ class ServerStatus:
     offers: Offers
 
 
-def told(servers: Sequence[ServerStatus], language: Language) -> str:
+def describe_servers(servers: Sequence[ServerStatus], language: Language) -> str:
     words = _WORDS[language]
     return "\n".join(line for each in servers for line in _lines(each, words)) or words["none"]
 

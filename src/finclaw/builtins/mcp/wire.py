@@ -37,7 +37,7 @@ class ConnectionEnd:
 
 
 @asynccontextmanager
-async def watched(
+async def watch(
     transport: AbstractAsyncContextManager[TransportStreams], ending: ConnectionEnd
 ) -> AsyncGenerator[TransportStreams]:
     """The same streams, with a look at everything that comes in."""

@@ -18,13 +18,13 @@ from finclaw.builtins.memory.owner import is_a_persons, is_private, owner_name, 
 from finclaw.builtins.memory.wish import (
     FORGET,
     REMEMBER,
-    agreed,
-    agreed_to_each_word,
-    heard,
+    has_agreed,
+    has_agreed_to_each_word,
+    has_heard,
+    has_said,
+    has_wished,
+    is_meant,
     keeps_negation,
-    meant,
-    said_so,
-    wished,
 )
 from finclaw.builtins.note import note_under, put_note
 from finclaw.errors import SessionError, ToolDenied, ToolError
@@ -177,15 +177,15 @@ class Memory:
         text = " ".join(clean(text).split())
         if not text:
             raise ToolError("the note is empty; say what to remember")
-        if not (wished(turn.ctx, REMEMBER, text) and heard(turn.ctx, text)):
+        if not (has_wished(turn.ctx, REMEMBER, text) and has_heard(turn.ctx, text)):
             raise ToolDenied(_ask_first("remember", text))
-        if not (keeps_negation(turn.ctx, text) or agreed(turn.ctx, REMEMBER, text)):
+        if not (keeps_negation(turn.ctx, text) or has_agreed(turn.ctx, REMEMBER, text)):
             raise ToolDenied(
                 "the person's sentence has a negation that this note leaves out, so nothing was saved. "
                 "Save their whole sentence, in their own words."
             )
-        strangers = () if said_so(turn.ctx, text) else sources_met(turn.ctx.conversation, turn.ctx.context.inbound)
-        if strangers and not agreed_to_each_word(turn.ctx, REMEMBER, text):
+        strangers = () if has_said(turn.ctx, text) else sources_met(turn.ctx.conversation, turn.ctx.context.inbound)
+        if strangers and not has_agreed_to_each_word(turn.ctx, REMEMBER, text):
             raise ToolDenied(_ask_first("remember", text))
         if turn.saved >= _MOST_SAVED:
             raise ToolDenied(f"{_MOST_SAVED} notes were saved in this turn; ask the person before you save more")
@@ -209,9 +209,9 @@ class Memory:
         note = await self._notes.find(owner, number)
         if note is None:
             raise ToolError(f"there is no note {number}; {SEARCH} finds those there are")
-        is_wish = wished(turn, FORGET, note.text)
+        is_wish = has_wished(turn, FORGET, note.text)
         if is_wish and sources_met(turn.conversation, turn.context.inbound):
-            is_wish = meant(turn, note) or agreed(turn, FORGET, note.text)
+            is_wish = is_meant(turn, note) or has_agreed(turn, FORGET, note.text)
         if not is_wish:
             raise ToolDenied(_ask_first("forget", note.text if is_private(turn.context.inbound) else f"note {number}"))
         await self._notes.forget(owner, number)

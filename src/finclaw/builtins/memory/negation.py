@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from finclaw.builtins.memory.words import asked, forms, indexed
+from finclaw.builtins.memory.words import forms, index_words, query_words
 
 _NEGATION: Final = re.compile(
     r"""
@@ -70,9 +70,9 @@ def drops_negation(said: Iterable[str], note: str, is_wish: Callable[[str], obje
     """
     if negates(note):
         return False
-    telling = {form for word in asked(note) for form in forms(word)}
+    telling = {form for word in query_words(note) for form in forms(word)}
     for text in said:
-        about = [each for each in _SENTENCE.split(text) if not telling.isdisjoint(indexed(each))]
+        about = [each for each in _SENTENCE.split(text) if not telling.isdisjoint(index_words(each))]
         if about:
             return any(negates(each) and not _is_wish_alone(each, telling, is_wish) for each in about)
     return False
@@ -81,7 +81,7 @@ def drops_negation(said: Iterable[str], note: str, is_wish: Callable[[str], obje
 def _is_wish_alone(sentence: str, telling: Collection[str], is_wish: Callable[[str], object]) -> bool:
     """Whether one clause has the wish and what it is about: the negation beside it is about something else."""
     clauses = (each for each in re.split(r"[,;，]", sentence) if is_wish(each) and not negates(each))
-    return any(word in telling for clause in clauses for word in indexed(clause))
+    return any(word in telling for clause in clauses for word in index_words(clause))
 
 
 def negates_wish(text: str, found: re.Match[str], *, whole_sentence: bool) -> bool:

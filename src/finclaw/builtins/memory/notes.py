@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.builtins.memory.words import asked, folded, forms, indexed
+from finclaw.builtins.memory.words import forms, index_words, normalize_text, query_words
 from finclaw.errors import ToolError
 from finclaw.kernel.extension import Database, Transaction
 
@@ -88,21 +88,21 @@ class NoteStore:
 
         def work(rows: Transaction) -> Note:
             _renew_index(rows)
-            who = _known(rows, owner) or _new_owner(rows, owner)
-            known = rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, folded(text)))
-            return _again(rows, known[0][0], who, new) if known else _new(rows, who, new)
+            who = _find_owner(rows, owner) or _new_owner(rows, owner)
+            known = rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, normalize_text(text)))
+            return _renew(rows, known[0][0], who, new) if known else _insert(rows, who, new)
 
         return await self._database.transaction(work)
 
     async def search(self, owner: str, question: str, most: int) -> Sequence[Note]:
         """Those that share a telling word with the question, best first; of equals the newer."""
-        words = asked(question)
+        words = query_words(question)
         if not words:
             return ()
 
         def work(rows: Transaction, who: int) -> Sequence[Note]:
             match = " OR ".join(
-                f'"{_of(who, form)}"' for word in words for form in forms(word)
+                f'"{_index_word(who, form)}"' for word in words for form in forms(word)
             )  # letters and digits only: see `words.py`
             found = rows.execute(
                 f"SELECT {_COLUMNS} FROM word_index JOIN notes ON notes.id = word_index.rowid "
@@ -164,18 +164,18 @@ class NoteStore:
         return tuple(OwnedNote(name, _note(*row)) for name, *row in rows)
 
     async def _of(self, owner: str, work: Callable[[Transaction, int], T], nothing: T) -> T:
-        def known(rows: Transaction) -> T:
+        def run(rows: Transaction) -> T:
             _renew_index(rows)
-            who = _known(rows, owner)
+            who = _find_owner(rows, owner)
             return nothing if who is None else work(rows, who)
 
-        return await self._database.transaction(known)
+        return await self._database.transaction(run)
 
 
 # ── inside a transaction ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _known(rows: Transaction, owner: str) -> int | None:
+def _find_owner(rows: Transaction, owner: str) -> int | None:
     found = rows.execute("SELECT id FROM owners WHERE name = ?", (owner,))
     return found[0][0] if found else None
 
@@ -195,31 +195,31 @@ def _new_owner(rows: Transaction, owner: str) -> int:
     return rows.execute("INSERT INTO owners (name) VALUES (?) RETURNING id", (owner,))[0][0]
 
 
-def _new(rows: Transaction, who: int, note: Note) -> Note:
+def _insert(rows: Transaction, who: int, note: Note) -> Note:
     if _count(rows, who) >= MOST_NOTES:
         raise TooManyNotes(f"there are {MOST_NOTES:,} notes already; ask the person which ones to forget first")
     number = rows.execute("UPDATE owners SET given = given + 1 WHERE id = ? RETURNING given", (who,))[0][0]
     kept = "INSERT INTO notes (owner, number, text, folded, saved_at, sources) VALUES (?, ?, ?, ?, ?, ?) RETURNING id"
-    values = (who, number, note.text, folded(note.text), _written(note.saved_at), "\n".join(note.sources))
+    values = (who, number, note.text, normalize_text(note.text), _format_time(note.saved_at), "\n".join(note.sources))
     (row,) = rows.execute(kept, values)
     _index(rows, row[0], who, note.text)
     return replace(note, number=number)
 
 
-def _again(rows: Transaction, id: int, who: int, note: Note) -> Note:
+def _renew(rows: Transaction, id: int, who: int, note: Note) -> Note:
     """What the person has said in so many words, then or now, is theirs."""
     renewed = (
         "UPDATE notes SET text = ?1, saved_at = ?2, sources = CASE ?3 WHEN '' THEN '' ELSE sources END "
         f"WHERE id = ?4 RETURNING {_COLUMNS.replace('notes.', '')}"
     )
-    (row,) = rows.execute(renewed, (note.text, _written(note.saved_at), "\n".join(note.sources), id))
+    (row,) = rows.execute(renewed, (note.text, _format_time(note.saved_at), "\n".join(note.sources), id))
     rows.execute("DELETE FROM word_index WHERE rowid = ?", (id,))
     _index(rows, id, who, note.text)
     return _note(*row)
 
 
 def _index(rows: Transaction, id: int, who: int, text: str) -> None:
-    words = " ".join(_of(who, word) for word in indexed(text))
+    words = " ".join(_index_word(who, word) for word in index_words(text))
     rows.execute("INSERT INTO word_index (rowid, words) VALUES (?, ?)", (id, words))
 
 
@@ -235,7 +235,7 @@ def _count(rows: Transaction, who: int) -> int:
     return rows.execute("SELECT count(*) FROM notes WHERE owner = ?", (who,))[0][0]
 
 
-def _of(who: int, word: str) -> str:
+def _index_word(who: int, word: str) -> str:
     return f"{who}x{word}"
 
 
@@ -243,5 +243,5 @@ def _note(number: int, text: str, saved_at: str, sources: str) -> Note:
     return Note(number, text, datetime.fromisoformat(saved_at), tuple(sources.splitlines()))
 
 
-def _written(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat()

@@ -10,7 +10,7 @@ def owner_of(inbound: Inbound) -> str:
 
 
 def owner_name(person: PersonId) -> str:
-    return ":".join(map(_escaped, (person.channel, person.account, person.sender)))
+    return ":".join(map(_escape, (person.channel, person.account, person.sender)))
 
 
 def is_a_persons(inbound: Inbound) -> bool:
@@ -23,5 +23,5 @@ def is_private(inbound: Inbound) -> bool:
     return is_a_persons(inbound) and inbound.chat_type == "direct"
 
 
-def _escaped(part: str) -> str:
+def _escape(part: str) -> str:
     return part.replace("%", "%25").replace(":", "%3A")

@@ -8,7 +8,7 @@ from typing import Final
 from finclaw.builtins.memory.negation import drops_negation, in_plain_letters, negates_wish, turns_around
 from finclaw.builtins.memory.notes import Note
 from finclaw.builtins.memory.owner import is_private
-from finclaw.builtins.memory.words import asked, folded, forms, indexed
+from finclaw.builtins.memory.words import forms, index_words, normalize_text, query_words
 from finclaw.kernel.message import Append, Message
 from finclaw.kernel.scope import TurnContext
 from finclaw.tools.sources import kept_sources, own_words
@@ -91,15 +91,15 @@ _LONGEST_YES: Final = 5
 """Words: in a longer answer there is more than a yes."""
 
 
-def wished(turn: TurnContext, wish: Wish, text: str) -> bool:
+def has_wished(turn: TurnContext, wish: Wish, text: str) -> bool:
     """Asked for in this turn, or a plain yes to a reply of ours that offered it with these very words.
 
     What somebody passes on was another's wish.
     """
     if turn.context.inbound.forwarded:
         return False
-    said = (unquoted(own_words(each))[:_LONGEST] for each in _said(turn))
-    return any(_asks_for(wish, each) for each in said) or agreed(turn, wish, text)
+    said = (remove_quotes(own_words(each))[:_LONGEST] for each in _own_messages(turn))
+    return any(_asks_for(wish, each) for each in said) or has_agreed(turn, wish, text)
 
 
 def _asks_for(wish: Wish, text: str) -> bool:
@@ -108,50 +108,55 @@ def _asks_for(wish: Wish, text: str) -> bool:
     return any(not negates_wish(text, each, whole_sentence=wish is FORGET) for each in found)
 
 
-def heard(turn: TurnContext, text: str) -> bool:
+def has_heard(turn: TurnContext, text: str) -> bool:
     """Whether the person wrote or could read such words: a page must not ride on a wish for something else."""
-    telling = asked(text)
+    telling = query_words(text)
     lately = [each for each in turn.conversation.base_messages[-_LATELY:] if each.role in ("user", "assistant")]
-    known = {word for each in (*lately, *_said(turn)) if not each.passing for word in indexed(each.text[:_LONGEST])}
+    known = {
+        word
+        for each in (*lately, *_own_messages(turn))
+        if not each.passing
+        for word in index_words(each.text[:_LONGEST])
+    }
     return _SHARE * sum(not known.isdisjoint(forms(word)) for word in telling) >= len(telling)
 
 
-def said_so(turn: TurnContext, text: str) -> bool:
+def has_said(turn: TurnContext, text: str) -> bool:
     """Whether the note is, from its first word to its last, something the person has just written: no part of a
     sentence, and nothing that the rest of what they wrote may turn around.
     """
-    wanted = folded(text)
+    wanted = normalize_text(text)
     if not wanted:
         return False
     exactly = re.compile(rf"(?:^|{_BEGINS})\s*{re.escape(wanted)}(?:$|{_ENDS})", re.VERBOSE)
-    said = [own_words(each) for each in _said(turn)]
+    said = [own_words(each) for each in _own_messages(turn)]
     if any(len(each) > _MOST_READ for each in said):
         return False
     rest = "\n".join(" ".join(in_plain_letters(each).split()).replace(wanted, " ", 1) for each in said)
-    unquoted_lines = (_in_one_line(own_words(each)) for each in _said(turn))
+    unquoted_lines = (_in_one_line(own_words(each)) for each in _own_messages(turn))
     return any(map(exactly.search, unquoted_lines)) and not turns_around(rest)
 
 
 def keeps_negation(turn: TurnContext, text: str) -> bool:
     """Whether no "never" of theirs is missing in the note, also where the model words it in its own way."""
-    now = "\n".join(own_words(each)[:_LONGEST] for each in reversed(_said(turn)))
+    now = "\n".join(own_words(each)[:_LONGEST] for each in reversed(_own_messages(turn)))
     before = (each for each in reversed(turn.conversation.base_messages[-_LATELY:]) if each.source.kind == "user")
     sender = turn.context.inbound.sender.id
     earlier = [own_words(each)[:_LONGEST] for each in before if each.source.id == sender]
     return not drops_negation([now, *earlier], text, REMEMBER.asked.search)
 
 
-def meant(turn: TurnContext, note: Note) -> bool:
+def is_meant(turn: TurnContext, note: Note) -> bool:
     """Whether the person speaks of this note: by its number, or with one of its words."""
-    words = {word for said in _said(turn) for word in indexed(unquoted(own_words(said))[:_LONGEST])}
-    return str(note.number) in words or any(not words.isdisjoint(forms(word)) for word in asked(note.text))
+    words = {word for said in _own_messages(turn) for word in index_words(remove_quotes(own_words(said))[:_LONGEST])}
+    return str(note.number) in words or any(not words.isdisjoint(forms(word)) for word in query_words(note.text))
 
 
 def _in_one_line(text: str) -> str:
-    return folded(unquoted(text)[:_LONGEST].replace("\n", " . "))
+    return normalize_text(remove_quotes(text)[:_LONGEST].replace("\n", " . "))
 
 
-def _said(turn: TurnContext) -> list[Message]:
+def _own_messages(turn: TurnContext) -> list[Message]:
     """The person's own messages of this turn, the one that began it and those that joined it; not what they pass on."""
     events = (each.message for each in turn.conversation.events if isinstance(each, Append))
     sender = turn.context.inbound.sender.id
@@ -159,24 +164,24 @@ def _said(turn: TurnContext) -> list[Message]:
     return [each for each in joined or [turn.input] if not any(kept_sources(each))]
 
 
-def unquoted(text: str) -> str:
+def remove_quotes(text: str) -> str:
     own = _QUOTED.sub(" … ", _QUOTED_LINE.sub(" … ", unicodedata.normalize("NFC", text)))
     return re.sub(r"[ \t]+", " ", own.replace("’", "'"))
 
 
-def agreed_to_each_word(turn: TurnContext, wish: Wish, text: str) -> bool:
+def has_agreed_to_each_word(turn: TurnContext, wish: Wish, text: str) -> bool:
     """A yes to these words in quotation marks: not to some words of a reply that had them in passing."""
-    quoted = re.compile(rf"[«‹\"“„'‘`「『*]\s?{re.escape(folded(text))}[\s.!?…]*[»›\"”'’`」』*]")
-    return agreed(turn, wish, text) and quoted.search(folded(_last_reply(turn))) is not None
+    quoted = re.compile(rf"[«‹\"“„'‘`「『*]\s?{re.escape(normalize_text(text))}[\s.!?…]*[»›\"”'’`」』*]")
+    return has_agreed(turn, wish, text) and quoted.search(normalize_text(_last_reply(turn))) is not None
 
 
-def agreed(turn: TurnContext, wish: Wish, text: str) -> bool:
+def has_agreed(turn: TurnContext, wish: Wish, text: str) -> bool:
     """Only where one person talks with us: in a group a yes may be meant for anybody."""
-    said = _said(turn)
+    said = _own_messages(turn)
     if not said or not is_private(turn.context.inbound) or not is_yes(own_words(said[-1])):
         return False
     reply = _last_reply(turn)
-    return bool(wish.offered.search(reply)) and folded(text) in folded(reply)
+    return bool(wish.offered.search(reply)) and normalize_text(text) in normalize_text(reply)
 
 
 def _last_reply(turn: TurnContext) -> str:

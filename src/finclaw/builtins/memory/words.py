@@ -45,7 +45,7 @@ _OF_ONE_SYLLABLE: Final = frozenset("금은집차딸돈빚땅콩밀쌀꿈술약�
 """Nouns that are found though they have one syllable. Others are not: too many endings look like one."""
 
 
-def indexed(text: str) -> list[str]:
+def index_words(text: str) -> list[str]:
     return [form for word in _words(text) for form in forms(word)]
 
 
@@ -100,12 +100,12 @@ def _korean(run: str) -> Iterator[str]:
         yield from pairs(noun if len(noun) > 1 else run)
 
 
-def asked(question: str) -> list[str]:
+def query_words(question: str) -> list[str]:
     """What a note must have one of. Empty for a question that is about nothing."""
-    return list(islice(_telling(question[:_LONGEST_QUESTION]), _MOST_ASKED))
+    return list(islice(_content_words(question[:_LONGEST_QUESTION]), _MOST_ASKED))
 
 
-def _telling(question: str) -> Iterator[str]:
+def _content_words(question: str) -> Iterator[str]:
     seen = set(_SAID_OFTEN)
     for word in _words(question):
         if word not in seen and (len(word) > 1 or word.isdigit() or word in _OF_ONE_SYLLABLE):
@@ -113,6 +113,6 @@ def _telling(question: str) -> Iterator[str]:
             yield word
 
 
-def folded(text: str) -> str:
+def normalize_text(text: str) -> str:
     """What two spellings of one note have in common."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" .!?。…")

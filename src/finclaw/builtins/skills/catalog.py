@@ -40,7 +40,7 @@ def _line(skill: Skill) -> str:
     return f"- {skill.name}: {about if len(about) <= _SHOWN else about[: _SHOWN - 1] + '…'}"
 
 
-def offered(
+def offered_tools(
     ctx: StepContext, listed: ToolSpec | None, given: Mapping[str, Skill], owned: Mapping[str, str]
 ) -> tuple[ToolSpec, ...]:
     """The step's catalog with what the given skills need, and without the tools of those that were not given."""

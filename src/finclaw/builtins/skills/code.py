@@ -18,7 +18,7 @@ def load_tools(directory: Path, skills: Mapping[str, Skill], api: ExtensionApi) 
     """Register them; gives the skill of each by the tool's name. Raises ExtensionError, which stops the start."""
     owned = dict[str, str]()
     for name in skills:
-        contents = _trusted(directory / name, api)
+        contents = _trusted_contents(directory / name, api)
         for tool in () if contents is None else _tools(name, contents):
             api.tools.register(tool)
             owned[tool.spec.name] = name
@@ -27,7 +27,7 @@ def load_tools(directory: Path, skills: Mapping[str, Skill], api: ExtensionApi) 
     return owned
 
 
-def _trusted(folder: Path, api: ExtensionApi) -> Contents | None:
+def _trusted_contents(folder: Path, api: ExtensionApi) -> Contents | None:
     """What is run is what was read and compared, and not what lies on the disk a moment later."""
     if not folder.is_dir():  # a text
         return None

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from finclaw.builtins.note import note_under, put_note, waits_for_results
-from finclaw.builtins.skills.catalog import USE, SkillList, offered
+from finclaw.builtins.skills.catalog import USE, SkillList, offered_tools
 from finclaw.builtins.skills.code import load_tools
 from finclaw.builtins.skills.shelf import Shelf
 from finclaw.builtins.skills.skill import Skill
@@ -153,7 +153,7 @@ class Skills:
             return  # a crash left calls open; the step after them comes here again
         turn.room -= len(skill.text)
         turn.given[skill.name] = skill
-        put_note(ctx, key, _told(skill, command, self._settings.prefix))
+        put_note(ctx, key, _skill_text(skill, command, self._settings.prefix))
 
     # ── offered ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -162,7 +162,7 @@ class Skills:
         for name in _asked_for(ctx.turn):
             if skill := turn.usable.get(name):
                 self._put(ctx.turn, turn, skill)
-        ctx.tool_catalog = offered(ctx, self._list.of(turn.usable.values()), turn.given, self._owned)
+        ctx.tool_catalog = offered_tools(ctx, self._list.of(turn.usable.values()), turn.given, self._owned)
         return await ctx.next()
 
     def _tool(self) -> Tool:
@@ -193,7 +193,7 @@ def _asked_for(turn: TurnContext) -> Iterator[str]:
             yield name
 
 
-def _told(skill: Skill, command: str, prefix: str) -> str:
+def _skill_text(skill: Skill, command: str, prefix: str) -> str:
     if not skill.description:
         return skill.text
     heading = f"[The skill {skill.name}, installed by whoever runs this gateway"

@@ -50,7 +50,7 @@ def read_skill(folder: str, text: str) -> Skill:
         raise BadSkill("SKILL.md must begin with a line `---`, then name and description, then another line `---`")
     if len(header[1]) > HEADER_ROOM:
         raise BadSkill(f"what stands above the second `---` has more than {HEADER_ROOM:,} characters; shorten it")
-    given = _given(header[1])
+    given = _parse_header(header[1])
     if given.name != folder:
         raise BadSkill(f"its name is {given.name!r} and its folder's {folder!r}; make them the same")
     body = _body(text.removeprefix("\ufeff"), header)
@@ -72,7 +72,7 @@ def name_in(text: str) -> str:
     """What a SKILL.md calls itself. Raises BadSkill."""
     refuse_hidden_characters(text)
     header = _HEADER.match(text.removeprefix("\ufeff"))
-    return "" if header is None or len(header[1]) > HEADER_ROOM else _given(header[1]).name
+    return "" if header is None or len(header[1]) > HEADER_ROOM else _parse_header(header[1]).name
 
 
 def refuse_hidden_characters(text: str) -> None:
@@ -90,7 +90,7 @@ def _body(text: str, header: re.Match[str] | None) -> str:
     return (text[header.end() :] if header else text).strip()
 
 
-def _given(header: str) -> _Header:
+def _parse_header(header: str) -> _Header:
     found = _yaml(header)
     if not isinstance(found, dict):
         raise BadSkill("above the second `---` stand lines such as `name: dividends`")

@@ -33,8 +33,8 @@ def decode(body: bytes, named: str) -> str:
     for mark, codec in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, "replace")
-    codec = _CODECS.get(named.strip().lower()) or _declared(body)
-    return body.decode(codec, "replace") if codec else _guessed(body)
+    codec = _CODECS.get(named.strip().lower()) or _declared_charset(body)
+    return body.decode(codec, "replace") if codec else _guess_charset(body)
 
 
 def is_text(body: bytes, named: str) -> bool:
@@ -43,14 +43,14 @@ def is_text(body: bytes, named: str) -> bool:
     return wide or b"\0" not in body[:_LOOKED_AT]
 
 
-def _declared(body: bytes) -> str | None:
+def _declared_charset(body: bytes) -> str | None:
     found = _DECLARED.search(body, 0, _LOOKED_AT)
     codec = _CODECS.get(found[1].decode("ascii", "replace").lower()) if found else None
     # A page in UTF-16 could not have been read this far.
     return "utf-8" if codec and codec.startswith("utf-16") else codec
 
 
-def _guessed(body: bytes) -> str:
+def _guess_charset(body: bytes) -> str:
     whole = body[: body.rfind(b"\n") + 1] or body  # the last character may have been cut
     for codec in ("utf-8", "cp949"):
         try:

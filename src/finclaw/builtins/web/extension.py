@@ -59,9 +59,9 @@ def fetch_tool(fetcher: Fetcher, clock: Clock, longest: int) -> Tool:
         reading = await asyncio.to_thread(_read, page)
         if not reading.text:
             raise ToolError(f"{page.location.host} gave a page without words; it may need a browser. Look for another")
-        source = f"Source: {page.final_url} | {_quoted(reading.title)} | as of {clock.now():%Y-%m-%d %H:%M:%S} UTC"
+        source = f"Source: {page.final_url} | {_quote_title(reading.title)} | as of {clock.now():%Y-%m-%d %H:%M:%S} UTC"
         was_cut = page.truncated or len(page.body) > _READ
-        return ToolOutput(f"{source}\n{_fenced(reading.text, longest, was_cut=was_cut)}")
+        return ToolOutput(f"{source}\n{_fence_text(reading.text, longest, was_cut=was_cut)}")
 
     return fetch
 
@@ -72,13 +72,13 @@ def _read(page: WebPage) -> Reading:
     return Reading("", without_invisible(page.text).strip())
 
 
-def _quoted(title: str) -> str:
+def _quote_title(title: str) -> str:
     """On one line and without quotation marks of its own, so that it cannot end where it likes."""
     plain = " ".join(without_invisible(title).replace('"', "'").split())
     return f'"{plain[:200]}"' if plain else "no title"
 
 
-def _fenced(text: str, longest: int, *, was_cut: bool) -> str:
+def _fence_text(text: str, longest: int, *, was_cut: bool) -> str:
     """Between marks that the page cannot have known when it was written."""
     number = token_hex(8)
     shown = text[:longest]

@@ -150,12 +150,12 @@ class Fetcher:
         page = WebPage(
             status=response.status,
             location=location,
-            media_type=media_type or _sniffed(body),
+            media_type=media_type or _sniff_type(body),
             charset=charset[1] if charset else "",
             body=body,
             truncated=truncated,
         )
-        return _checked(page, accept)
+        return _check_is_text(page, accept)
 
 
 @cache
@@ -165,14 +165,14 @@ def _user_agent() -> str:
     return f"FinClaw/{version('finclaw-gateway')}"
 
 
-def _checked(page: WebPage, accept: Callable[[str], bool]) -> WebPage:
+def _check_is_text(page: WebPage, accept: Callable[[str], bool]) -> WebPage:
     """A server's word about its body is only a word."""
     if not accept(page.media_type) or (is_readable(page.media_type) and not is_text(page.body, page.charset)):
         raise ToolError(f"what {page.location.host} gave is no text, whatever it is called; look for a text page")
     return page
 
 
-def _sniffed(body: bytes) -> str:
+def _sniff_type(body: bytes) -> str:
     if not is_text(body, ""):
         return "application/octet-stream"
     return "text/html" if body.lstrip()[:1] == b"<" else "text/plain"

@@ -105,7 +105,7 @@ class _Reader:
         elif self._hidden:
             return
         elif self._names["pre"]:
-            self._preformatted(words)
+            self._add_preformatted(words)
         else:
             self._line.append(words)
 
@@ -150,7 +150,7 @@ class _Reader:
             self._links += 1
             self._line.append(f" ({''.join(address.split())})")
 
-    def _preformatted(self, words: str) -> None:
+    def _add_preformatted(self, words: str) -> None:
         first, *others = words.split("\n")
         self._line.append(first)
         for line in others:

@@ -52,7 +52,7 @@ class Root:
         *folders, name = _names(path) or [""]
         if not name:
             raise NotReadable(f"{path!r} is the workspace itself; files__list shows what is in it")
-        with _explained(path), self._folder(folders) as folder, _file(name, folder) as file:
+        with _explain_errors(path), self._folder(folders) as folder, _file(name, folder) as file:
             about = os.fstat(file)
             if about.st_nlink > 1:  # a second name of it may lie anywhere on the disk, also beside our token
                 raise NotReadable(
@@ -63,7 +63,7 @@ class Root:
 
     def entries(self, path: str) -> tuple[list[DirectoryEntry], int]:
         """What may be seen there, in order of names, and how much may not. Raises NotReadable."""
-        with _explained(path), self._folder(_names(path)) as folder, os.scandir(folder) as found:
+        with _explain_errors(path), self._folder(_names(path)) as folder, os.scandir(folder) as found:
             seen, hidden = list[DirectoryEntry](), 0
             for each in found:
                 if len(seen) + hidden == _MOST_ENTRIES:
@@ -180,7 +180,7 @@ def _is_state(folder: int, below: str = "") -> bool:
 
 
 @contextmanager
-def _explained(path: str) -> Generator[None]:
+def _explain_errors(path: str) -> Generator[None]:
     try:
         yield
     except OSError as error:

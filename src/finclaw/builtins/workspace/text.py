@@ -55,16 +55,16 @@ def decode(content: bytes) -> tuple[str, str]:
             raise NoText(f"this is {kind}, not text; ask for it as text, Markdown or CSV")
     for mark, codec, encoding in _MARKS:
         if content.startswith(mark):
-            return _checked(content, codec), encoding
+            return _decode_text(content, codec), encoding
     for codec, encoding in (("utf-8", "UTF-8"), ("cp949", "CP949")):
         try:
-            return _checked(content, codec), encoding
+            return _decode_text(content, codec), encoding
         except NoText:
             continue
     raise NoText("this is no text in UTF-8, UTF-16 or CP949; ask for it as text, Markdown or CSV")
 
 
-def _checked(content: bytes, codec: str) -> str:
+def _decode_text(content: bytes, codec: str) -> str:
     try:
         text = content.decode(codec)
     except UnicodeDecodeError as error:

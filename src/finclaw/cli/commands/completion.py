@@ -10,7 +10,7 @@ from typing import Final
 
 from finclaw.cli.arguments import add_state_options
 from finclaw.cli.parser import Parser, build_parser
-from finclaw.providers.catalog import listed
+from finclaw.providers.catalog import load_listed
 
 SHELLS: Final = ("bash", "zsh", "fish")
 _HOW = {
@@ -74,7 +74,7 @@ def _second_words(name: str) -> tuple[str, ...]:
     """What is offered behind a command's first word, such as the models behind `models show`."""
     if name != "models":
         return ()
-    return tuple(word for line in listed() for word in (*line.aliases, line.id))
+    return tuple(word for line in load_listed() for word in (*line.aliases, line.id))
 
 
 # ── bash ────────────────────────────────────────────────────────────────────────────────────────────────

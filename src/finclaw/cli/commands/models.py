@@ -50,7 +50,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
     catalog = Catalog(settings.models, settings.aliases, settings.providers)
-    chosen = catalog.named(settings.agent.model)
+    chosen = catalog.full_name(settings.agent.model)
     if args.what == "show":
         return _show(args, catalog, chosen)
     known = tuple(catalog.all())
@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
 
 
 def _show(args: Namespace, catalog: Catalog, chosen: str) -> int:
-    known = catalog.known(args.name or chosen)
+    known = catalog.describe(args.name or chosen)
     is_chosen = known.model.id == chosen
     if args.json:
         print(json_line(_row_for_programs(known, chosen=is_chosen)))

@@ -157,7 +157,7 @@ def _about(language: Language, clause: Clause, call: ToolCall, result: ToolResul
     if result is None:
         return SAYINGS["unfinished"][language]
     if result.status == "ok":
-        return _told(language, clause, result)
+        return _describe_result(language, clause, result)
     if failure_of(result, "AmbiguousName", "UnknownName") is not None:
         return _asked_back(language, clause, result)
     if result.error and result.error.name in _FAILURES:
@@ -165,7 +165,7 @@ def _about(language: Language, clause: Clause, call: ToolCall, result: ToolResul
     return _UNUSABLE.get(result.status, _UNUSABLE["error"])[language]
 
 
-def _told(language: Language, clause: Clause, result: ToolResult) -> str:
+def _describe_result(language: Language, clause: Clause, result: ToolResult) -> str:
     """A tool of another make may give less than ours do; then there is nothing to tell, and nothing is made up."""
     teller = _TELLERS.get(result.name)
     try:
@@ -184,17 +184,17 @@ def _asked_back(language: Language, clause: Clause, result: ToolResult) -> str:
         return tell_left(language, (asked,), ())
     name = asked if len(asked) <= _LONGEST_QUOTED else asked[:_LONGEST_QUOTED] + "…"
     if failure_of(result, "AmbiguousName") is not None:
-        return "\n".join((_WHICH[language].format(name=name), *(f"• {_titled(language, each)}" for each in candidates)))
+        return "\n".join((_WHICH[language].format(name=name), *(f"• {_title(language, each)}" for each in candidates)))
     sorry = _NOT_FOUND[language].format(name=name)
     return f"{sorry} {_perhaps(language, candidates) if candidates else _GIVE_A_NAME[language]}"
 
 
 def _perhaps(language: Language, candidates: tuple[Candidate, ...]) -> str:
-    titles = [_titled(language, each) for each in candidates]
+    titles = [_title(language, each) for each in candidates]
     return f"Did you mean {' or '.join(titles)}?" if language == "en" else f"혹시 {' 또는 '.join(titles)}인가요?"
 
 
-def _titled(language: Language, candidate: Candidate) -> str:
+def _title(language: Language, candidate: Candidate) -> str:
     if language == "ko":
         return f"{candidate.name_ko}({candidate.symbol})"
     return f"{candidate.name_en} ({candidate.symbol})"

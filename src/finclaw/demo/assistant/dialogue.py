@@ -28,7 +28,7 @@ class Exchange(Struct, frozen=True):
         return next((result for result in self.results if result.call_id == call.id), None)
 
     @property
-    def answered(self) -> tuple[ToolCall, ...]:
+    def answered_calls(self) -> tuple[ToolCall, ...]:
         """Calls that found what they looked for."""
         return tuple(call for call in self.calls if (result := self.result_of(call)) and not result.is_error)
 
@@ -37,7 +37,7 @@ class Exchange(Struct, frozen=True):
         """What was found, by its symbol: what "it" means now."""
         subjects = (
             fact.subject.partition("#")[0]
-            for call in self.answered
+            for call in self.answered_calls
             if call.name in ("market__quote", "market__history", "market__compare", "alert__add")
             for fact in (self.result_of(call) or ToolResult("", "", "")).facts
             if fact.field in ("price", "start", "threshold", "close")

@@ -26,7 +26,7 @@ _INTENT_OF: dict[str, Intent] = {
 }
 
 
-def chosen(clause: Clause, dialogue: Dialogue) -> tuple[tuple[str, dict[str, Any]], ...]:
+def choose_offer(clause: Clause, dialogue: Dialogue) -> tuple[tuple[str, dict[str, Any]], ...]:
     """The calls of the exchange before, with the offer that was taken up put in place of the name that failed."""
     says_more = any(slot != "amounts" or clause.place is None for slot, _ in clause.taken)
     if clause.intent not in (None, "price", "about") or clause.left or says_more:
@@ -40,7 +40,7 @@ def chosen(clause: Clause, dialogue: Dialogue) -> tuple[tuple[str, dict[str, Any
     return tuple(again)
 
 
-def resumed(clause: Clause, asked: Clause) -> Clause | None:
+def resume_clause(clause: Clause, asked: Clause) -> Clause | None:
     """A question of ours that is being answered: the clause that we asked about, with what it lacked."""
     if clause.left or clause.intent not in (None, "change", "convert", "alert_add"):
         return None
@@ -53,7 +53,7 @@ def resumed(clause: Clause, asked: Clause) -> Clause | None:
     return None
 
 
-def completed(clause: Clause, dialogue: Dialogue, said: Clause | None) -> Clause:
+def complete_clause(clause: Clause, dialogue: Dialogue, said: Clause | None) -> Clause:
     """The clause with what it leaves out, from the clause before it in the message or from the exchange before."""
     if clause.left:
         return clause
@@ -75,7 +75,7 @@ def completed(clause: Clause, dialogue: Dialogue, said: Clause | None) -> Clause
 
 
 def _last_call(before: Exchange) -> ToolCall | None:
-    return next((call for call in reversed(before.answered) if call.name in _INTENT_OF), None)
+    return next((call for call in reversed(before.answered_calls) if call.name in _INTENT_OF), None)
 
 
 def _with_intent(clause: Clause, before: Exchange, said: Clause | None) -> Clause:
@@ -86,10 +86,10 @@ def _with_intent(clause: Clause, before: Exchange, said: Clause | None) -> Claus
         return clause
     if (last := _last_call(before)) is None:
         return replace(clause, intent=_by_itself(clause))
-    return _repeated(clause, last, before)
+    return _repeat_question(clause, last, before)
 
 
-def _repeated(clause: Clause, last: ToolCall, before: Exchange) -> Clause:
+def _repeat_question(clause: Clause, last: ToolCall, before: Exchange) -> Clause:
     """The last question with one thing in it changed. The first edit that makes sense is meant."""
     for edit in (_other_money, _other_total, _other_currency, _other_names, _other_quantity):
         edited = edit(clause, last, before)
@@ -167,7 +167,7 @@ def _pick(clause: Clause, candidates: tuple[Candidate, ...]) -> Candidate | None
         return candidates[0] if len(candidates) == 1 else None
     for name in clause.names:
         fitting = [each for each in candidates if _fits(name, each)]
-        exact = [each for each in fitting if {*_forms(name)} & set(map(_plain, _words(each)))]
+        exact = [each for each in fitting if {*_forms(name)} & set(map(_letters_only, _words(each)))]
         if len(exact or fitting) == 1:
             return (exact or fitting)[0]
     return None
@@ -175,18 +175,18 @@ def _pick(clause: Clause, candidates: tuple[Candidate, ...]) -> Candidate | None
 
 def _fits(name: str, candidate: Candidate) -> bool:
     """The name, or a part of it, and nothing beside it: a word more would be passed over."""
-    return any(len(form) > 1 and form in _plain(word) for form in _forms(name) for word in _words(candidate))
+    return any(len(form) > 1 and form in _letters_only(word) for form in _forms(name) for word in _words(candidate))
 
 
 def _forms(name: str) -> tuple[str, str]:
-    return _plain(name), _plain(re.sub(f"{PARTICLE}$", "", name))
+    return _letters_only(name), _letters_only(re.sub(f"{PARTICLE}$", "", name))
 
 
 def _words(candidate: Candidate) -> Iterable[str]:
     return candidate.symbol, candidate.name_en, candidate.name_ko
 
 
-def _plain(text: str) -> str:
+def _letters_only(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
 
 

@@ -138,7 +138,7 @@ def take_period(text: str) -> tuple[str | None, str]:
     named: list[str] = []
     for name, pattern in (*_PATTERNS[:1], ("", _COUNTED), *_PATTERNS[1:]):
         while found := pattern.search(text):
-            named.append(name or _counted(found))
+            named.append(name or _counted_period(found))
             text = _without(text, found)
     return (named[0] if len(set(named)) == 1 else UNKNOWN if named else None), text
 
@@ -150,7 +150,7 @@ def _day(found: re.Match[str]) -> str:
     return f"{year}{month:02}-{int(given['d']):02}"
 
 
-def _counted(found: re.Match[str]) -> str:
+def _counted_period(found: re.Match[str]) -> str:
     said = next(filter(None, found.group("n", "n2", "n3"))).casefold()
     unit = next(filter(None, found.group("unit", "unit2", "unit3"))).casefold()
     count = int(said) if said.isdecimal() else _NUMBERS.get(said, 0)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from finclaw.demo.assistant.clause import ASPECTS, Clause, read_clause
 from finclaw.demo.assistant.dialogue import Dialogue, candidates_of
-from finclaw.demo.assistant.follow_up import chosen, completed, resumed
+from finclaw.demo.assistant.follow_up import choose_offer, complete_clause, resume_clause
 from finclaw.demo.assistant.intent import POLITE, Intent
 from finclaw.demo.assistant.money_words import FIAT, currency_of
 from finclaw.demo.assistant.names import MOST_NAMES
@@ -94,7 +94,7 @@ def plan(question: ParsedQuestion, dialogue: Dialogue) -> tuple[PlanStep, ...]:
 def _steps(question: ParsedQuestion, dialogue: Dialogue) -> Iterator[PlanStep]:
     said: Clause | None = None
     for clause in question.clauses:
-        wishes = chosen(clause, dialogue)
+        wishes = choose_offer(clause, dialogue)
         if wishes:
             yield from (PlanStep(clause, call=_call(dialogue.now.message_id, wish)) for wish in wishes)
             continue
@@ -104,7 +104,7 @@ def _steps(question: ParsedQuestion, dialogue: Dialogue) -> Iterator[PlanStep]:
         asked = asked_before(dialogue) if said is None else None
         if asked and asked.intent == "alert_add" and clause.amounts and clause.intent in (None, "convert"):
             clause = read_clause(clause.text, "alert_add")  # noqa: PLW2901
-        said = (asked and resumed(clause, asked)) or completed(clause, dialogue, said)
+        said = (asked and resume_clause(clause, asked)) or complete_clause(clause, dialogue, said)
         if words := not_understood(said):
             yield PlanStep(said, saying="left", words=words)
             continue
@@ -117,12 +117,12 @@ def _steps(question: ParsedQuestion, dialogue: Dialogue) -> Iterator[PlanStep]:
 
 def asked_before(dialogue: Dialogue) -> Clause | None:
     """The clause of the message before this one, if it was one clause and led to a question back."""
-    if dialogue.offered.answered or not dialogue.offered.text:
+    if dialogue.offered.answered_calls or not dialogue.offered.text:
         return None
     if refused := next((call for call in dialogue.offered.calls if call.name == "alert__add"), None):
         return Clause(text="", intent="alert_add", names=(str(refused.args.get("symbol")),))
     clauses = read_question(dialogue.offered.text).clauses
-    return completed(clauses[0], dialogue, None) if len(clauses) == 1 and not clauses[0].left else None
+    return complete_clause(clauses[0], dialogue, None) if len(clauses) == 1 and not clauses[0].left else None
 
 
 def _call(message_id: str, wish: Wish) -> ToolCall:

@@ -50,7 +50,7 @@ class OfflineProvider:
 def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     """What to say, or which tools to call first. The same request always gets the same decision."""
     dialogue = read_dialogue(request.messages)
-    question = read_question(dialogue.now.text, _spoken(request.messages))
+    question = read_question(dialogue.now.text, _spoken_language(request.messages))
     steps = plan(question, dialogue)
     offered = {tool.name for tool in request.tools}
     first = tuple(step.call for step in steps if step.call)
@@ -63,7 +63,7 @@ def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     return answer(question.language, steps, dialogue.now)
 
 
-def _spoken(messages: Sequence[Message]) -> Language:
+def _spoken_language(messages: Sequence[Message]) -> Language:
     """The language of the last message that had words: one of tickers and figures alone has none."""
     said = (message.text[:LONGEST] for message in reversed(messages[-_LOOK_BACK:]) if message.role == "user")
     return language_of(next((text for text in said if _HAS_WORDS.search(text)), ""))

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from finclaw.demo.assistant.clause import Clause
 from finclaw.demo.assistant.sayings import SAYINGS
-from finclaw.demo.assistant.wording import amount, clock, large_amount, moment_of, plain, records, zone
+from finclaw.demo.assistant.wording import amount, clock, format_quantity, large_amount, moment_of, records, zone
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.text import Language
 
@@ -24,7 +24,7 @@ def tell_left(language: Language, words: tuple[str, ...], names: tuple[str, ...]
 def tell_result(language: Language, result: ToolResult, clause: Clause) -> str:
     record, facts = records(result.content)[0], {fact.field: fact for fact in result.facts}
     source = "(출처: 계산기)" if language == "ko" else "(Source: calculator)"
-    return f"{record['expression']} = {plain(facts['result'].value)} {source}"
+    return f"{record['expression']} = {format_quantity(facts['result'].value)} {source}"
 
 
 def tell_product(language: Language, result: ToolResult, quoted: ToolResult | None) -> str | None:

@@ -61,11 +61,11 @@ def _state(language: Language, record: Record, facts: tuple[Fact, ...]) -> str:
     name = title(language, record, record["market"])
     where = zone(record.get("zone", "UTC"))
     if record.get("reason") == "open":
-        return _open(language, name, mine, where)
-    return _closed(language, name, record, mine, where)
+        return _describe_open(language, name, mine, where)
+    return _describe_closed(language, name, record, mine, where)
 
 
-def _open(language: Language, name: str, mine: dict[str, Fact], where: tzinfo) -> str:
+def _describe_open(language: Language, name: str, mine: dict[str, Fact], where: tzinfo) -> str:
     closes = mine.get("closes_at")
     if language == "ko":
         then = f" {_both(language, closes, where)}에 마감합니다." if closes else " 쉬지 않고 거래됩니다."
@@ -74,7 +74,7 @@ def _open(language: Language, name: str, mine: dict[str, Fact], where: tzinfo) -
     return f"{name} is open.{then}"
 
 
-def _closed(language: Language, name: str, record: Record, mine: dict[str, Fact], where: tzinfo) -> str:
+def _describe_closed(language: Language, name: str, record: Record, mine: dict[str, Fact], where: tzinfo) -> str:
     opens, ends = mine["opens_at"], mine.get("then_closes_at")
     reason = record.get("reason", "")
     if language == "ko":

@@ -10,10 +10,10 @@ from finclaw.demo.assistant.wording import (
     arrow,
     by_symbol,
     clock,
+    format_quantity,
     home,
     large_amount,
     percent,
-    plain,
     records,
     source,
     title,
@@ -79,7 +79,7 @@ def tell_portfolio(language: Language, result: ToolResult, clause: Clause) -> st
 
 def _holding(language: Language, symbol: str, record: Record, facts: tuple[Fact, ...]) -> str:
     mine = {fact.field: fact for fact in facts if fact.subject == symbol}
-    count, value, gain = plain(mine["quantity"].value), mine["value"], mine["gain"]
+    count, value, gain = format_quantity(mine["quantity"].value), mine["value"], mine["gain"]
     share = percent(mine["gain_percent"])
     if language == "ko":
         unit = "개" if record.get("kind") == "coin" else "주"

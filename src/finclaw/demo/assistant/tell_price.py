@@ -9,9 +9,9 @@ from finclaw.demo.assistant.wording import (
     arrow,
     by_symbol,
     day,
+    format_quantity,
     large_amount,
     percent,
-    plain,
     seen_at,
     source,
     title,
@@ -47,7 +47,7 @@ def tell_quote(language: Language, result: ToolResult, clause: Clause) -> str:
     price = facts["price"]
     record = by_symbol(result.content).get(price.subject, {})
     sentences = [_price_ko(facts, record) if language == "ko" else _price_en(facts, record)]
-    sentences += [_converted(language, result.facts)] if "price_in" in facts else []
+    sentences += [_describe_conversion(language, result.facts)] if "price_in" in facts else []
     sentences += [_volume(language, facts["volume"])] if "volume" in clause.aspects and "volume" in facts else []
     sentences.append(_note(language, price, record))
     return " ".join(sentences)
@@ -180,7 +180,7 @@ def _extremes(language: Language, facts: Facts) -> tuple[str, ...]:
     return (words[language].format(amount(language, high), amount(language, low)),)
 
 
-def _converted(language: Language, facts: tuple[Fact, ...]) -> str:
+def _describe_conversion(language: Language, facts: tuple[Fact, ...]) -> str:
     price = next(fact for fact in facts if fact.field == "price_in")
     rates = ", ".join(f"{fact.subject} {plain_rate(fact)}" for fact in facts if fact.field == "rate")
     if language == "ko":
@@ -194,7 +194,11 @@ def plain_rate(fact: Fact) -> str:
 
 
 def _volume(language: Language, volume: Fact) -> str:
-    return f"거래량은 {plain(volume.value)}입니다." if language == "ko" else f"Volume is {plain(volume.value)}."
+    return (
+        f"거래량은 {format_quantity(volume.value)}입니다."
+        if language == "ko"
+        else f"Volume is {format_quantity(volume.value)}."
+    )
 
 
 def _note(language: Language, price: Fact, record: Record) -> str:

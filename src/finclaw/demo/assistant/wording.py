@@ -78,7 +78,7 @@ def arrow(value: Decimal) -> str:
     return "▲" if value > 0 else "▼" if value < 0 else "보합"
 
 
-def plain(value: Decimal) -> str:
+def format_quantity(value: Decimal) -> str:
     """Digits without needless zeros, for the number of shares: 50, 0.05."""
     return f"{value.normalize():,f}"
 

@@ -8,7 +8,7 @@ from finclaw.kernel.message import Message
 from finclaw.providers.anthropic.message import write_blocks
 from finclaw.providers.http.message_cache import EncodedMessageCache, Entry
 from finclaw.providers.http.prefix_cache import RequestPrefix
-from finclaw.transcript.history import said_in, with_more
+from finclaw.transcript.history import plain_texts, with_more
 
 USER: Final = b']},{"role":"user","content":['
 ASSISTANT: Final = b']},{"role":"assistant","content":['
@@ -62,7 +62,7 @@ class AnthropicMessageCache(EncodedMessageCache):
     def extend_prefix(self, prefix: RequestPrefix, more: Sequence[Message], *, seeing: bool) -> RequestPrefix | None:
         """The prefix with these messages too, of which none is cached by itself; None if one needs a closer look."""
         joined, last = bytearray(prefix.joined), prefix.ends_with_assistant
-        for speakers, words, whole in said_in(more):
+        for speakers, words, whole in plain_texts(more):
             for place, (speaker, text) in enumerate(zip(speakers, words, strict=True)):
                 # Nearly all of them are nothing but words, and there may be thousands: no call for each.
                 if text:

@@ -39,22 +39,22 @@ class _Narrowing:
             raise _Inexpressible
         given = cast("Mapping[str, Any]", schema)
         if "$ref" in given:
-            return self._referred(given["$ref"])
+            return self._resolve(given["$ref"])
         kept = {key: value for key, value in given.items() if key in _AS_IT_IS}
         for either in ("anyOf", "oneOf", "allOf"):
             if either in given:
                 kept["allOf" if either == "allOf" else "anyOf"] = [self.of(part) for part in given[either]]
-        kept |= self._typed(given)
+        kept |= self._narrow_type(given)
         if not kept.keys() & {"type", "enum", "const", "anyOf", "allOf"}:
             raise _Inexpressible
         return kept
 
-    def _referred(self, reference: str) -> Schema:
+    def _resolve(self, reference: str) -> Schema:
         if reference in self._within:
             raise _Inexpressible
         return _Narrowing(self._definitions, self._within | {reference}).of(self._definitions.get(reference))
 
-    def _typed(self, given: Mapping[str, Any]) -> Schema:
+    def _narrow_type(self, given: Mapping[str, Any]) -> Schema:
         match given.get("type"):
             case "object":
                 return self._object(given)
@@ -67,7 +67,7 @@ class _Narrowing:
             case None:
                 return {}
             case several:
-                return {"anyOf": [self._typed({**given, "type": each}) for each in several]}
+                return {"anyOf": [self._narrow_type({**given, "type": each}) for each in several]}
 
     def _object(self, given: Mapping[str, Any]) -> Schema:
         if not given.get("properties"):  # it could only be an empty one then

@@ -111,11 +111,11 @@ class OpenAIAnswerReader:
                 self._answered = True
                 continue
             if words:
-                yield from self._said("".join(words))
+                yield from self._text_chunks("".join(words))
                 words = []
             yield from self._chunks(event)
         if words:
-            yield from self._said("".join(words))
+            yield from self._text_chunks("".join(words))
 
     def read(self, event_name: bytes, data: bytes) -> Sequence[Chunk]:
         """The chunks that this event is. Raises ProviderError for an error in the stream, StreamCut for nonsense."""
@@ -163,7 +163,7 @@ class OpenAIAnswerReader:
             if thinking := delta.reasoning_content or delta.reasoning:
                 chunks.append(ThinkingDelta(thinking, _THINKING))
             if content := delta.content:
-                words = content if isinstance(content, str) else _joined(content)
+                words = content if isinstance(content, str) else _join_text(content)
                 if self._tag.passed:
                     chunks.append(TextDelta(words, _TEXT))
                 else:
@@ -177,7 +177,7 @@ class OpenAIAnswerReader:
         if choice.finish_reason:
             self._stop(choice.finish_reason)
 
-    def _said(self, words: str) -> Sequence[Chunk]:
+    def _text_chunks(self, words: str) -> Sequence[Chunk]:
         return (TextDelta(words, _TEXT),) if self._tag.passed else self._tag.feed(words)
 
     def _stop(self, reason: str) -> None:
@@ -226,5 +226,5 @@ def _only_words(event: _Event) -> str:
     return words if isinstance(words, str) else ""
 
 
-def _joined(parts: list[_Part]) -> str:
+def _join_text(parts: list[_Part]) -> str:
     return "".join(part.text for part in parts)

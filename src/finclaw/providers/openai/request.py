@@ -11,7 +11,7 @@ from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolRe
 from finclaw.kernel.turn_options import ThinkingLevel
 from finclaw.providers.http.message_cache import EncodedMessageCache
 from finclaw.providers.http.prefix_cache import Part, RequestPrefix
-from finclaw.transcript.history import said_in, with_more
+from finclaw.transcript.history import plain_texts, with_more
 from finclaw.transcript.request_sanitizer import UNSEEN, legal_name
 
 OutputLimit = Literal["max_tokens", "max_completion_tokens"]
@@ -153,7 +153,7 @@ def write_message(message: Message, seeing: bool) -> bytes:
 
 def write_messages(messages: Sequence[Message], seeing: bool, into: bytearray) -> None:
     """The same for many, one behind the other."""
-    for speakers, words, whole in said_in(messages):
+    for speakers, words, whole in plain_texts(messages):
         for place, (speaker, text) in enumerate(zip(speakers, words, strict=True)):
             # Nearly all of them are nothing but words, and there may be thousands: no call for each.
             if text:

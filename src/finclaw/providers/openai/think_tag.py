@@ -33,7 +33,7 @@ class ThinkTag:
         """What was held back because a tag might have come of it, and none did."""
         within = self._read == self._within
         held, self._held, self.passed = self._held, "", True
-        return self._thought(held) if within else (TextDelta(held, self._text),) if held else ()
+        return self._thinking_chunks(held) if within else (TextDelta(held, self._text),) if held else ()
 
     def _before(self) -> Sequence[Chunk]:
         opening = self._held.lstrip()
@@ -47,17 +47,17 @@ class ThinkTag:
         thought, end, answer = self._held.partition(_END)
         if end:
             self._held, self._read = answer, self._behind
-            return (*self._thought(thought), *self._behind())
+            return (*self._thinking_chunks(thought), *self._behind())
         sure = len(thought) - _beginning_of_end(thought)
         self._held = thought[sure:]
-        return self._thought(thought[:sure])
+        return self._thinking_chunks(thought[:sure])
 
     def _behind(self) -> Sequence[Chunk]:
         """The empty lines between thoughts and answer belong to neither."""
         self._held = self._held.lstrip()
         return self.close() if self._held else ()
 
-    def _thought(self, words: str) -> Sequence[Chunk]:
+    def _thinking_chunks(self, words: str) -> Sequence[Chunk]:
         return (ThinkingDelta(words, self._thinking),) if words else ()
 
 

@@ -21,7 +21,7 @@ class Files:
 
     def read(self, path: Path) -> bytes:
         """Nothing, if there is no such file."""
-        with _told(path):
+        with _translate_errors(path):
             try:
                 return path.read_bytes()
             except FileNotFoundError:
@@ -29,7 +29,7 @@ class Files:
 
     def tail(self, path: Path, most: int) -> tuple[bytes, int]:
         """The last bytes of a file, and its size."""
-        with _told(path):
+        with _translate_errors(path):
             try:
                 file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             except FileNotFoundError:
@@ -40,7 +40,7 @@ class Files:
 
     def append(self, path: Path, at: int, data: bytes) -> None:
         """Put the data at the end, which must be at `at`: what is behind it was never believed and goes."""
-        with _told(path):
+        with _translate_errors(path):
             created = not path.exists()
             file = self.open(path)
             with _closing(file):
@@ -61,7 +61,7 @@ class Files:
 
     def cut(self, path: Path, at: int) -> None:
         """Take off what is behind `at`. Not synced: what comes back after a power cut is known to be of no use."""
-        with _told(path):
+        with _translate_errors(path):
             try:
                 file = os.open(path, _FLAGS)
             except FileNotFoundError:
@@ -73,7 +73,7 @@ class Files:
     def replace(self, path: Path, data: bytes) -> None:
         """The old content or the new, whatever happens."""
         fresh = path.with_name(f".{path.name}.new")
-        with _told(path):
+        with _translate_errors(path):
             file = self.open(fresh)
             with _closing(file):
                 self.truncate(file, fresh, 0)
@@ -87,12 +87,12 @@ class Files:
         if directory.is_dir():
             return
         self.make(directory.parent)
-        with _told(directory):
+        with _translate_errors(directory):
             self.make_directory(directory)
             self.sync_directory(directory.parent)
 
     def move(self, path: Path, target: Path) -> None:
-        with _told(path):
+        with _translate_errors(path):
             self.rename(path, target)
             self.sync_directory(path.parent)
 
@@ -104,18 +104,18 @@ class Files:
 
     def keep_names(self, directory: Path) -> None:
         """What was made in it stays in it."""
-        with _told(directory):
+        with _translate_errors(directory):
             self.sync_directory(directory)
 
     def remove(self, path: Path) -> None:
         """A file, or an empty directory."""
-        with _told(path), suppress(FileNotFoundError):
+        with _translate_errors(path), suppress(FileNotFoundError):
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def erase(self, path: Path) -> None:
         """Overwrite a file's content before it is removed. A symbolic link is only removed."""
         if path.is_file() and not path.is_symlink():
-            with _told(path):
+            with _translate_errors(path):
                 file = os.open(path, _FLAGS)
                 with _closing(file):
                     self.write(file, path, bytes(os.fstat(file).st_size), 0)
@@ -162,14 +162,14 @@ def _closing(file: int) -> Generator[None]:
 
 
 @contextmanager
-def _told(path: Path) -> Generator[None]:
+def _translate_errors(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise _explained(path, error) from error
+        raise _explain_error(path, error) from error
 
 
-def _explained(path: Path, error: OSError) -> StoreFailed:
+def _explain_error(path: Path, error: OSError) -> StoreFailed:
     where = repr(str(path))
     if error.errno == errno.ENOENT:
         return FileChanged(f"{where} was taken away under us; whoever moves it must stop the gateway")

@@ -93,14 +93,14 @@ def _read(line: bytes, decode: Callable[[bytes], T]) -> T | None:
             return None
     seal = _SEAL.fullmatch(text, max(0, len(text) - _SEAL_LENGTH))
     if seal is None:
-        return _decoded(text, decode)
+        return _decode_json(text, decode)
     body = text[:-_SEAL_LENGTH]
     if crc32(body) != int(seal[1], 16):
         raise _Damaged("its checksum is wrong: it is damaged, or was changed by hand and its crc not removed")
-    return _decoded(body + b"}", decode)
+    return _decode_json(body + b"}", decode)
 
 
-def _decoded(json: bytes, decode: Callable[[bytes], T]) -> T:
+def _decode_json(json: bytes, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(json)
     except (MsgspecError, ValueError, RecursionError) as error:
@@ -128,7 +128,7 @@ def _rescue(line: bytes, decode: Callable[[bytes], T]) -> Generator[T]:
             body = line[start : seal.start()]
             if crc32(body) == int(seal[1], 16):
                 with suppress(_Damaged):  # whole, but no record of this store
-                    yield _decoded(body + b"}", decode)
+                    yield _decode_json(body + b"}", decode)
                 break
         begin = seal.end()
 

@@ -169,7 +169,7 @@ class WriteLocks:
             async with asyncio.timeout(seconds):
                 await queue.acquire()
                 try:
-                    file = await self._locked(session)
+                    file = await self._acquire_file(session)
                 except BaseException:
                     queue.release()
                     raise
@@ -177,7 +177,7 @@ class WriteLocks:
             return None
         return self._begin(session, queue, file)
 
-    async def _locked(self, session: str) -> LockFile:
+    async def _acquire_file(self, session: str) -> LockFile:
         """The kernel is asked again and again, for a thread that blocks in flock could not be cancelled."""
         path = self.path(session)
         pause = FIRST_PAUSE

@@ -70,7 +70,7 @@ def write_lines(lines: Sequence[EventLine]) -> bytes:
     return b"".join(write_line(write(line).encode()) for line in lines)
 
 
-def unbroken(lines: Sequence[EventLine]) -> tuple[EventLine, ...]:
+def unbroken_prefix(lines: Sequence[EventLine]) -> tuple[EventLine, ...]:
     """What a turn that goes on may build upon: its log up to the first line that is lost.
 
     Of what is behind that only the starts of tools are kept, for nothing may make us forget that they may have run.

@@ -96,7 +96,7 @@ class OpenSessions:
     @asynccontextmanager
     async def hold(self, session: str) -> AsyncGenerator[LockedSession]:
         """The session's files, settled, and nobody else at them."""
-        async with self.locked(session) as handle:
+        async with self.lock(session) as handle:
             files = self._known.get(session) or SessionFiles(self.files, self.directories.of(session))
             if not files.settled:
                 await self._settle(session, files)
@@ -107,7 +107,7 @@ class OpenSessions:
                 self._tell(session, files)
 
     @asynccontextmanager
-    async def locked(self, session: str) -> AsyncGenerator[LockHandle]:
+    async def lock(self, session: str) -> AsyncGenerator[LockHandle]:
         handle = await self._locks.acquire(session, LOCK_SECONDS)
         if not handle.acquired:
             raise StoreFailed(f"session {session!r} is being written by somebody else; try again in a moment")
@@ -120,13 +120,13 @@ class OpenSessions:
         """A session's lines and a turn's log where nothing can be written: without the lock, and nothing is mended."""
         files = SessionFiles(self.files, self.directories.of(session))
         turns = await self.run(files.load)
-        standing = await self._read(lambda db: conversation.standing(db, self._ids, session, turns))
+        standing = await self._read(lambda db: conversation.read_state(db, self._ids, session, turns))
         lines = () if standing is None else await self.run(lambda: files.lines_as_of(standing))
         return lines, files.logs.events(turn)
 
     async def _settle(self, session: str, files: SessionFiles) -> None:
         turns = await self.run(files.load)
-        standing = await self._read(lambda db: conversation.standing(db, self._ids, session, turns))
+        standing = await self._read(lambda db: conversation.read_state(db, self._ids, session, turns))
         if standing is None:
             raise SessionError(f"there is no session {session!r}")
         identity = Identity(session, self._ids.database, standing.began)

@@ -40,7 +40,7 @@ class Removal:
     async def erase(self, target: Target, commit: Callable[[Target], Awaitable[int]]) -> int:
         """The database first: what a crash leaves of the files `erase_left` finds, or the next look settles."""
         if target.person is None:
-            async with self._sessions.locked(target.key):
+            async with self._sessions.lock(target.key):
                 messages = await commit(target)
                 directory = self._sessions.directories.of(target.key)
                 await self._sessions.run(lambda: erase(self._sessions.files, directory))
@@ -55,12 +55,12 @@ class Removal:
         """What an erasure that was cut off has left: directories of sessions that the database does not have."""
         for path, identity in (await self._directories(missing=True)).items():
             if wanted(identity.key):
-                async with self._sessions.locked(identity.key):
+                async with self._sessions.lock(identity.key):
                     await self._sessions.run(lambda: erase(self._sessions.files, path))  # noqa: B023  awaited at once
 
     async def _remove(self, path: Path, identity: Identity) -> None:
-        async with self._sessions.locked(identity.key):
-            there = await self._read(lambda db: conversation.begun(db, [identity.key]))
+        async with self._sessions.lock(identity.key):
+            there = await self._read(lambda db: conversation.start_times(db, [identity.key]))
             if there.get(identity.key) == identity.began:
                 return
             await self._sessions.run(lambda: remove(self._sessions.files, path))
@@ -70,7 +70,7 @@ class Removal:
     async def _directories(self, *, missing: bool) -> dict[Path, Identity]:
         found = await self._sessions.run(self._look)
         keys = [identity.key for identity in found.values()]
-        there = await self._read(lambda db: conversation.begun(db, keys))
+        there = await self._read(lambda db: conversation.start_times(db, keys))
         return {path: each for path, each in found.items() if (there.get(each.key) != each.began) == missing}
 
     def _look(self) -> dict[Path, Identity]:

@@ -69,7 +69,7 @@ def _lines(old: Sequence[BaseLine], messages: Sequence[Message]) -> Iterator[Bas
         else:
             mark += 1
     written, turn = 0, ""
-    for message, awaited in zip(messages, _awaited(messages, marked, len(marks) - 1), strict=True):
+    for message, awaited in zip(messages, _earliest_marks(messages, marked, len(marks) - 1), strict=True):
         yield from marks[written:awaited]
         written = awaited
         turn = turns.get(message.id, turn)  # a stand-in belongs to the turn of the call before it
@@ -77,7 +77,7 @@ def _lines(old: Sequence[BaseLine], messages: Sequence[Message]) -> Iterator[Bas
     yield from marks[written:]
 
 
-def _awaited(messages: Sequence[Message], marked: dict[str, int], last: int) -> list[int]:
+def _earliest_marks(messages: Sequence[Message], marked: dict[str, int], last: int) -> list[int]:
     """For each message, the first mark that may not stand before it: its own, or that of any message behind it."""
     awaited: list[int] = []
     for message in reversed(messages):

@@ -44,7 +44,7 @@ from finclaw.storage.jsonl.open_sessions import OpenSessions
 from finclaw.storage.jsonl.record import MessageLine
 from finclaw.storage.jsonl.removal import Removal
 from finclaw.storage.jsonl.tasks import FileTasks
-from finclaw.storage.jsonl.transcript import copied
+from finclaw.storage.jsonl.transcript import copy_name
 from finclaw.storage.sqlite import conversation, inbox, sessions
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.database import open_database
@@ -205,9 +205,9 @@ class JsonlStore(SqliteStore):
 
     async def turn(self, turn_id: str) -> TurnTrace | None:
         story = await super().turn(turn_id)
-        return None if story is None else await self._whole(self._told(story))
+        return None if story is None else await self._whole(self._add_messages(story))
 
-    async def _told(self, story: TurnTrace) -> TurnTrace:
+    async def _add_messages(self, story: TurnTrace) -> TurnTrace:
         """The turn's messages are those whose lines name it, and what it began with are those of earlier turns."""
         turn = story.record.turn_id
         row = inbox.must_row(self._ids, turn)
@@ -215,7 +215,7 @@ class JsonlStore(SqliteStore):
         if story.record.ended_at is None:
             own = tuple(line.message for line in folded((), turn, logged))
             return replace(story, before=tuple(line.message for line in lines), messages=own, whole=True)
-        added = await self._read(lambda db: conversation.added(db, row))
+        added = await self._read(lambda db: conversation.count_added(db, row))
         own = tuple(line.message for line in lines if line.turn == turn)
         before = tuple(line.message for line in lines if (self._ids.row(line.turn) or 0) < row)
         return replace(story, before=before if added else (), messages=own, whole=0 < len(own) == added)
@@ -253,9 +253,9 @@ class JsonlStore(SqliteStore):
 
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
         page = await super().sessions(limit, after, containing)
-        return replace(page, items=tuple([await self._counted(each) for each in page.items]))
+        return replace(page, items=tuple([await self._count_messages(each) for each in page.items]))
 
-    async def _counted(self, record: SessionRecord) -> SessionRecord:
+    async def _count_messages(self, record: SessionRecord) -> SessionRecord:
         if record.messages != UNCOUNTED:
             return record
         messages = len(await self.messages(record.key))
@@ -275,7 +275,7 @@ class JsonlStore(SqliteStore):
             if held := len(await hands.do(hands.files.messages)):
                 raise SessionError(f"session {session!r} has {held} messages already; choose another key, or reset it")
             version = max(hands.files.version + 1, to_micros(now))
-            turn, events = copied(version), tuple(map(Append, messages))
+            turn, events = copy_name(version), tuple(map(Append, messages))
             await hands.do(lambda: hands.logs.append(turn, 0, events))
             try:
                 rows = len(messages)
@@ -340,7 +340,7 @@ class JsonlStore(SqliteStore):
 
     async def copy_into(self, directory: Path) -> None:
         """Nobody is at the files from just before the database's snapshot until they are copied."""
-        async with self._tasks.paused() as resume:
+        async with self._tasks.pause() as resume:
 
             def copy_files() -> None:
                 copy_sessions(self._place, directory / SESSIONS)

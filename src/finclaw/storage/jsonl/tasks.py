@@ -33,7 +33,7 @@ class FileTasks:
         return await wait_shielded(task)
 
     @asynccontextmanager
-    async def paused(self) -> AsyncGenerator[Callable[[], None]]:
+    async def pause(self) -> AsyncGenerator[Callable[[], None]]:
         """Nothing runs inside. What it gives ends the pause before the end of the block, from any thread."""
         loop = asyncio.get_running_loop()
         while not self._resumed.is_set():

@@ -17,7 +17,7 @@ from finclaw.storage.jsonl.files import Files
 from finclaw.storage.jsonl.fold import begins_with, folded, stays_within
 from finclaw.storage.jsonl.identity import MESSAGES, NAMES, Identity, introduce
 from finclaw.storage.jsonl.lines import read_lines
-from finclaw.storage.jsonl.log import TurnLogs, unbroken
+from finclaw.storage.jsonl.log import TurnLogs, unbroken_prefix
 from finclaw.storage.jsonl.record import Base, FoldedLine, MessageLine, base_of, read_base_line, write_base_line
 from finclaw.storage.jsonl.repair import repair_file, repair_transcript
 from finclaw.storage.sqlite.conversation import ConversationState
@@ -63,7 +63,7 @@ class SessionFiles:
         version = 0 if base.last is None else base.last.version
         if version < standing.cleared:
             return ()
-        pending = self._pending(standing)
+        pending = self._pending_turn(standing)
         if pending is not None and version < standing.version:
             return folded(base.folded, pending, self.logs.events(pending))
         return (*base.folded, *base.unfinished)
@@ -80,16 +80,16 @@ class SessionFiles:
         new = folded(old, turn, events)
         if begins_with(new, old):
             _, size = self._files.tail(self._base, 0)
-            self._files.append(self._base, size, _written(new[len(old) :], mark))
+            self._files.append(self._base, size, _encode_lines(new[len(old) :], mark))
         else:
-            self._files.replace(self._base, _written(new, mark))
+            self._files.replace(self._base, _encode_lines(new, mark))
         self.version = version
         crash_point("fold:after_append")
         self.logs.drop(turn)
         crash_point("fold:after_clear")
 
     def rewrite(self, lines: Sequence[MessageLine], version: int) -> None:
-        self._files.replace(self._base, _written(lines, FoldedLine("", 0, version)))
+        self._files.replace(self._base, _encode_lines(lines, FoldedLine("", 0, version)))
         self.version = version
 
     def erase(self, version: int) -> None:
@@ -127,8 +127,8 @@ class SessionFiles:
         """Make the files say what the database has committed, and nothing else."""
         if not introduce(self._files, self._directory, identity):
             self.load()
-        pending = self._pending(standing)
-        base = self._marked(pending, standing.version)
+        pending = self._pending_turn(standing)
+        base = self._read_marked(pending, standing.version)
         if self.version < standing.cleared:  # a reset did not get here
             self.rewrite((), standing.version)
         elif pending is not None and self.version < standing.version:
@@ -144,13 +144,13 @@ class SessionFiles:
 
     def _keep_live(self, standing: ConversationState) -> None:
         live = {turn: lines for turn, lines in self.logs.turns.items() if turn in standing.live}
-        self.logs.keep({turn: unbroken(lines) for turn, lines in live.items()})
+        self.logs.keep({turn: unbroken_prefix(lines) for turn, lines in live.items()})
 
-    def _pending(self, standing: ConversationState) -> str | None:
+    def _pending_turn(self, standing: ConversationState) -> str | None:
         """The turn that the database has ended and the base may not know of. There is at most one."""
         return next((turn for turn in self.logs.turns if turn in standing.ended or _is_copied(turn, standing)), None)
 
-    def _marked(self, pending: str | None, version: int) -> Base | None:
+    def _read_marked(self, pending: str | None, version: int) -> Base | None:
         """Learn the base's version from its last line, if that is a mark; else all of it is read, and given."""
         raw, size = self._files.tail(self._base, _TAIL)
         last = read_lines(raw[raw.rfind(b"\n", 0, -1) + 1 :], read_base_line)
@@ -158,9 +158,9 @@ class SessionFiles:
         if not size or isinstance(mark, FoldedLine):
             self.version = mark.version if isinstance(mark, FoldedLine) else 0
             return None
-        return self._unmarked(pending, version)
+        return self._read_unmarked(pending, version)
 
-    def _unmarked(self, pending: str | None, version: int) -> Base | None:
+    def _read_unmarked(self, pending: str | None, version: int) -> Base | None:
         """A fold that was cut off is taken off again when its events are still there; all else is kept and mended."""
         read = read_lines(self._files.read(self._base), read_base_line)
         base = base_of(read.records)
@@ -185,7 +185,7 @@ class SessionFiles:
         self.findings.append(IntegrityFinding("truncated-json", "", text))
 
 
-def _written(lines: Sequence[MessageLine], mark: FoldedLine) -> bytes:
+def _encode_lines(lines: Sequence[MessageLine], mark: FoldedLine) -> bytes:
     return b"".join((*map(write_base_line, lines), write_base_line(mark)))
 
 
@@ -193,7 +193,7 @@ def _written(lines: Sequence[MessageLine], mark: FoldedLine) -> bytes:
 # Messages that are given to a session come as the log of a turn that nobody ran, named by the version it makes.
 
 
-def copied(version: int) -> str:
+def copy_name(version: int) -> str:
     return f"copy-{version}"
 
 

@@ -40,18 +40,18 @@ class ApprovalRows(ABC):
     async def _read(self, run: Callable[[apsw.Connection], T]) -> T: ...
 
     async def ask(self, approval: Approval) -> Approval:
-        return self._seen(await self._commit(lambda db: approvals.ask(db, approval)))
+        return self._note_expiry(await self._commit(lambda db: approvals.ask(db, approval)))
 
     async def approval(self, approval_id: str) -> Approval | None:
         expiry = self._times.now()
         found = await self._read(lambda db: approvals.find(db, approval_id, expiry))
-        return None if found is None else self._seen(found)
+        return None if found is None else self._note_expiry(found)
 
     async def approvals(
         self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
     ) -> Sequence[Approval]:
         expiry = self._times.now()
-        found = await self._read(lambda db: approvals.listed(db, states, session, limit, expiry))
+        found = await self._read(lambda db: approvals.list_approvals(db, states, session, limit, expiry))
         self._times.see(found)
         return found
 
@@ -96,15 +96,15 @@ class ApprovalRows(ABC):
         late, _ = await self._commit(lambda db: approvals.remind(db, self._ids, words, now, expiry), _each(then))
         return late
 
-    def _seen(self, approval: Approval) -> Approval:
+    def _note_expiry(self, approval: Approval) -> Approval:
         self._times.see([approval])
         return approval
 
     async def standing(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
-        return await self._read(lambda db: grants.standing(db, tool, action, requester, session))
+        return await self._read(lambda db: grants.find_grant(db, tool, action, requester, session))
 
     async def grants(self, limit: int = 100) -> Sequence[Grant]:
-        return await self._read(lambda db: grants.listed(db, limit))
+        return await self._read(lambda db: grants.list_grants(db, limit))
 
     async def revoke(self, grant_id: str) -> bool:
         return await self._commit(lambda db: grants.revoke(db, grant_id))

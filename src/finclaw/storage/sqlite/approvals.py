@@ -87,7 +87,7 @@ def find(db: apsw.Connection, approval_id: str, expiry: Expiry) -> Approval | No
     return None if row is None else _read(row)
 
 
-def listed(
+def list_approvals(
     db: apsw.Connection, states: Collection[ApprovalState], session: str | None, limit: int, expiry: Expiry
 ) -> list[Approval]:
     among = _OPEN if {"pending", "granted"}.issuperset(states) else "WHERE TRUE "

@@ -94,17 +94,20 @@ def write(noun: object) -> str:
     try:
         return _encoder.encode(noun).decode()
     except UnicodeEncodeError:
-        return _encoder.encode(_mended(msgspec.to_builtins(noun))).decode()
+        return _encoder.encode(_fix_all_surrogates(msgspec.to_builtins(noun))).decode()
 
 
-def _mended(value: Any) -> Any:
+def _fix_all_surrogates(value: Any) -> Any:
     match value:
         case str():
             return fix_surrogates(value)
         case dict():
-            return {_mended(key): _mended(each) for key, each in cast("dict[Any, Any]", value).items()}
+            return {
+                _fix_all_surrogates(key): _fix_all_surrogates(each)
+                for key, each in cast("dict[Any, Any]", value).items()
+            }
         case list() | tuple():
-            return [_mended(each) for each in cast("list[Any]", value)]
+            return [_fix_all_surrogates(each) for each in cast("list[Any]", value)]
         case _:
             return value
 

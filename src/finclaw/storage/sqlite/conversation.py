@@ -234,7 +234,7 @@ class ConversationState(Struct, frozen=True, kw_only=True):
     """Those that were folded, with the number of their events."""
 
 
-def standing(db: apsw.Connection, ids: PublicIds, key: str, turns: Sequence[str]) -> ConversationState | None:
+def read_state(db: apsw.Connection, ids: PublicIds, key: str, turns: Sequence[str]) -> ConversationState | None:
     """None: there is no such session."""
     found = db.execute("SELECT id, version, cleared, created_at FROM session WHERE key = ?", (key,)).fetchone()
     if found is None:
@@ -255,7 +255,7 @@ def standing(db: apsw.Connection, ids: PublicIds, key: str, turns: Sequence[str]
     )
 
 
-def begun(db: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
+def start_times(db: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
     """When each of these sessions began, as far as they are there."""
     rows = db.execute(
         "SELECT key, created_at FROM session WHERE key IN (SELECT value FROM json_each(?))", (write(keys),)
@@ -284,7 +284,7 @@ def turn_of(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> tuple[str, 
     return None if found is None else (ids.turn(row), str(found[0]))
 
 
-def added(db: apsw.Connection, turn: int) -> int:
+def count_added(db: apsw.Connection, turn: int) -> int:
     """How many messages a turn added when it was folded."""
     found = db.execute("SELECT last_message - first_message + 1 FROM turn WHERE id = ?", (turn,)).get
     return int(found or 0)

@@ -107,7 +107,7 @@ def erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
 def _erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
     rows = _rows(db, target)
     quoted = [str(name) for (name,) in db.execute("SELECT id FROM approval WHERE session = ?", (target.key,))]
-    elsewhere = _quoting(db, quoted, target.row)
+    elsewhere = _messages_quoting(db, quoted, target.row)
     _remove_words(db, [*rows, *elsewhere])
     db.execute("DELETE FROM standing_grant WHERE id IN (SELECT id FROM approval WHERE session = ?)", (target.key,))
     db.execute("DELETE FROM approval WHERE session = ?", (target.key,))
@@ -130,7 +130,7 @@ def _rows(db: apsw.Connection, target: Target) -> list[int]:
 
 def erase_decisions(db: apsw.Connection, person: PersonId) -> int:
     """The reasons that this person gave for decisions about others' approvals, and the messages that tell of them."""
-    elsewhere = _quoting(db, _decided_with_words(db, person), 0)
+    elsewhere = _messages_quoting(db, _decided_with_words(db, person), 0)
     _remove_words(db, elsewhere)
     return len(elsewhere)
 
@@ -143,7 +143,7 @@ def _decided_with_words(db: apsw.Connection, person: PersonId) -> list[str]:
     return [str(name) for (name,) in rows.fetchall()]
 
 
-def _quoting(db: apsw.Connection, approvals: Sequence[str], session: int) -> list[int]:
+def _messages_quoting(db: apsw.Connection, approvals: Sequence[str], session: int) -> list[int]:
     """Messages elsewhere that show these approvals: cards sent to approvers, and the answers to their decisions."""
     found: list[int] = []
     if approvals:

@@ -20,7 +20,7 @@ def give(db: apsw.Connection, asked: Approval, scope: ApprovalScope, by: str, no
     )
 
 
-def standing(db: apsw.Connection, tool: str, action: str, requester: str, session: str) -> Grant | None:
+def find_grant(db: apsw.Connection, tool: str, action: str, requester: str, session: str) -> Grant | None:
     row = db.execute(
         _SELECT + "WHERE requester = ? AND hash = ? AND tool = ? AND (session IS NULL OR session = ?) "
         "ORDER BY rowid LIMIT 1",
@@ -29,7 +29,7 @@ def standing(db: apsw.Connection, tool: str, action: str, requester: str, sessio
     return None if row is None else _read(row)
 
 
-def listed(db: apsw.Connection, limit: int) -> list[Grant]:
+def list_grants(db: apsw.Connection, limit: int) -> list[Grant]:
     return [_read(row) for row in db.execute(_SELECT + "ORDER BY rowid DESC LIMIT ?", (limit,)).fetchall()]
 
 

@@ -50,7 +50,7 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
             )
         if known[1] != digest and inbound.from_extension is None:  # an extension's key is said once, whatever the words
             raise InboundConflict(f"message id {inbound.message_id!r} was already used for another text")
-        return _accepted(db, ids, int(known[0]), duplicate=True)
+        return _find_accepted(db, ids, int(known[0]), duplicate=True)
     at = to_micros(now)
     owner, ticket = _ticket(db, session, at)
     db.execute(
@@ -67,7 +67,7 @@ def accept_again(db: apsw.Connection, ids: PublicIds, inbound_id: str, now: date
     row = must_row(ids, inbound_id)
     if db.execute("SELECT 1 FROM inbound WHERE id = ? AND kind = ?", (row, ERASED)).fetchone():
         return None
-    first = _accepted(db, ids, row)
+    first = _find_accepted(db, ids, row)
     if first.inbound.reissue_of is not None:
         return None
     again = replace(first.inbound, message_id=f"{first.inbound.message_id}#again", reissue_of=first.id)
@@ -100,7 +100,7 @@ _ACCEPTED = (
 )
 
 
-def _accepted(db: apsw.Connection, ids: PublicIds, row: int, *, duplicate: bool = False) -> Accepted:
+def _find_accepted(db: apsw.Connection, ids: PublicIds, row: int, *, duplicate: bool = False) -> Accepted:
     (found,) = db.execute(_ACCEPTED + "WHERE inbound.id = ?", (row,)).fetchall()
     return _read_accepted(ids, found, duplicate=duplicate)
 
@@ -125,7 +125,7 @@ def unfinished(db: apsw.Connection, ids: PublicIds) -> list[Accepted]:
     return [_read_accepted(ids, row, left=True) for row in rows]
 
 
-def nothing_runs(db: apsw.Connection) -> None:
+def mark_all_received(db: apsw.Connection) -> None:
     db.execute("UPDATE inbound SET state = 'received' WHERE kind IS NULL AND state = 'running'")
 
 

@@ -1,7 +1,8 @@
-"""The older messages of a long conversation, bound: a page of them is one row, which is read in one go.
+"""Packed pages: the older messages of a long conversation, 256 in one row, which is read in one go.
 
 Messages lie in the order in which they were said, whoever said them, so those of one conversation lie far apart, and
-each is looked for. A page is what a history wants of them, as it stands. Loose messages are always the newer ones.
+each is looked for. A page is what a history wants of them, as it stands. Messages with a row of their own are
+always the newer ones.
 """
 
 from collections.abc import Iterator
@@ -13,10 +14,10 @@ from msgspec import Struct
 
 from finclaw.kernel.message import Message
 from finclaw.storage.sqlite.codec import write
-from finclaw.transcript.page import Page, packed, unpacked
+from finclaw.transcript.page import Page, compress_meta, decompress_meta
 
 LATEST: Final = 128
-"""The last messages, which every turn looks at, are never bound."""
+"""The last messages, which every turn looks at, are never packed."""
 FIRST: Final = 16
 """A conversation is known by its first message; a short page is soon opened."""
 LENGTH: Final = 256
@@ -24,16 +25,16 @@ LENGTH: Final = 256
 _NOW_AND_THEN: Final = 64
 """Messages are counted when there are so many more."""
 
-WRITTEN: Final = (
+PAGE_COLUMNS: Final = (
     "count(*), CAST(group_concat(body, char(10)) AS BLOB), "
     "CAST(group_concat(coalesce(words, char(10)), char(10)) AS BLOB)"
 )
 """What makes a page, of rows with `body` and `words`."""
 _OLDEST: Final = (
-    f"SELECT max(id), group_concat(id), {WRITTEN} FROM "
+    f"SELECT max(id), group_concat(id), {PAGE_COLUMNS} FROM "
     "(SELECT id, body, words FROM message WHERE session = ? ORDER BY id LIMIT ?)"
 )
-_BIND: Final = "INSERT INTO page (id, session, numbers, length, beside, words) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT: Final = "INSERT INTO page (id, session, numbers, length, beside, words) VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class _Named(Struct, frozen=True):
@@ -43,25 +44,25 @@ class _Named(Struct, frozen=True):
 _name_of: Final = msgspec.json.Decoder(_Named).decode
 
 
-def bind(db: apsw.Connection, session: int, added: int) -> None:
-    """Where enough messages are loose now that so many were added."""
+def pack_oldest(db: apsw.Connection, session: int, added: int) -> None:
+    """Pack the oldest rows into pages, where enough messages have rows of their own now that so many were added."""
     held = int(db.execute("SELECT messages FROM session WHERE id = ?", (session,)).get or 0)
     if held < LATEST + LENGTH or held // _NOW_AND_THEN == (held - added) // _NOW_AND_THEN:
         return
-    loose = int(db.execute("SELECT count(*) FROM message WHERE session = ?", (session,)).get)
-    while loose >= LATEST + LENGTH:
-        length = LENGTH if _are_bound(db, session) else FIRST
+    unpacked = int(db.execute("SELECT count(*) FROM message WHERE session = ?", (session,)).get)
+    while unpacked >= LATEST + LENGTH:
+        length = LENGTH if _has_pages(db, session) else FIRST
         last, numbers, count, beside, words = db.execute(_OLDEST, (session, length)).fetchall()[0]
-        db.execute(_BIND, (last, session, numbers, count, packed(beside), words))
+        db.execute(_INSERT, (last, session, numbers, count, compress_meta(beside), words))
         db.execute("DELETE FROM message WHERE session = ? AND id <= ?", (session, last))
-        loose -= length
+        unpacked -= length
 
 
-def unbind(db: apsw.Connection, session: int) -> None:
+def unpack(db: apsw.Connection, session: int) -> None:
     """Every message has a row of its own again, under its number."""
     pages = db.execute("SELECT numbers, beside, words FROM page WHERE session = ?", (session,)).fetchall()
     for numbers, beside, words in pages:
-        bodies, lines = unpacked(beside).decode().split("\n"), bytes(words).decode().split("\n")
+        bodies, lines = decompress_meta(beside).decode().split("\n"), bytes(words).decode().split("\n")
         for number, body, role, said in zip(_numbers(numbers), bodies, lines[::2], lines[1::2], strict=True):
             apart = f"{role}\n{said}" if said else None
             db.execute(
@@ -71,13 +72,13 @@ def unbind(db: apsw.Connection, session: int) -> None:
     clear(db, session)
 
 
-def unbind_for(db: apsw.Connection, session: int, name: str) -> bool:
-    """So that the message of that name has a row of its own; False: it is not bound."""
+def unpack_for(db: apsw.Connection, session: int, name: str) -> bool:
+    """So that the message of that name has a row of its own; False: it is in no page."""
     named = f'{{"id":{write(name)},'.encode()
-    is_bound = any(named in unpacked(beside) for (beside,) in db.execute(_BESIDE, (session,)).fetchall())
-    if is_bound:
-        unbind(db, session)
-    return is_bound
+    is_packed = any(named in decompress_meta(beside) for (beside,) in db.execute(_BESIDE, (session,)).fetchall())
+    if is_packed:
+        unpack(db, session)
+    return is_packed
 
 
 _BESIDE: Final = "SELECT beside FROM page WHERE session = ?"
@@ -89,7 +90,7 @@ def drop(db: apsw.Connection, session: int, count: int) -> int:
     for page, length in rows:
         if length > count:
             if count:
-                unbind(db, session)
+                unpack(db, session)
             break
         db.execute("DELETE FROM page WHERE id = ?", (page,))
         count -= length
@@ -100,12 +101,12 @@ def clear(db: apsw.Connection, session: int) -> None:
     db.execute("DELETE FROM page WHERE session = ?", (session,))
 
 
-def bound(db: apsw.Connection, session: int) -> Iterator[Page]:
+def packed_pages(db: apsw.Connection, session: int) -> Iterator[Page]:
     for written in db.execute("SELECT length, beside, words FROM page WHERE session = ? ORDER BY id", (session,)):
         yield Page(*written)
 
 
-def bound_between(db: apsw.Connection, session: int, first: int, last: int) -> Iterator[Message]:
+def packed_between(db: apsw.Connection, session: int, first: int, last: int) -> Iterator[Message]:
     """By their numbers."""
     rows = db.execute(
         "SELECT numbers, length, beside, words FROM page WHERE session = ? AND id >= ? ORDER BY id", (session, first)
@@ -116,12 +117,12 @@ def bound_between(db: apsw.Connection, session: int, first: int, last: int) -> I
                 yield message
 
 
-def last_bound(db: apsw.Connection) -> int:
-    """The number of the last message of all that are bound."""
+def last_packed(db: apsw.Connection) -> int:
+    """The number of the last message of all that are packed."""
     return int(db.execute("SELECT coalesce(max(id), 0) FROM page").get)
 
 
-def _are_bound(db: apsw.Connection, session: int) -> bool:
+def _has_pages(db: apsw.Connection, session: int) -> bool:
     return db.execute("SELECT 1 FROM page WHERE session = ?", (session,)).fetchone() is not None
 
 

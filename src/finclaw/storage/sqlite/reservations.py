@@ -9,7 +9,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from finclaw.kernel.record import Spend, TurnCalls, interrupted, merge_lines
+from finclaw.kernel.record import Spend, TurnCalls, mark_interrupted, merge_lines
 from finclaw.storage.sqlite import books
 from finclaw.storage.sqlite.codec import write
 
@@ -54,7 +54,7 @@ def interrupt(db: apsw.Connection, turn: int) -> SettledCalls:
     if column == NOTHING:
         return SettledCalls(booked=False)
     row = _read(str(column))
-    cut_off = [interrupted(line) for line in row.reserved]
+    cut_off = [mark_interrupted(line) for line in row.reserved]
     books.enter(db, cut_off)
     return SettledCalls(merge_lines((*row.beside, *cut_off)), not row.unbooked)
 

@@ -105,7 +105,7 @@ def repair(db: apsw.Connection, key: str, *, dry_run: bool) -> tuple[IntegrityFi
     old = transcript.messages(db, session)
     mended = mend(old)
     if mended.messages != old and not dry_run:
-        pages.unbind(db, session)
+        pages.unpack(db, session)
         rows = db.execute("SELECT id FROM message WHERE session = ? ORDER BY id", (session,)).fetchall()
         last, same = transcript.last_message(db), _common(old, mended.messages)
         db.executemany("DELETE FROM message WHERE id = ?", rows[same:])

@@ -164,7 +164,7 @@ class SqliteStore(ApprovalRows, ErasureRows):
         return await self._read(lambda db: inbox.unfinished(db, self._ids))
 
     async def nothing_runs(self) -> None:
-        await self._commit(inbox.nothing_runs)
+        await self._commit(inbox.mark_all_received)
 
     async def find(self, inbound_id: str) -> InboundRecord | None:
         return await self._read(lambda db: inbox.find(db, self._ids, inbound_id))

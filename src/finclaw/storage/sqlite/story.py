@@ -37,7 +37,7 @@ def turn(db: apsw.Connection, ids: PublicIds, name: str) -> TurnTrace | None:
         return None
     message = inbox.find(db, ids, ids.inbound(row))
     assert message is not None  # its row was joined above
-    before, own, whole = _left(db, row)
+    before, own, whole = _find_messages(db, row)
     return TurnTrace(
         record=_record(ids, told),
         inbound=read_inbound(str(told[-1])),
@@ -79,7 +79,7 @@ def _record(ids: PublicIds, row: tuple[Any, ...]) -> TurnRecord:
 # ── what is left of it ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _left(db: apsw.Connection, turn: int) -> tuple[tuple[Message, ...], tuple[Message, ...], bool]:
+def _find_messages(db: apsw.Connection, turn: int) -> tuple[tuple[Message, ...], tuple[Message, ...], bool]:
     """The messages before the turn, its own, and whether those are all it had."""
     session, ended, first, last = db.execute(
         "SELECT session, ended_at, first_message, last_message FROM turn WHERE id = ?", (turn,)
@@ -89,7 +89,7 @@ def _left(db: apsw.Connection, turn: int) -> tuple[tuple[Message, ...], tuple[Me
         return transcript.messages(db, session), _so_far(log), True
     if first is None:  # it was superseded, or ended before such things were noted
         return (), (), False
-    taken = _taken_again(db, turn, session)
+    taken = _last_before_reuse(db, turn, session)
     own = transcript.messages(db, session, first, min(last, taken))
     whole = len(own) == last - first + 1 and bool(own) and own[0].role == "user"
     return transcript.messages(db, session, 0, min(first - 1, taken)), own, whole
@@ -98,7 +98,7 @@ def _left(db: apsw.Connection, turn: int) -> tuple[tuple[Message, ...], tuple[Me
 _LOG = "SELECT body FROM event WHERE id BETWEEN ? AND ? ORDER BY id"
 
 
-def _taken_again(db: apsw.Connection, turn: int, session: int) -> int:
+def _last_before_reuse(db: apsw.Connection, turn: int, session: int) -> int:
     """The last row before those of later turns: numbers of messages that are gone are given out again."""
     found = db.execute("SELECT min(first_message) FROM turn WHERE id > ? AND session = ?", (turn, session)).get
     return transcript.HIGHEST if found is None else int(found) - 1

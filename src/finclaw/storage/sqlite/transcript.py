@@ -11,7 +11,7 @@ from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Tool
 from finclaw.storage.sqlite import pages
 from finclaw.storage.sqlite.codec import events_of, read_event, write
 from finclaw.transcript.history import Messages, Page, with_pages
-from finclaw.transcript.page import beside_words, words_of
+from finclaw.transcript.page import message_meta, words_of
 
 
 class Folded(Struct, frozen=True):
@@ -56,10 +56,10 @@ class _Rows:
         db.executemany("INSERT INTO event (id, body) VALUES (?, ?)", rows)
 
     def fold(self, db: apsw.Connection, session: int, turn: int, last: Sequence[TurnEvent]) -> Folded:
-        events = [*_taken(db, turn), *last]
+        events = [*_take_log(db, turn), *last]
         before = last_message(db)
         added = _fold(db, session, before, events)
-        pages.bind(db, session, added - before)
+        pages.pack_oldest(db, session, added - before)
         return Folded(before + 1, added, len(events))
 
     def drop(self, db: apsw.Connection, turn: int) -> None:
@@ -77,11 +77,11 @@ ROWS: Final[Transcript] = _Rows()
 
 
 _PAGE: Final = (
-    f"SELECT max(id), {pages.WRITTEN} FROM "
+    f"SELECT max(id), {pages.PAGE_COLUMNS} FROM "
     "(SELECT id, body, words FROM message WHERE session = ? AND id BETWEEN ? AND ? ORDER BY id LIMIT ?)"
 )
 _LATEST: Final = (
-    f"SELECT min(id), {pages.WRITTEN} FROM "
+    f"SELECT min(id), {pages.PAGE_COLUMNS} FROM "
     "(SELECT id, body, words FROM message WHERE session = ? ORDER BY id DESC LIMIT ?)"
 )
 HIGHEST: Final = (1 << 63) - 1
@@ -92,18 +92,20 @@ def history(db: apsw.Connection, session: int) -> Messages:
     """The last messages as such, and what stands before them in pages that somebody may open."""
     first, *written = db.execute(_LATEST, (session, pages.LATEST)).fetchall()[0]
     latest = () if first is None else Page(*written).messages[::-1]
-    older = tuple(pages.bound(db, session))
+    older = tuple(pages.packed_pages(db, session))
     if first is not None and len(latest) == pages.LATEST:
-        older += tuple(_loose(db, session, 0, int(first) - 1, pages.LENGTH if older else pages.FIRST))
+        older += tuple(_read_unpacked(db, session, 0, int(first) - 1, pages.LENGTH if older else pages.FIRST))
     return with_pages(older, latest)
 
 
 def messages(db: apsw.Connection, session: int, first: int = 0, last: int = HIGHEST) -> tuple[Message, ...]:
-    loose = [message for page in _loose(db, session, first, last) for message in page.messages]
-    return (*pages.bound_between(db, session, first, last), *loose)
+    unpacked = [message for page in _read_unpacked(db, session, first, last) for message in page.messages]
+    return (*pages.packed_between(db, session, first, last), *unpacked)
 
 
-def _loose(db: apsw.Connection, session: int, first: int, last: int, length: int = pages.LENGTH) -> Iterator[Page]:
+def _read_unpacked(
+    db: apsw.Connection, session: int, first: int, last: int, length: int = pages.LENGTH
+) -> Iterator[Page]:
     """A row and a decode for every message would cost as much again. `length` is of the first page."""
     while True:
         end, *written = db.execute(_PAGE, (session, first, last, length)).fetchall()[0]
@@ -118,7 +120,7 @@ def _log(db: apsw.Connection, turn: int) -> list[TurnEvent]:
     return [read_event(str(body)) for (body,) in rows]
 
 
-def _taken(db: apsw.Connection, turn: int) -> list[TurnEvent]:
+def _take_log(db: apsw.Connection, turn: int) -> list[TurnEvent]:
     """The log, which is taken out of the database. SQLite promises no order here."""
     rows = db.execute("DELETE FROM event WHERE id BETWEEN ? AND ? RETURNING id, body", events_of(turn)).fetchall()
     return [read_event(str(body)) for _, body in sorted(rows)]
@@ -160,7 +162,7 @@ _INSERT: Final = "INSERT INTO message (id, session, name, body, words) VALUES (?
 def _row(message: Message) -> tuple[str, str, str | None]:
     """The name, the body and the words."""
     if words := words_of(message):
-        return message.id, write(beside_words(message)), f"{message.role}\n{write(words)}"
+        return message.id, write(message_meta(message)), f"{message.role}\n{write(words)}"
     return message.id, write(message), None
 
 
@@ -169,12 +171,12 @@ def add(db: apsw.Connection, session: int, messages: Sequence[Message], last: in
     last = last_message(db) if last is None else last
     rows = ((row, session, *_row(message)) for row, message in enumerate(messages, start=last + 1))
     db.executemany(_INSERT, rows)
-    pages.bind(db, session, len(messages))
+    pages.pack_oldest(db, session, len(messages))
 
 
 def last_message(db: apsw.Connection) -> int:
     """The number of the last message of all."""
-    return max(int(db.execute("SELECT coalesce(max(id), 0) FROM message").get), pages.last_bound(db))
+    return max(int(db.execute("SELECT coalesce(max(id), 0) FROM message").get), pages.last_packed(db))
 
 
 def _last_of(db: apsw.Connection, session: int) -> int:
@@ -189,7 +191,7 @@ def _last_of(db: apsw.Connection, session: int) -> int:
 
 def _has_row(db: apsw.Connection, session: int, name: str) -> bool:
     """Whether a message has that name. It has a row of its own from now on."""
-    return db.execute(_FIND, (session, name)).fetchone() is not None or pages.unbind_for(db, session, name)
+    return db.execute(_FIND, (session, name)).fetchone() is not None or pages.unpack_for(db, session, name)
 
 
 _FIND: Final = "SELECT 1 FROM message WHERE session = ? AND name = ?"
@@ -225,7 +227,7 @@ def _truncate(db: apsw.Connection, session: int, keep_last: int) -> None:
 def _patch(db: apsw.Connection, session: int, target: str, metadata: dict[str, object]) -> None:
     if _has_row(db, session, target):
         named = "(SELECT body, words FROM message WHERE session = ? AND name = ?)"
-        (written,) = db.execute(f"SELECT {pages.WRITTEN} FROM {named}", (session, target)).fetchall()
+        (written,) = db.execute(f"SELECT {pages.PAGE_COLUMNS} FROM {named}", (session, target)).fetchall()
         old = Page(*written).messages[0]
         fresh = Message(old.id, old.role, old.blocks, old.source, old.created_at, {**old.metadata, **metadata})
         _update(db, session, target, fresh)

@@ -104,7 +104,7 @@ class Ledger:
             return work.run(self._db)
         except Exception as error:  # noqa: BLE001  it belongs to whoever asked, and travels to them
             self._undo()
-            return self._told(error)
+            return self._explain_error(error)
 
     def _alone(self, work: WriterTask[Any]) -> Any:
         try:
@@ -112,7 +112,7 @@ class Ledger:
             answer = work.run(self._db)
         except Exception as error:  # noqa: BLE001  it belongs to whoever asked, and travels to them
             self._undo()
-            return self._told(error)
+            return self._explain_error(error)
         self._left_as = self._db.data_version()
         return answer
 
@@ -120,11 +120,11 @@ class Ledger:
         # Alone there is nobody to be protected from, and the transaction itself is the savepoint.
         trusting = len(group) == 1 or all(work.repeatable for work in group)
         try:
-            answers = self._trusting(group) if trusting else self._carefully(group)
+            answers = self._run_group(group) if trusting else self._run_with_savepoints(group)
             self._db.execute("COMMIT")
         except Exception as error:  # noqa: BLE001  it belongs to those who wait for this group, and travels to them
             self._undo()
-            return [self._told(error)] * len(group)
+            return [self._explain_error(error)] * len(group)
         self._left_as = self._db.data_version()
         return answers
 
@@ -136,7 +136,7 @@ class Ledger:
         if self._db.data_version() != self._left_as and boot_epoch(self._db) != self._boot:
             raise Superseded("another gateway has taken over this state directory; this one must stop")
 
-    def _trusting(self, group: Sequence[WriterTask[Any]]) -> list[Any]:
+    def _run_group(self, group: Sequence[WriterTask[Any]]) -> list[Any]:
         """Without savepoints, which are a quarter of all statements; pieces seldom fail."""
         self._begin()
         try:
@@ -145,13 +145,13 @@ class Ledger:
             if len(group) == 1:
                 raise
             self._undo()
-            return self._carefully(group)
+            return self._run_with_savepoints(group)
 
-    def _carefully(self, group: Sequence[WriterTask[Any]]) -> list[Any]:
+    def _run_with_savepoints(self, group: Sequence[WriterTask[Any]]) -> list[Any]:
         self._begin()
-        return [self._piece(work) for work in group]
+        return [self._run_in_savepoint(work) for work in group]
 
-    def _piece(self, work: WriterTask[Any]) -> Any:
+    def _run_in_savepoint(self, work: WriterTask[Any]) -> Any:
         self._db.execute("SAVEPOINT piece")
         try:
             answer = work.run(self._db)
@@ -159,11 +159,11 @@ class Ledger:
             if not self._db.in_transaction:  # SQLite gave the whole transaction up (full disk, failed read)
                 raise
             self._db.execute("ROLLBACK TO piece")
-            answer = self._told(error)
+            answer = self._explain_error(error)
         self._db.execute("RELEASE piece")
         return answer
 
-    def _told(self, error: Exception) -> Exception:
+    def _explain_error(self, error: Exception) -> Exception:
         return explain(error, self._path) if isinstance(error, apsw.Error) else error
 
     def _undo(self) -> None:
