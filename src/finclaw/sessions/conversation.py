@@ -23,6 +23,7 @@ from finclaw.kernel.message import (
     TurnEvent,
 )
 from finclaw.sessions.weight import weigh, weigh_page
+from finclaw.transcript.fold import patch_message
 from finclaw.transcript.history import Messages, Page, as_messages, behind_pages, pages_of, with_pages
 
 E = TypeVar("E", bound=MessageEvent)
@@ -30,6 +31,9 @@ E = TypeVar("E", bound=MessageEvent)
 
 class Conversation:
     """The messages of one session during one turn. `next_messages` always equals base plus events.
+
+    Events are applied one at a time, not by `fold()`: it would open every page (`us_per_history_message` in
+    docs/performance.md), and it does not know passing messages.
 
     `since` is an id drawn before the turn's first one: what was drawn after it cannot be in the base.
     """
@@ -115,7 +119,7 @@ class Conversation:
                 if place is None:
                     return None
                 old = self._next[place]
-                return self._put(place, replace(old, metadata={**old.metadata, **metadata}), event)
+                return self._put(place, patch_message(old, metadata), event)
             case _:
                 assert_never(event)
 

@@ -6,8 +6,8 @@ from typing import Final
 import apsw
 
 from finclaw.kernel.message import Message, TurnEvent
-from finclaw.storage.jsonl.fold import folded, stays_within
 from finclaw.storage.sqlite.transcript import Folded
+from finclaw.transcript.fold import fold, touches_only_own
 
 UNCOUNTED: Final = -1
 """How many messages a session has must be looked up in its files: they were changed otherwise than by appending."""
@@ -21,8 +21,8 @@ class NullTranscript:
 
     def fold(self, db: apsw.Connection, session: int, turn: int, last: Sequence[TurnEvent]) -> Folded:
         """All events come as the last ones; its messages are counted from 1, for they have no rows."""
-        own = folded((), "", last)
-        if not stays_within(last):
+        own = fold((), last)
+        if not touches_only_own(last):
             db.execute("UPDATE session SET messages = ? WHERE id = ?", (UNCOUNTED, session))
         else:
             db.execute("UPDATE session SET messages = messages + ? WHERE id = ? AND messages >= 0", (len(own), session))

@@ -1,14 +1,15 @@
 """What a line of base.jsonl may be: a message, or the mark behind the last message of a folded turn."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from finclaw.kernel.message import Message
+from finclaw.kernel.message import Message, TurnEvent
 from finclaw.storage.jsonl.lines import write_line
 from finclaw.storage.sqlite.codec import write
+from finclaw.transcript.fold import fold_items
 
 
 class MessageLine(Struct, frozen=True, gc=False, tag="message"):
@@ -55,3 +56,12 @@ def base_of(lines: Iterable[BaseLine]) -> Base:
             folded += unfinished
             unfinished, last = [], line
     return Base(tuple(folded), last, tuple(unfinished))
+
+
+def fold_lines(lines: Sequence[MessageLine], turn: str, events: Iterable[TurnEvent]) -> list[MessageLine]:
+    """The lines after the turn. A message that was changed stays a line of the turn that added it."""
+
+    def line_with(message: Message, former: MessageLine | None) -> MessageLine:
+        return MessageLine(turn if former is None else former.turn, message)
+
+    return fold_items(lines, events, lambda line: line.message, line_with)

@@ -38,7 +38,6 @@ from finclaw.kernel.record import (
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.jsonl.directories import SESSIONS, copy_sessions
 from finclaw.storage.jsonl.files import Files
-from finclaw.storage.jsonl.fold import folded
 from finclaw.storage.jsonl.null_transcript import UNCOUNTED, NullTranscript, set_message_count
 from finclaw.storage.jsonl.open_sessions import OpenSessions
 from finclaw.storage.jsonl.record import MessageLine
@@ -51,6 +50,7 @@ from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.erasure import Target
 from finclaw.storage.sqlite.store import SqliteStore, open_writer
 from finclaw.storage.sqlite.writer import Writer
+from finclaw.transcript.fold import fold
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +213,7 @@ class JsonlStore(SqliteStore):
         row = inbox.must_row(self._ids, turn)
         lines, logged = await self._lines(story.record.session, turn)
         if story.record.ended_at is None:
-            own = tuple(line.message for line in folded((), turn, logged))
+            own = tuple(fold((), logged))
             return replace(story, before=tuple(line.message for line in lines), messages=own, whole=True)
         added = await self._read(lambda db: conversation.count_added(db, row))
         own = tuple(line.message for line in lines if line.turn == turn)

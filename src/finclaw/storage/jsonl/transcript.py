@@ -14,13 +14,21 @@ from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import IntegrityFinding
 from finclaw.storage.jsonl.files import Files
-from finclaw.storage.jsonl.fold import begins_with, folded, stays_within
 from finclaw.storage.jsonl.identity import MESSAGES, NAMES, Identity, introduce
 from finclaw.storage.jsonl.lines import read_lines
 from finclaw.storage.jsonl.log import TurnLogs, unbroken_prefix
-from finclaw.storage.jsonl.record import Base, FoldedLine, MessageLine, base_of, read_base_line, write_base_line
+from finclaw.storage.jsonl.record import (
+    Base,
+    FoldedLine,
+    MessageLine,
+    base_of,
+    fold_lines,
+    read_base_line,
+    write_base_line,
+)
 from finclaw.storage.jsonl.repair import repair_file, repair_transcript
 from finclaw.storage.sqlite.conversation import ConversationState
+from finclaw.transcript.fold import touches_only_own
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +73,7 @@ class SessionFiles:
             return ()
         pending = self._pending_turn(standing)
         if pending is not None and version < standing.version:
-            return folded(base.folded, pending, self.logs.events(pending))
+            return fold_lines(base.folded, pending, self.logs.events(pending))
         return (*base.folded, *base.unfinished)
 
     def messages(self) -> tuple[Message, ...]:
@@ -76,9 +84,9 @@ class SessionFiles:
         events = self.logs.events(turn)
         crash_point("fold:before_append")
         mark = FoldedLine(turn, len(events), version)
-        old = () if stays_within(events) else self.lines()
-        new = folded(old, turn, events)
-        if begins_with(new, old):
+        old = () if touches_only_own(events) else self.lines()
+        new = fold_lines(old, turn, events)
+        if _begins_with(new, old):
             _, size = self._files.tail(self._base, 0)
             self._files.append(self._base, size, _encode_lines(new[len(old) :], mark))
         else:
@@ -183,6 +191,11 @@ class SessionFiles:
     def _find(self, text: str) -> None:
         log.error("%s: %s", self._base, text)
         self.findings.append(IntegrityFinding("truncated-json", "", text))
+
+
+def _begins_with(lines: Sequence[MessageLine], before: Sequence[MessageLine]) -> bool:
+    """Whether nothing happened to what was there before."""
+    return len(lines) >= len(before) and all(one is other for one, other in zip(before, lines, strict=False))
 
 
 def _encode_lines(lines: Sequence[MessageLine], mark: FoldedLine) -> bytes:

@@ -1,13 +1,11 @@
 """Turns as they are told afterwards: the latest in short, and one with all that is left of what it did."""
 
-from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
 import apsw
-from msgspec.structs import replace
 
-from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, TurnEvent
+from finclaw.kernel.message import Message
 from finclaw.kernel.record import TurnRecord, TurnTrace
 from finclaw.storage.sqlite import inbox, transcript
 from finclaw.storage.sqlite.codec import (
@@ -18,6 +16,7 @@ from finclaw.storage.sqlite.codec import (
     read_inbound,
     read_usage,
 )
+from finclaw.transcript.fold import fold
 
 _TURNS = (
     "SELECT turn.id, key, turn.status, started_at, turn.ended_at, steps, usage, cost, inbound.body FROM turn "
@@ -86,7 +85,7 @@ def _find_messages(db: apsw.Connection, turn: int) -> tuple[tuple[Message, ...],
     ).fetchall()[0]
     if ended is None:
         log = (read_event(str(body)) for (body,) in db.execute(_LOG, events_of(turn)))
-        return transcript.messages(db, session), _so_far(log), True
+        return transcript.messages(db, session), tuple(fold((), log)), True
     if first is None:  # it was superseded, or ended before such things were noted
         return (), (), False
     taken = _last_before_reuse(db, turn, session)
@@ -102,25 +101,3 @@ def _last_before_reuse(db: apsw.Connection, turn: int, session: int) -> int:
     """The last row before those of later turns: numbers of messages that are gone are given out again."""
     found = db.execute("SELECT min(first_message) FROM turn WHERE id > ? AND session = ?", (turn, session)).get
     return transcript.HIGHEST if found is None else int(found) - 1
-
-
-def _so_far(log: Iterable[TurnEvent]) -> tuple[Message, ...]:
-    """What a turn that has not ended would add if it ended now."""
-    messages: dict[str, Message] = {}  # by the id under which each was added
-    for event in log:
-        match event:
-            case Append(message) if not message.passing:
-                messages[message.id] = message
-            case Replace(target, message):
-                messages |= {added: message for added, old in messages.items() if old.id == target}
-            case Remove(target):
-                messages = {added: old for added, old in messages.items() if old.id != target}
-            case Patch(target, metadata):
-                messages |= {added: _patched(old, metadata) for added, old in messages.items() if old.id == target}
-            case _:
-                pass
-    return tuple(messages.values())
-
-
-def _patched(message: Message, metadata: Mapping[str, Any]) -> Message:
-    return replace(message, metadata={**message.metadata, **metadata})

@@ -10,6 +10,7 @@ from finclaw.errors import SessionError
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolEnded, ToolStarted, Truncate, TurnEvent
 from finclaw.storage.sqlite import pages
 from finclaw.storage.sqlite.codec import events_of, read_event, write
+from finclaw.transcript.fold import patch_message
 from finclaw.transcript.history import Messages, Page, with_pages
 from finclaw.transcript.page import message_meta, words_of
 
@@ -129,6 +130,9 @@ def _take_log(db: apsw.Connection, turn: int) -> list[TurnEvent]:
 def _fold(db: apsw.Connection, session: int, last: int, events: Sequence[TurnEvent]) -> int:
     """Apply the turn's events to the base. A turn appends; rows are rewritten only where an event says so.
 
+    In SQL, not by `fold()`: that would read a whole conversation to add a message (`kb_written`, `cpu_plain` in
+    docs/performance.md).
+
     Its numbers go on from the `last` one whatever it takes away: none of them was ever another turn's. Gives the number
     of the conversation's last message.
     """
@@ -229,5 +233,4 @@ def _patch(db: apsw.Connection, session: int, target: str, metadata: dict[str, o
         named = "(SELECT body, words FROM message WHERE session = ? AND name = ?)"
         (written,) = db.execute(f"SELECT {pages.PAGE_COLUMNS} FROM {named}", (session, target)).fetchall()
         old = Page(*written).messages[0]
-        fresh = Message(old.id, old.role, old.blocks, old.source, old.created_at, {**old.metadata, **metadata})
-        _update(db, session, target, fresh)
+        _update(db, session, target, patch_message(old, metadata))
