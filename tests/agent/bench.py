@@ -2,9 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, cast
 
 from finclaw.agent.agent import Abilities, Agent, AgentLayers
+from finclaw.agent.budget.budget import Budget
+from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.budget.turn_budget import BudgetService
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
@@ -12,7 +15,7 @@ from finclaw.agent.turn_log import TurnLog
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Capabilities, Inbound
-from finclaw.kernel.event import Event
+from finclaw.kernel.event import Event, ModelFellBack, ModelRetried
 from finclaw.kernel.message import Append, Message, Source, Text, ToolResult, TurnEvent
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Tool
@@ -140,3 +143,24 @@ def _context(wishes: TurnOptions) -> Context:
         accepted_at=EPOCH,
         wishes=wishes,
     )
+
+
+def under(bench: Bench, **limits: str) -> Budget:
+    given: dict[str, Decimal | None] = {"agent_day_usd": None}
+    given |= {name: Decimal(limit) for name, limit in limits.items()}
+    house = Budget(BudgetSettings(**given), bench.clock)
+    bench.budget = BudgetService(house)
+    return house
+
+
+def other(clock: FakeClock, *script: Any, credential: str = "default", model: str = "two") -> ModelRoute:
+    provider = ScriptedProvider(*script, clock=clock)
+    return ModelRoute(provider, Model("scripted", model), credential)
+
+
+def waits(bench: Bench) -> list[float]:
+    return [event.wait_s for event in bench.events if isinstance(event, ModelRetried)]
+
+
+def instead(bench: Bench) -> list[str]:
+    return [event.instead for event in bench.events if isinstance(event, ModelFellBack)]

@@ -11,6 +11,7 @@ from finclaw.agent.window.tokens.estimator import CorrectionFactor
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.testing.api_rules import violations
+from finclaw.testing.clock import EPOCH
 from finclaw.transcript.request_sanitizer import sanitize_request
 
 AT = datetime(2025, 1, 6, tzinfo=UTC)
@@ -119,3 +120,8 @@ def _piece(number: int, kind: str, text: str, calls: int) -> list[Message]:
         "user": entry(id, "user", text),
     }
     return [single[kind]]
+
+
+def message(message_id: str, role: Role, *blocks: Any, model: str = "scripted/one", passing: str = "") -> Message:
+    metadata = {"model": model} if role == "assistant" else {}
+    return Message(message_id, role, blocks, Source("user"), EPOCH, metadata, passing)

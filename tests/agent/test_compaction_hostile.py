@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.agent.bench import Bench
+from tests.agent.long_talk import SMALL, assert_whole, talked
 from tests.agent.talk import AT, asks, conversations, entry, exchange, judge, new_correction, talk, tells
-from tests.agent.test_context_window import SMALL, assert_whole, talked
 from tests.machine import examples
 
 from finclaw.agent.window.compaction import HEADING, Compaction, Compactor, Options, Strategy, Summaries

@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 from decimal import Decimal
 
 import pytest
-from tests.agent.bench import Bench
-from tests.agent.test_nasty import under
-from tests.agent.test_without_thinking import message
+from tests.agent.bench import Bench, under
+from tests.agent.talk import message
 
 from finclaw.agent.budget.call_ledger import Payer, lines_of
 from finclaw.agent.model.route import ModelRoute

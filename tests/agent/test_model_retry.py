@@ -2,11 +2,10 @@
 
 from collections.abc import AsyncIterator
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.agent.bench import Bench
+from tests.agent.bench import Bench, instead, other, waits
 
 from finclaw.agent.model.retry import GO_ON
 from finclaw.agent.model.route import ModelRoute
@@ -23,24 +22,11 @@ from finclaw.errors import (
     Unreachable,
 )
 from finclaw.kernel.chunk import Chunk, Done, Model, ModelRequest, Price, TextDelta, Usage, UsageReport
-from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
+from finclaw.kernel.event import ModelRetried, TextStreamed
 from finclaw.kernel.message import Thinking
-from finclaw.testing import FakeClock, Reply, ScriptedProvider, call, delay, fails, reply, say, think
+from finclaw.testing import Reply, call, delay, fails, reply, say, think
 
 PASSING = [RateLimited, Overloaded, ServerFailed, Unreachable, ProviderTimeout, StreamCut]
-
-
-def other(clock: FakeClock, *script: Any, credential: str = "default", model: str = "two") -> ModelRoute:
-    provider = ScriptedProvider(*script, clock=clock)
-    return ModelRoute(provider, Model("scripted", model), credential)
-
-
-def waits(bench: Bench) -> list[float]:
-    return [event.wait_s for event in bench.events if isinstance(event, ModelRetried)]
-
-
-def instead(bench: Bench) -> list[str]:
-    return [event.instead for event in bench.events if isinstance(event, ModelFellBack)]
 
 
 @pytest.mark.spec("RT-01", "RT-02", "R-07")

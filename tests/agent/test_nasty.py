@@ -7,13 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.agent.bench import Bench
-from tests.agent.test_model_retry import instead, other, waits
-from tests.agent.test_without_thinking import message
+from tests.agent.bench import Bench, instead, other, under, waits
+from tests.agent.talk import message
 
-from finclaw.agent.budget.budget import Budget
-from finclaw.agent.budget.settings import BudgetSettings
-from finclaw.agent.budget.turn_budget import BudgetService
 from finclaw.agent.model.cooldown import LONGEST, Cooldowns
 from finclaw.agent.model.retry import GO_ON
 from finclaw.agent.model.retry_policy import policy_for
@@ -321,14 +317,6 @@ def test_a_fallback_that_takes_no_words_to_stop_at_gets_none() -> None:
 
 DEAR = Model("scripted", "one", max_output=1_000, price=Price(Decimal(1), Decimal(10)))
 """A question may cost a cent and a little."""
-
-
-def under(bench: Bench, **limits: str) -> Budget:
-    given: dict[str, Decimal | None] = {"agent_day_usd": None}
-    given |= {name: Decimal(limit) for name, limit in limits.items()}
-    house = Budget(BudgetSettings(**given), bench.clock)
-    bench.budget = BudgetService(house)
-    return house
 
 
 @pytest.mark.spec("DX-47")

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.agent.bench import Bench
-from tests.agent.test_context_window import assert_whole, talked
+from tests.agent.long_talk import assert_whole, talked
 
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.window.compaction.prompt import BEGIN

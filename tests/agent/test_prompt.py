@@ -4,19 +4,18 @@ import os
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime
 from math import ceil
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.agent.prompt_parts import CACHED, LEVELS, MODEL, MODES, VOLATILE, context, ids, parts
 
 from finclaw.agent.prompt import (
     ComplianceLevel,
     InvestmentProfile,
     PromptMode,
-    PromptParts,
     Section,
     assemble,
     build_prompt,
@@ -31,55 +30,9 @@ from finclaw.agent.prompt.turn_context_note import turn_context_sections
 from finclaw.agent.window.tokens.count import count_tokens
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Features, Model
-from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 
-MODES: tuple[PromptMode, ...] = get_args(PromptMode)
-LEVELS: tuple[ComplianceLevel, ...] = get_args(ComplianceLevel)
-MODEL = Model("house", "one")
-
-
-def parts(**changes: Any) -> PromptParts:
-    usual: dict[str, Any] = {"models": [MODEL], "tools": ["market__quote", "fx__convert"], "instructions": "Be brief."}
-    return PromptParts(**{**usual, **changes})
-
-
-def context(**changes: Any) -> Context:
-    sender = Sender("u-1", "Ada")
-    usual: dict[str, Any] = {
-        "inbound": Inbound(text="hi", channel="memory", sender=sender),
-        "inbound_id": "i",
-        "body": "hi",
-        "command_text": "hi",
-        "sender": sender,
-        "session_key": "main:memory:bot:direct:1",
-        "agent": "main",
-        "capabilities": Capabilities(),
-        "accepted_at": datetime(2025, 1, 6, 9, tzinfo=UTC),
-    }
-    return Context(**{**usual, **changes})
-
-
-def ids(sections: tuple[Section, ...]) -> list[str]:
-    return [section.id for section in sections]
-
-
 # ── which sections there are ────────────────────────────────────────────────────────────────────────────────
-
-CACHED = [
-    "identity",
-    "compliance",
-    "risk-disclaimer",
-    "constraints",
-    "tools",
-    "finance-context",
-    "language",
-    "capabilities",
-    "formatting",
-    "examples",
-    "custom",
-]
-VOLATILE = ["user-context", "channel-context", "current-state", "memory"]
 
 
 @pytest.mark.spec("SP-04", "SP-09")

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from msgspec import Struct
 from tests.agent.bench import Bench
-from tests.agent.test_context_window import SMALL, Mind, talked
+from tests.agent.long_talk import SMALL, Mind, talked
 
 from finclaw.agent.model.retry import LONGEST_PAUSE
 from finclaw.agent.settings import AgentSettings

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from tests.agent.bench import Bench
-from tests.agent.test_context_window import talked
-from tests.agent.test_nasty import under
+from tests.agent.bench import Bench, under
+from tests.agent.long_talk import talked
 
 from finclaw.agent.budget.budget import Budget
 from finclaw.agent.budget.call_ledger import Payer, lines_of

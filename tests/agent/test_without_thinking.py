@@ -4,8 +4,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.agent.bench import Bench
-from tests.agent.test_model_retry import other
+from tests.agent.bench import Bench, other
+from tests.agent.talk import message
 
 from finclaw.agent.budget.budget import Budget
 from finclaw.agent.budget.settings import BudgetSettings
@@ -14,16 +14,10 @@ from finclaw.agent.model.without_thinking import without_thinking
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError, ServerFailed
 from finclaw.kernel.chunk import Features, Model, ModelRequest, Price, Usage
 from finclaw.kernel.event import ModelFellBack, ModelRetried
-from finclaw.kernel.message import Message, Role, Source, Text, Thinking, ToolCall, ToolResult
+from finclaw.kernel.message import Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.testing import call, fails, reply, say
-from finclaw.testing.clock import EPOCH
 
 HM = Thinking("hm", "signed")
-
-
-def message(message_id: str, role: Role, *blocks: Any, model: str = "scripted/one", passing: str = "") -> Message:
-    metadata = {"model": model} if role == "assistant" else {}
-    return Message(message_id, role, blocks, Source("user"), EPOCH, metadata, passing)
 
 
 def thoughtful(**options: Any) -> Bench:

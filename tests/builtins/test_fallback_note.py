@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.agent.bench import Bench
-from tests.agent.test_context_window import SMALL, talked
+from tests.agent.long_talk import SMALL, talked
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 
 import finclaw

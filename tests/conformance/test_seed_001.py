@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent.compaction_bench import Desk as CompactionDesk
+from tests.agent.compaction_bench import size, summary_of
+from tests.agent.prompt_parts import CACHED, LEVELS, MODES, VOLATILE, context, ids, parts
 from tests.agent.talk import asks, entry, talk, tells
-from tests.agent.test_compaction import Desk as CompactionDesk
-from tests.agent.test_compaction import size, summary_of
-from tests.agent.test_prompt import CACHED, LEVELS, MODES, VOLATILE, context, ids, parts
 from tests.ports.nouns import AT
 from tests.storage.lock_desk import Desk as LockDesk
 from tests.storage.raw_conversations import RAW, WRITTEN

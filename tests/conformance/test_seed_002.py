@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 from tests.agent.bench import Bench
-from tests.agent.test_stream_state import LEGAL, SEED, STATES, machine_in
+from tests.agent.stream_states import LEGAL, SEED, STATES, machine_in
 from tests.providers import anthropic_streams as anthropic
 from tests.providers import openai_streams as openai
 from tests.providers.model_server import refuses, serving, streams
