@@ -75,7 +75,7 @@ class PagedHistory(Sequence[Message]):
     __hash__ = None  # pyright: ignore[reportAssignmentType]  messages hold what cannot be hashed, and so do tuples of them
 
     def __repr__(self) -> str:
-        return f"History({len(self)} messages, {self.open_count} of them opened)"
+        return f"PagedHistory({len(self)} messages, {self.open_count} of them opened)"
 
 
 Messages = tuple[Message, ...] | PagedHistory

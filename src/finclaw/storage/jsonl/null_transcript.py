@@ -37,5 +37,5 @@ class NullTranscript:
         db.execute("UPDATE session SET messages = 0 WHERE id = ?", (session,))
 
 
-def set_message_count(db: apsw.Connection, key: str, messages: int) -> None:
+def set_count(db: apsw.Connection, key: str, messages: int) -> None:
     db.execute("UPDATE session SET messages = ? WHERE key = ?", (messages, key))

@@ -19,7 +19,7 @@ from finclaw.storage.jsonl.directories import Directories
 from finclaw.storage.jsonl.files import FileChanged, Files
 from finclaw.storage.jsonl.identity import Identity
 from finclaw.storage.jsonl.lock import LockHandle, WriteLocks
-from finclaw.storage.jsonl.null_transcript import UNCOUNTED, set_message_count
+from finclaw.storage.jsonl.null_transcript import UNCOUNTED, set_count
 from finclaw.storage.jsonl.record import MessageLine
 from finclaw.storage.jsonl.transcript import SessionFiles
 from finclaw.storage.sqlite import conversation
@@ -132,7 +132,7 @@ class OpenSessions:
         identity = Identity(session, self._ids.database, standing.began)
         await self.run(lambda: files.settle(standing, identity))
         if files.findings:
-            await self._commit(lambda db: set_message_count(db, session, UNCOUNTED))
+            await self._commit(lambda db: set_count(db, session, UNCOUNTED))
 
     def _remember(self, session: str, files: SessionFiles) -> None:
         self._known[session] = files

@@ -38,7 +38,7 @@ from finclaw.kernel.record import (
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.jsonl.directories import SESSIONS, copy_sessions
 from finclaw.storage.jsonl.files import Files
-from finclaw.storage.jsonl.null_transcript import UNCOUNTED, NullTranscript, set_message_count
+from finclaw.storage.jsonl.null_transcript import UNCOUNTED, NullTranscript, set_count
 from finclaw.storage.jsonl.open_sessions import OpenSessions
 from finclaw.storage.jsonl.record import MessageLine
 from finclaw.storage.jsonl.removal import Removal
@@ -260,7 +260,7 @@ class JsonlStore(SqliteStore):
             return record
         messages = len(await self.messages(record.key))
         with suppress(StoreFailed):  # it is counted again next time
-            await self._commit(lambda db: set_message_count(db, record.key, messages))
+            await self._commit(lambda db: set_count(db, record.key, messages))
         return replace(record, messages=messages)
 
     async def restore(self, session: str, messages: Sequence[Message]) -> None:
@@ -279,9 +279,7 @@ class JsonlStore(SqliteStore):
             await hands.do(lambda: hands.logs.append(turn, 0, events))
             try:
                 rows = len(messages)
-                await self._commit(
-                    lambda db: (sessions.restore(db, session, (), now), set_message_count(db, session, rows))
-                )
+                await self._commit(lambda db: (sessions.restore(db, session, (), now), set_count(db, session, rows)))
             except Exception:
                 await hands.do(lambda: hands.logs.undo(turn, events))
                 raise
@@ -298,9 +296,7 @@ class JsonlStore(SqliteStore):
             if found and not dry_run:
                 await hands.do(hands.files.repair)
                 # Whoever has a copy in memory must know that it is not current any more.
-                await self._commit(
-                    lambda db: (conversation.touch(db, session), set_message_count(db, session, UNCOUNTED))
-                )
+                await self._commit(lambda db: (conversation.touch(db, session), set_count(db, session, UNCOUNTED)))
                 await hands.afterwards(lambda: hands.files.rewrite(hands.files.lines(), hands.files.version + 1))
             return found
 
