@@ -182,7 +182,7 @@ def test_no_turn_asks_for_more_than_two_summaries(
             try:
                 await turn.fit()
                 if overflows:
-                    await turn.guard.overflowed(turn.model, 1_024)
+                    await turn.guard.shrink_after_refusal(turn.model, 1_024)
             except ContextTooLong:
                 return
         assert turn.summaries.times <= MOST_SUMMARIES == 2

@@ -171,6 +171,6 @@ def test_an_answer_by_one_key_forgives_the_server_and_not_another_key() -> None:
     work, spare = WAYS[0], WAYS[2]
     for error in (Overloaded("x"), AuthFailed("x")):
         cooldowns.note(work, error, policy_for(error).cools)
-    cooldowns.answered(spare)
+    cooldowns.note_answer(spare)
     assert cooldowns.remaining(spare) == 0
     assert cooldowns.remaining(work) == 30

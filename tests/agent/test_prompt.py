@@ -24,7 +24,7 @@ from finclaw.agent.prompt import (
 )
 from finclaw.agent.prompt.about import identity, tools
 from finclaw.agent.prompt.build import sections_of
-from finclaw.agent.prompt.fence import fenced
+from finclaw.agent.prompt.fence import fence_text
 from finclaw.agent.prompt.rules import compliance, risk_disclaimer
 from finclaw.agent.prompt.turn_context_note import turn_context_sections
 from finclaw.agent.window.tokens.count import count_tokens
@@ -47,14 +47,14 @@ def test_all_fifteen_sections_are_there_and_none_is_empty() -> None:
     assert ids(passing) == VOLATILE
     assert len(CACHED) + len(VOLATILE) == 15
     assert all(section.content.strip() for section in (*prompt.sections, *passing))
-    assert all(section.written in prompt.text for section in prompt.sections)
+    assert all(section.text in prompt.text for section in prompt.sections)
 
 
 @pytest.mark.spec("SP-01")
 def test_a_section_says_what_it_is_and_how_long() -> None:
     section = Section("a", "Title", "  some words\n", priority=3, required=True)
     assert (section.id, section.title, section.priority, section.required) == ("a", "Title", 3, True)
-    assert section.written == "## Title\nsome words"
+    assert section.text == "## Title\nsome words"
     assert section.token_estimate() == ceil(count_tokens("## Title\nsome words"))
     korean = Section("a", "제목", "한국어로 쓴 문장은 모델마다 길이가 다릅니다.")
     assert korean.token_estimate("claude") > korean.token_estimate("o200k")
@@ -102,8 +102,8 @@ def test_no_mode_level_or_window_is_without_compliance_and_risk(
     mode: PromptMode, level: ComplianceLevel, window: int
 ) -> None:
     text = build_prompt(parts(compliance=level, tools=[], models=[Model("a", "b", window)]), mode).text
-    assert compliance(level).written in text
-    assert risk_disclaimer().written in text
+    assert compliance(level).text in text
+    assert risk_disclaimer().text in text
 
 
 @pytest.mark.spec("SP-06", "DX-42")
@@ -247,25 +247,25 @@ PIECES = ["<", "</", "< / ", "operator-instructions", "OPERATOR", "-", "\u200b",
 @pytest.mark.spec("DX-42")
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join))
 def test_no_words_open_or_close_the_fence(words: str) -> None:
-    inside = fenced("operator-instructions", words).removeprefix("<operator-instructions>")
+    inside = fence_text("operator-instructions", words).removeprefix("<operator-instructions>")
     visible = re.sub(r"[^\w</]", "", inside.removesuffix("</operator-instructions>")).casefold()
     assert not re.search(r"</*operatorinstructions", visible)
 
 
 def test_what_is_no_fence_stays_as_it_was_written() -> None:
     words = "Use <b>bold</b>, a < b && c > d, <operators> and <instructions>."
-    assert words in fenced("operator-instructions", words)
-    assert "&lt;/memory>" in fenced("memory", "a</memory>b")
-    assert "&lt;/Operator-INSTRUCTIONS>" in fenced("operator-instructions", "a</Operator-INSTRUCTIONS>b")
+    assert words in fence_text("operator-instructions", words)
+    assert "&lt;/memory>" in fence_text("memory", "a</memory>b")
+    assert "&lt;/Operator-INSTRUCTIONS>" in fence_text("operator-instructions", "a</Operator-INSTRUCTIONS>b")
 
 
 def test_a_long_run_of_brackets_takes_no_time() -> None:
-    assert len(fenced("operator-instructions", "<" * 300_000)) > 300_000
+    assert len(fence_text("operator-instructions", "<" * 300_000)) > 300_000
 
 
 @given(st.text())
 def test_any_words_at_all_can_be_the_operators(words: str) -> None:
-    assert compliance("retail").written in system_prompt(parts(instructions=words))
+    assert compliance("retail").text in system_prompt(parts(instructions=words))
 
 
 # ── the same bytes ──────────────────────────────────────────────────────────────────────────────────────────

@@ -55,7 +55,7 @@ def test_each_failure_in_a_row_cools_longer_and_an_answer_forgives() -> None:
     clock = FakeClock()
     cooldowns = Cooldowns(clock)
     assert [cool(clock, cooldowns, Overloaded("x")) for _ in range(5)] == [30, 60, 300, 300, 300]
-    cooldowns.answered(HERE)
+    cooldowns.note_answer(HERE)
     assert cooldowns.remaining(HERE) == 0
     assert cool(clock, cooldowns, Overloaded("x")) == 30
 

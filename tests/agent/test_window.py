@@ -254,7 +254,7 @@ def test_the_size_is_that_of_the_last_request_as_the_model_measured_it() -> None
     gauge.use(ONE)
     answer = entry("answer", "assistant", "z" * 400)
     sent = int(gauge.counted * 1.5)
-    gauge.measured(Usage(input=sent - 900, cache_read=600, cache_write=300, output=130), answer)
+    gauge.note_usage(Usage(input=sent - 900, cache_read=600, cache_write=300, output=130), answer)
     conversation.push(Append(answer))
     gauge.follow(conversation)
     assert gauge.tokens == sent + 130, "cached tokens are in the window too, and so is the answer"
@@ -262,7 +262,7 @@ def test_the_size_is_that_of_the_last_request_as_the_model_measured_it() -> None
     gauge.follow(conversation)
     assert abs(gauge.tokens - (sent + 130 + 1.5 * (100 + FRAME))) <= 2
     for turn in range(10):
-        gauge.measured(Usage(input=sent, output=10), entry(f"{turn}", "assistant", "."))
+        gauge.note_usage(Usage(input=sent, output=10), entry(f"{turn}", "assistant", "."))
     assert gauge.tokens < 2 * sent, "calls do not add up"
 
 
@@ -271,14 +271,14 @@ def test_the_size_is_that_of_the_last_request_as_the_model_measured_it() -> None
 def test_figures_that_cannot_be_are_not_believed(usage: Usage) -> None:
     gauge, _ = measuring()
     before = gauge.tokens
-    gauge.measured(usage, entry("answer", "assistant", "."))
+    gauge.note_usage(usage, entry("answer", "assistant", "."))
     assert gauge.tokens == before
 
 
 def test_another_model_begins_without_what_the_first_measured() -> None:
     gauge, _ = measuring()
     gauge.use(ONE)
-    gauge.measured(Usage(input=int(gauge.counted * 1.4)), entry("answer", "assistant", "."))
+    gauge.note_usage(Usage(input=int(gauge.counted * 1.4)), entry("answer", "assistant", "."))
     gauge.use(ONE)
     assert gauge.tokens < 1.45 * gauge.counted, "as it was measured, not as it was estimated"
     gauge.use(TWO)
@@ -288,7 +288,7 @@ def test_another_model_begins_without_what_the_first_measured() -> None:
 def test_a_refusal_as_too_long_corrects_the_count_above_the_limit() -> None:
     gauge, _ = measuring()
     gauge.use(TWO)
-    gauge.overflowed(limit=3 * gauge.counted)
+    gauge.note_overflow(limit=3 * gauge.counted)
     assert gauge.tokens >= 3 * gauge.counted - 1
 
 
@@ -430,7 +430,7 @@ async def test_a_request_that_the_model_found_too_long_is_made_shorter_each_time
     window = window_for(turn, 0.60)
     await turn.fit(window)
     sizes = [turn.gauge.counted]
-    while await turn.guard.overflowed(model(window), 1_024):
+    while await turn.guard.shrink_after_refusal(model(window), 1_024):
         sizes.append(turn.gauge.counted)
         judge(turn.conversation.next_messages)
     assert len(sizes) > 2
@@ -493,7 +493,7 @@ def test_no_request_is_larger_than_the_model_takes(base: tuple[Message, ...], wi
             assert turn.gauge.tokens + room <= window
             judge(turn.conversation.next_messages)
             answer = asks(f"ask {step}", f"call {step}")
-            turn.guard.measured(Usage(input=int(turn.gauge.counted * truth), output=20), answer)
+            turn.guard.note_usage(Usage(input=int(turn.gauge.counted * truth), output=20), answer)
             turn.conversation.push(Append(answer))
             turn.conversation.push(Append(tells(f"told {step}", (f"call {step}", "row of figures\n" * 20_000))))
 

@@ -143,10 +143,10 @@ class _AsRecorded(ContextGuard):
     async def fit(self, model: Model, max_tokens: int, system: str, tools: Sequence[ToolSpec]) -> int:
         return min(max_tokens, model.max_output)
 
-    async def overflowed(self, model: Model, max_tokens: int) -> bool:
+    async def shrink_after_refusal(self, model: Model, max_tokens: int) -> bool:
         return False
 
-    def measured(self, usage: Usage, answer: Message) -> None:
+    def note_usage(self, usage: Usage, answer: Message) -> None:
         pass
 
     def state(self, model: Model, max_tokens: int) -> WindowState:

@@ -61,8 +61,8 @@ class BudgetRefusal(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return (
-            f"a call that may cost ${_plain(self.needed)} does not fit: ${_plain(self.spent)} of the "
-            f"${_plain(self.limit)} of budget.{self.name} are spent"
+            f"a call that may cost ${_format_amount(self.needed)} does not fit: ${_format_amount(self.spent)} of the "
+            f"${_format_amount(self.limit)} of budget.{self.name} are spent"
         )
 
 
@@ -160,5 +160,5 @@ def _refusal(account: Account, amount: Decimal) -> BudgetRefusal:
     return BudgetRefusal(name=account.name, limit=account.limit, spent=account.spent, needed=amount, passing=fits_later)
 
 
-def _plain(amount: Decimal) -> str:
+def _format_amount(amount: Decimal) -> str:
     return f"{amount.normalize():f}"

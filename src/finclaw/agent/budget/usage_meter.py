@@ -75,9 +75,9 @@ class UsageMeter:
         if reported != Usage() and size.counted is not None:
             measured = reported.input + reported.cache_read + reported.cache_write
             self.estimator(request.model).correction.learn(size.counted, measured)
-        return self.used(request, reported, begun=begun, said=said, whole=whole)
+        return self.used_tokens(request, reported, begun=begun, said=said, whole=whole)
 
-    def used(self, request: ModelRequest, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage:
+    def used_tokens(self, request: ModelRequest, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage:
         """As it was reported, else as estimated if an answer had begun to come.
 
         A stream that was cut, or that somebody stopped, is paid for all the same; so is one of a server that never

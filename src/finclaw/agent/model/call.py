@@ -48,14 +48,14 @@ class ModelCall:
         """The assistant's message. Raises ProviderError; nothing of a failed answer is kept."""
         turn.state.move("streaming")
         say_how_long(turn, self._clock.now())
-        answer, route, paid = await self._answered(turn, tools)
+        answer, route, paid = await self._ask_until_it_fits(turn, tools)
         message = build_answer_message(answer, route.model, turn.ctx.model, paid, step, self._clock.now())
         if route.model == turn.ctx.model:  # what another one counted says nothing about this one
-            self._window.measured(turn, answer.usage, message)
+            self._window.note_usage(turn, answer.usage, message)
         self._tell(turn, message, answer.usage, step)
         return message
 
-    async def _answered(
+    async def _ask_until_it_fits(
         self, turn: TurnState, tools: tuple[ToolSpec, ...]
     ) -> tuple[Answer, ModelRoute, list[CallCost]]:
         """Within the window of whoever is asked: what is too long for it is shortened, also when only it knew."""
@@ -72,7 +72,7 @@ class ModelCall:
                 if not (isinstance(error, ContextTooLong) or self._window.may_have_overflowed(turn, tools, asked)):
                     raise
                 shortened += 1
-                if shortened > MOST_SHORTENINGS or not await self._window.overflowed(turn, asked):
+                if shortened > MOST_SHORTENINGS or not await self._window.shrink_after_refusal(turn, asked):
                     raise
             else:
                 return answer, route, retry.costs

@@ -38,7 +38,7 @@ class Cooldowns:
         seconds = min(max(cools[min(failures, len(cools)) - 1], at_least), LONGEST)
         self._until[key] = self._clock.monotonic() + seconds
 
-    def answered(self, route: Route) -> None:
+    def note_answer(self, route: Route) -> None:
         """It works again: nothing that was noted about it counts any more."""
         for key in [key for key in self._until if _covers(key, route)]:
             del self._until[key]

@@ -87,7 +87,7 @@ class ModelRetry:
         if not self._side_call:
             turn_log.trying = self.costs
         try:
-            return await self._of_anybody(routes, request)
+            return await self._ask_routes(routes, request)
         except BaseException:  # also when it is stopped: what was paid for is counted, whatever came of it
             if not self._side_call:
                 turn_log.side_costs.extend(self.costs)
@@ -99,7 +99,7 @@ class ModelRetry:
         if self._call is not None:
             self._call.settle(cut_off=True)
 
-    async def _of_anybody(self, routes: Sequence[ModelRoute], request: RequestFor) -> tuple[Answer, ModelRoute]:
+    async def _ask_routes(self, routes: Sequence[ModelRoute], request: RequestFor) -> tuple[Answer, ModelRoute]:
         failure: ProviderError | BudgetExceeded | None = None
         order = self._in_order(routes)
         for place, route in enumerate(order):
@@ -126,7 +126,7 @@ class ModelRetry:
                 failure = error
             else:
                 if self._cooldowns.any:
-                    self._cooldowns.answered(route.key)
+                    self._cooldowns.note_answer(route.key)
                 return answer, route
         raise failure or ProviderError("there is no model to ask; set agent.model")
 
@@ -184,23 +184,23 @@ class ModelRetry:
         return max(wish or 0.0, self._dice.uniform(longest / 2, longest))
 
     async def _once(self, route: ModelRoute, request: ModelRequest) -> Answer:
-        request = self._going_on(request)
-        settle, most = await self._reserved(request)
+        request = self._continue_request(request)
+        settle, most = await self._reserve(request)
         call = self._call = InFlightCall(route.model, settle, self._clock, self.costs, self._turn.log.ledger)
         before = tuple(self._said)
         try:
             call.open = await self._turn.log.begin_call(most)
             crash_point("model:reserved")
-            answer = await self._collected(route, request, call.heard)
+            answer = await self._collect_in_time(route, request, call.heard)
             call.whole = True
         except BaseException as error:
             call.settle(cut_off=isinstance(error, (asyncio.CancelledError, ProviderTimeout)))
             raise
         call.settle()
         crash_point("model:settled")
-        return self._joined(answer, before)
+        return self._join_pieces(answer, before)
 
-    async def _collected(self, route: ModelRoute, request: ModelRequest, heard: PartialAnswer) -> Answer:
+    async def _collect_in_time(self, route: ModelRoute, request: ModelRequest, heard: PartialAnswer) -> Answer:
         """In time, however slowly it comes."""
         if route.within is None:
             return await collect(route.provider.stream(request), self._hear, heard)
@@ -210,7 +210,7 @@ class ModelRetry:
         except TimeoutError as error:
             raise ProviderTimeout(f"{route.model.id} was not done within {route.within:g} s") from error
 
-    async def _reserved(self, request: ModelRequest) -> tuple[Settle, Spend]:
+    async def _reserve(self, request: ModelRequest) -> tuple[Settle, Spend]:
         """How the call is settled, on every way out, and the most that it may cost; held where there is a budget."""
         size = self._meter.size(request, whole=self._turn.guard is not None)
         most = most_of(request.model, size.tokens, request.max_tokens, self._turn.log.ledger.payer, self._clock.now())
@@ -225,7 +225,7 @@ class ModelRetry:
         if not self._side_call:
             self._turn.ctx.emit(TextStreamed(text=text, **self._turn.ctx.ids))
 
-    def _going_on(self, request: ModelRequest) -> ModelRequest:
+    def _continue_request(self, request: ModelRequest) -> ModelRequest:
         said = "".join(self._said)  # with the space at its end: without, the model would write that once more
         if not said.strip():
             return request
@@ -234,12 +234,12 @@ class ModelRetry:
         go_on = Message(new_id(), "user", (Text(GO_ON),), Source("system"), now)
         return replace(request, messages=with_more(request.messages, (cut_off, go_on)))
 
-    def _joined(self, answer: Answer, before: Sequence[str]) -> Answer:
+    def _join_pieces(self, answer: Answer, before: Sequence[str]) -> Answer:
         """The whole answer, of which `before` was said in earlier tries. Its usage stays that of the last."""
         if not before:
             return answer
         lengths = (*(len(piece) for piece in before), *answer.lengths)
-        blocks = _with_beginning("".join(before), answer.blocks)
+        blocks = _prepend_text("".join(before), answer.blocks)
         return Answer(blocks, answer.usage, answer.stop, lengths)
 
     # ── what observers hear ─────────────────────────────────────────────────────────────────────────────────
@@ -280,7 +280,7 @@ class ModelRetry:
         self._turn.ctx.emit(ModelFellBack(model=chosen, instead=instead, error=said, **self._turn.ctx.ids))
 
 
-def _with_beginning(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
+def _prepend_text(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
     """Thinking comes first in a message; behind it stands what was said, and right behind that how it went on."""
     if not said:
         return tuple(blocks)
@@ -315,7 +315,7 @@ class InFlightCall:
             return
         self._settled = True
         heard, cut_off = self.heard, cut_off and self.open is not None and not self.whole
-        usage = self._settle(heard.usage, begun=heard.begun or cut_off, said=heard.said, whole=self.whole)
+        usage = self._settle(heard.usage, begun=heard.begun or cut_off, said=heard.text(), whole=self.whole)
         paid = None
         if usage != Usage():
             paid = cost_of_call(self._model, usage, self._clock.now(), cut_off=cut_off)

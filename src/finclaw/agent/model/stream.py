@@ -58,8 +58,7 @@ class PartialAnswer(Struct):
     usage: Usage = Usage()
     blocks: _Blocks = {}
 
-    @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Everything that the model has written so far: words, thoughts and calls."""
         return "\n".join(f"{block.name}{''.join(block.parts)}" for block in self.blocks.values())
 

@@ -41,17 +41,17 @@ class StructuredAnswers:
             raise TurnStopped(f"{asker} asked the model after its turn had ended")
         form = AnswerSchema(legal_name(asker), with_root(schema))
         request = self._request(turn, prompt, form)
-        said = await self._asked(turn, request)
+        said = await self._ask_model(turn, request)
         answer, complaints = self._read(said, form)
         if complaints:
-            told = _AGAIN.format(complaints=_listed(complaints))
+            told = _AGAIN.format(complaints=_list_complaints(complaints))
             news = (self._message("assistant", said if said.strip() else _SILENCE), self._message("user", told))
-            said = await self._asked(turn, replace(request, messages=(*request.messages, *news)))
+            said = await self._ask_model(turn, replace(request, messages=(*request.messages, *news)))
             answer, complaints = self._read(said, form)
         if complaints:
             raise UnfitAnswer(
                 f"the model's answer for {asker} did not fit its schema, and did not after one correction:\n"
-                f"{_listed(complaints)}\nAsk for less, or do it without."
+                f"{_list_complaints(complaints)}\nAsk for less, or do it without."
             )
         return answer
 
@@ -66,7 +66,7 @@ class StructuredAnswers:
             answer_schema=form,
         )
 
-    async def _asked(self, turn: TurnState, request: ModelRequest) -> str:
+    async def _ask_model(self, turn: TurnState, request: ModelRequest) -> str:
         try:
             return await self._ask(turn, request)
         except ContextTooLong:
@@ -106,7 +106,7 @@ def _without_fence(said: str) -> str:
     return text
 
 
-def _listed(complaints: list[str]) -> str:
+def _list_complaints(complaints: list[str]) -> str:
     more = len(complaints) - _MOST_COMPLAINTS
     lines = [*complaints[:_MOST_COMPLAINTS], *([f"and {more} more"] if more > 0 else [])]
     return "\n".join(f"- {each}" for each in lines)

@@ -21,10 +21,10 @@ def without_thinking(request: ModelRequest) -> ModelRequest | None:
 
 def strip_thinking(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Messages that have none stay the very same, and so does what is kept of them."""
-    return tuple([_plain(message) if message.role == "assistant" else message for message in messages])
+    return tuple([_drop_thinking(message) if message.role == "assistant" else message for message in messages])
 
 
-def _plain(message: Message) -> Message:
+def _drop_thinking(message: Message) -> Message:
     if Thinking not in map(type, message.blocks):
         return message
     return replace(message, blocks=tuple(block for block in message.blocks if not isinstance(block, Thinking)))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from finclaw.agent.prompt.fence import fenced
+from finclaw.agent.prompt.fence import fence_text
 from finclaw.agent.prompt.section import CUSTOM, Section
 from finclaw.kernel.chunk import Model
 
@@ -94,7 +94,7 @@ In angle brackets stands what a tool's result must give.
 
 def custom(instructions: str) -> Section:
     """Fenced, and told beforehand what it may do: nobody's text lifts the rules above it."""
-    content = f"{_CUSTOM}\n{fenced('operator-instructions', instructions)}" if instructions.strip() else ""
+    content = f"{_CUSTOM}\n{fence_text('operator-instructions', instructions)}" if instructions.strip() else ""
     return Section(CUSTOM, "From the operator", content, required=True)
 
 

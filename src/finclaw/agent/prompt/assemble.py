@@ -22,9 +22,9 @@ def assemble(sections: Iterable[Section], mode: PromptMode, budget: int, tokens_
     kept = sorted((each for each in sections if each.content.strip() and each.belongs_to(mode)), key=_place)
     optional = [place for place, section in enumerate(kept) if not section.required]
     left_out: list[Section] = []
-    while (tokens := tokens_in(_written(kept))) > budget and optional:
+    while (tokens := tokens_in(_render(kept))) > budget and optional:
         left_out.append(kept.pop(optional.pop()))
-    return Prompt(text=_written(kept), tokens=tokens, sections=tuple(kept), left_out=tuple(left_out))
+    return Prompt(text=_render(kept), tokens=tokens, sections=tuple(kept), left_out=tuple(left_out))
 
 
 def _place(section: Section) -> tuple[bool, int]:
@@ -32,5 +32,5 @@ def _place(section: Section) -> tuple[bool, int]:
     return section.id == CUSTOM, -section.priority
 
 
-def _written(sections: Iterable[Section]) -> str:
-    return "\n\n".join(section.written for section in sections)
+def _render(sections: Iterable[Section]) -> str:
+    return "\n\n".join(section.text for section in sections)

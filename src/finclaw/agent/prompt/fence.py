@@ -9,7 +9,7 @@ _LONGEST: Final = 400
 """Characters of one quoted value."""
 
 
-def fenced(name: str, text: str) -> str:
+def fence_text(name: str, text: str) -> str:
     """Between tags of this name. What looks like such a tag inside no longer is one.
 
     Signs and invisible characters inside a tag do not hide it: a model would read over them.
@@ -19,7 +19,7 @@ def fenced(name: str, text: str) -> str:
     return f"<{name}>\n{tame}\n</{name}>"
 
 
-def quoted(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """As JSON on one line, with its keys in order."""
     try:
         written = msgspec.json.encode(value, enc_hook=str, order="sorted").decode()

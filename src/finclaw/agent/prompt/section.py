@@ -33,11 +33,11 @@ class Section(Struct, frozen=True):
     from_extension: bool = False
 
     @property
-    def written(self) -> str:
+    def text(self) -> str:
         return f"## {self.title}\n{self.content.strip()}"
 
     def token_estimate(self, vocabulary: Vocabulary = "o200k") -> int:
-        return ceil(count_tokens(self.written, vocabulary))
+        return ceil(count_tokens(self.text, vocabulary))
 
     def belongs_to(self, mode: PromptMode) -> bool:
         """A smaller mode has few of our sections, and of an extension's only what it cannot do without."""

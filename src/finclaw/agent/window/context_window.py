@@ -48,14 +48,14 @@ class ContextWindow:
             return longest
         return await self._guard(turn, model).fit(model, longest, turn.ctx.system, tools)
 
-    def measured(self, turn: TurnState, usage: Usage, answer: Message) -> None:
+    def note_usage(self, turn: TurnState, usage: Usage, answer: Message) -> None:
         """After each answer, before it is in the conversation."""
         if turn.guard is not None:
-            turn.guard.measured(usage, answer)
+            turn.guard.note_usage(usage, answer)
 
-    async def overflowed(self, turn: TurnState, model: Model) -> bool:
+    async def shrink_after_refusal(self, turn: TurnState, model: Model) -> bool:
         """The model that was asked refused the request as too long. False: nothing more can be taken away."""
-        return await self._guard(turn, model).overflowed(model, _longest_answer(turn, model))
+        return await self._guard(turn, model).shrink_after_refusal(model, _longest_answer(turn, model))
 
     def may_have_overflowed(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> bool:
         """Many servers have only words for it, and words are not read: a refusal of what by our own count nearly

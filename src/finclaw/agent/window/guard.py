@@ -78,20 +78,20 @@ class ContextGuard:
         self._must_fit(model, capacity, state.current_tokens)
         return capacity.answer_room(state.current_tokens)
 
-    async def overflowed(self, model: Model, max_tokens: int) -> bool:
+    async def shrink_after_refusal(self, model: Model, max_tokens: int) -> bool:
         """The model refused the request as too long. False: nothing more can be taken away, so do not try again."""
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
         self._gauge.use(model)
         self._gauge.follow(self._conversation)
-        self._gauge.overflowed(capacity.limit)
+        self._gauge.note_overflow(capacity.limit)
         self._tell(capacity)
         gained = await self._shrink(capacity)
         self._tell(capacity)
         return gained
 
-    def measured(self, usage: Usage, answer: Message) -> None:
+    def note_usage(self, usage: Usage, answer: Message) -> None:
         """After each answer, before it is in the conversation."""
-        self._gauge.measured(usage, answer)
+        self._gauge.note_usage(usage, answer)
 
     def state(self, model: Model, max_tokens: int) -> WindowState:
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)

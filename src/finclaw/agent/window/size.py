@@ -161,7 +161,7 @@ class ContextSize:
 
     # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def measured(self, usage: Usage, answer: Message) -> None:
+    def note_usage(self, usage: Usage, answer: Message) -> None:
         """The model's own figures for the request as it stands; `answer` is not in the conversation yet."""
         sent = usage.input + usage.cache_read + usage.cache_write
         counted = self.counted
@@ -169,7 +169,7 @@ class ContextSize:
             return  # some servers report nothing, and some report nonsense
         self._measured = (sent + usage.output, counted + self._count(answer))
 
-    def overflowed(self, limit: int) -> None:
+    def note_overflow(self, limit: int) -> None:
         """The model refused the request as too long."""
         self._correction.learn_overflow(self.counted, limit)
         self._measured = None

@@ -10,7 +10,7 @@ from finclaw.agent.window.compaction.draft import Draft, Shape
 from finclaw.agent.window.compaction.note import Notes
 from finclaw.agent.window.compaction.options import Compaction, Options, Strategy, is_pinned
 from finclaw.agent.window.compaction.results import level_results, shorten_results
-from finclaw.agent.window.compaction.shorten import remembered
+from finclaw.agent.window.compaction.shorten import cache_counts
 from finclaw.agent.window.compaction.summary import FellBack, Summaries
 from finclaw.agent.window.tokens.count import CountMessage, CountText
 from finclaw.kernel.message import Message
@@ -43,7 +43,7 @@ class Compactor:
         if before <= target:
             return Compaction(messages=messages, before_tokens=before, after_tokens=before, strategy=options.strategy)
         shape = Shape(messages, input_id=options.input_id, recent=options.recent, is_pinned=is_pinned)
-        count_text = remembered(self._count_text)
+        count_text = cache_counts(self._count_text)
         notes = Notes(draft, count_text, self._now())
         work = _Work(options, draft, shape, notes, self._summaries, count_text, fell_back)
         await work.run()
@@ -51,7 +51,7 @@ class Compactor:
             messages=draft.messages,
             events=tuple(draft.events()),
             summary=notes.summary,
-            removed_count=len(messages) - len(draft.left),
+            removed_count=len(messages) - len(draft.remaining),
             before_tokens=before,
             after_tokens=draft.total,
             strategy=work.strategy,

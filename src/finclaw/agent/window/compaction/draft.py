@@ -49,7 +49,7 @@ class Draft:
         return [before[unit.stop] - before[unit.start] for unit in units]
 
     @property
-    def left(self) -> list[int]:
+    def remaining(self) -> list[int]:
         return [place for place, message in enumerate(self._now) if message is not None]
 
     @property
@@ -58,7 +58,7 @@ class Draft:
 
     def events(self) -> Generator[MessageEvent]:
         """One event takes the whole beginning away; behind that the last go first, since they are found first."""
-        left = self.left
+        left = self.remaining
         beginning = next((place for place in left if not self.original[place].passing), len(self._now))
         if None in self._now[:beginning]:
             yield Truncate(sum([not each.passing for each in self.original[beginning:]]))

@@ -109,9 +109,13 @@ def facts_of(messages: Sequence[Message]) -> tuple[KeptFact, ...]:
 
 def missing(facts: Iterable[KeptFact], summary: str) -> list[KeptFact]:
     """Those that the summary does not have, the most important first."""
-    told = {_plain(fact.text) for fact in _facts_in(summary)}
-    plain = _plain(summary)
-    lost = [fact for fact in facts if _plain(fact.text) not in told and not _stands_in(_plain(fact.text), plain)]
+    told = {_normalize_text(fact.text) for fact in _facts_in(summary)}
+    plain = _normalize_text(summary)
+    lost = [
+        fact
+        for fact in facts
+        if _normalize_text(fact.text) not in told and not _stands_in(_normalize_text(fact.text), plain)
+    ]
     return sorted(lost, key=lambda fact: _RANK[fact.kind])
 
 
@@ -253,7 +257,7 @@ def _longest(text: str, at: int, end: int) -> re.Match[str] | None:
     return match_fact(text, start) or (match_fact(text, at) if start < at else None)
 
 
-def _plain(text: str) -> str:
+def _normalize_text(text: str) -> str:
     return text.casefold().translate(_NOTHING_SAID)
 
 

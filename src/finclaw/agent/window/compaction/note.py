@@ -81,7 +81,7 @@ class Notes:
             if allowed > 2 * _FRAME:
                 shorter = cut(message.text, allowed - _FRAME, self._count)
                 self._draft.put(place, replace(message, blocks=(Text(shorter),)))
-            elif len(self._draft.left) > 1:
+            elif len(self._draft.remaining) > 1:
                 self._draft.put(place, None)
 
     # ── how it is made ──────────────────────────────────────────────────────────────────────────────────────
@@ -92,7 +92,7 @@ class Notes:
         slot = self.slot(places)
         self._draft.clear(places)
         left = tokens - self._frame - self._count(text)
-        if slot is None or (left < 0 and self._draft.left):
+        if slot is None or (left < 0 and self._draft.remaining):
             return
         ran = _tools_that_ran(gone, text)
         if ran and self._count(ran) < left:
@@ -114,7 +114,9 @@ class Notes:
 
     @property
     def _summaries(self) -> list[int]:
-        return [place for place in self._draft.left if (message := self._draft[place]) and SUMMARY in message.metadata]
+        return [
+            place for place in self._draft.remaining if (message := self._draft[place]) and SUMMARY in message.metadata
+        ]
 
     @property
     def _frame(self) -> int:

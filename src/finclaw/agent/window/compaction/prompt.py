@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from finclaw.agent.window.tokens.estimator import shown
+from finclaw.agent.window.tokens.estimator import arguments_text
 from finclaw.kernel.message import Image, Message, Text, Thinking, ToolCall, ToolResult
 
 INSTRUCTIONS: Final = """\
@@ -51,7 +51,7 @@ def _arguments(call: ToolCall) -> str:
     try:
         return msgspec.json.encode(call.args).decode()
     except (UnicodeEncodeError, RecursionError):  # half a character, or nested too deep
-        return shown(call)
+        return arguments_text(call)
 
 
 def _lines(message: Message) -> Generator[str]:

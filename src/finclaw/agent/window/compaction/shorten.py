@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.window.compaction.facts import names_in
 from finclaw.agent.window.tokens.count import CountText
-from finclaw.agent.window.tokens.estimator import shown
+from finclaw.agent.window.tokens.estimator import arguments_text
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
 
 _MOST_NAMES: Final = 40
@@ -26,7 +26,7 @@ _WORD: Final = 40
 """No word or number is longer than this; what is may be cut inside."""
 
 
-def remembered(count: CountText) -> CountText:
+def cache_counts(count: CountText) -> CountText:
     """While one conversation is shortened, a long text is counted once however often somebody asks."""
     known: dict[str, int] = {}
 
@@ -149,7 +149,7 @@ def _told_within(block: Block, tokens: int, count: CountText) -> Block:
             return Text(cut(text, tokens, count))
         case ToolResult():
             return replace(block, content=cut(block.content, tokens, count))
-        case ToolCall() if count(told := shown(block)) > tokens:
+        case ToolCall() if count(told := arguments_text(block)) > tokens:
             return replace(block, args={}, bad_args=cut(told, tokens, count))
         case Image():
             return Text(PICTURE)

@@ -35,7 +35,7 @@ class _Kept(Struct, frozen=True, gc=False):
     tokens: int
 
 
-def shown(call: ToolCall) -> str:
+def arguments_text(call: ToolCall) -> str:
     """Its arguments. An object as Python shows it is as long as one of JSON."""
     try:
         return call.bad_args or str(call.args)
@@ -134,7 +134,7 @@ class Estimator:
         if isinstance(block, ToolResult):
             return A_CALL + self.tokens_in(block.content)
         if isinstance(block, ToolCall):
-            return A_CALL + self.tokens_in(f"{block.name} {shown(block)}")
+            return A_CALL + self.tokens_in(f"{block.name} {arguments_text(block)}")
         if isinstance(block, Image):
             return AN_IMAGE
         if isinstance(block, Thinking) and block.redacted:
@@ -159,7 +159,7 @@ def characters_of(message: Message) -> int:
             case ToolResult():
                 total += len(block.content)
             case ToolCall():
-                total += len(block.id) + len(block.name) + len(shown(block))
+                total += len(block.id) + len(block.name) + len(arguments_text(block))
             case Thinking():
                 total += len(block.text) + len(block.signature)
             case Image():
