@@ -317,7 +317,7 @@ class App:
         return None if record is None else record.outcome
 
     async def grants(self, limit: int = 100) -> Sequence[Standing]:
-        return await self.consents.grants.listed(limit)
+        return await self.consents.grants.list_grants(limit)
 
     async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
         return await self.consents.grants.revoke(typed, evidence)

@@ -15,9 +15,9 @@ from finclaw.kernel.envelope import Capabilities, Inbound, Limits, Sender
 from finclaw.kernel.text import language_of
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import hold, reply
+from finclaw.tools.approval.messages import decision_message
 from finclaw.tools.approval.people import Person
 from finclaw.tools.approval.settings import ApprovalSettings
-from finclaw.tools.approval.telling import decided
 
 pytestmark = pytest.mark.spec("DX-22")
 
@@ -132,7 +132,7 @@ async def test_the_turn_behind_a_yes_speaks_the_language_of_the_question(
         approval = await asked(gateway, wrote(words, "ada", conversation="ada"))
     assert approval.language == language
     for verdict in ("granted", "denied"):
-        said = decided(approval, Decision(verdict=verdict, by="memory:local:ada"))
+        said = decision_message(approval, Decision(verdict=verdict, by="memory:local:ada"))
         assert (language_of(said.text), "broker__order" in said.text) == (language, True)
 
 

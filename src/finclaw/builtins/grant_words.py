@@ -7,7 +7,7 @@ from finclaw.builtins.approval_words import refusal_text
 from finclaw.kernel.approval import RefusalReason, Standing, short_id
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.local_time import day_of
-from finclaw.tools.approval.shown import lines, text
+from finclaw.tools.approval.safe_display import format_lines, quote_text
 from finclaw.tools.guard.redact import redact_for_display
 
 Why = RefusalReason | Literal["words"]
@@ -72,7 +72,7 @@ def grants_text(grants: Sequence[Standing], language: Language, prefix: str) -> 
 
 
 def _line(grant: Standing, words: dict[Line, str]) -> str:
-    arguments = redact_for_display("; ".join(lines(grant.args)))  # a list is no card: nobody decides by it
+    arguments = redact_for_display("; ".join(format_lines(grant.args)))  # a list is no card: nobody decides by it
     return words["line"].format(
         id=short_id(grant.id),
         tool=_escape(grant.tool),
@@ -85,4 +85,4 @@ def _line(grant: Standing, words: dict[Line, str]) -> str:
 
 
 def _escape(value: str) -> str:
-    return text(value)[1:-1]
+    return quote_text(value)[1:-1]

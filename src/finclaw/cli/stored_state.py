@@ -24,7 +24,7 @@ from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.announce import unheard
 from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.approval.doors import NoDoors
+from finclaw.tools.approval.chat_directory import NoChats
 from finclaw.web.approvals_view import REFUSED, evidence, not_revoked
 from finclaw.web.principal import OWNER
 
@@ -36,7 +36,7 @@ class StoredApprovals:
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._approvals = Approvals(
-            store, settings.everybody(), settings.approvals, clock, _leave_to_next_start, NoDoors(), unheard()
+            store, settings.everybody(), settings.approvals, clock, _leave_to_next_start, NoChats(), unheard()
         )
 
     async def list_approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
@@ -55,7 +55,7 @@ class StoredApprovals:
         return decided
 
     async def list_grants(self) -> Sequence[Standing]:
-        return await self._approvals.grants.listed()
+        return await self._approvals.grants.list_grants()
 
     async def revoke_grant(self, typed: str) -> Standing:
         revoked = await self._approvals.grants.revoke(typed, evidence(OWNER))

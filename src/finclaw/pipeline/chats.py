@@ -9,7 +9,7 @@ from finclaw.kernel.port import Channel
 from finclaw.kernel.record import SessionRecord
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.routing.session_key import Place, place_of, session_key
-from finclaw.tools.approval.doors import Chat
+from finclaw.tools.approval.chat_directory import Chat
 
 UNREAD: Final = ("api", "subagent")
 """Channels at which nobody reads what did not answer them: programs, and turns of our own."""

@@ -29,7 +29,7 @@ from finclaw.kernel.store_port import Store
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
 from finclaw.sessions.conversation import RecentConversations
-from finclaw.tools.approval.telling import CARDS
+from finclaw.tools.approval.messages import CARDS
 from finclaw.tools.sources import sources_met
 
 log = logging.getLogger(__name__)

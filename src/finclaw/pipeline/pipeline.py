@@ -45,7 +45,7 @@ from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.normalize import normalize
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.sessions.lane import Lanes
-from finclaw.tools.approval.telling import CARDS
+from finclaw.tools.approval.messages import CARDS
 from finclaw.tools.guard.redact import describe_error
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from finclaw.testing import FakeClock
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.announce import unheard
 from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.approval.doors import NoDoors
+from finclaw.tools.approval.chat_directory import NoChats
 from finclaw.tools.approval.people import People, Person
 from finclaw.tools.approval.settings import ApprovalSettings
 
@@ -37,7 +37,7 @@ async def store(tmp_path: Path) -> AsyncGenerator[Store]:
 
 def approvals(store: Store, *people: Person, settings: ApprovalSettings | None = None) -> Approvals:
     """As a gateway has them after a restart with these settings."""
-    return Approvals(store, People(people), settings or ApprovalSettings(), CLOCK, nobody, NoDoors(), unheard())
+    return Approvals(store, People(people), settings or ApprovalSettings(), CLOCK, nobody, NoChats(), unheard())
 
 
 async def granted(store: Store, inbound: Inbound, by: Inbound, *people: Person) -> Approval:

@@ -16,7 +16,7 @@ from tests.ports.approval_nouns import wish
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval, short_id
 from finclaw.tools.approval.card import LONGEST, card
-from finclaw.tools.approval.shown import lines, text
+from finclaw.tools.approval.safe_display import format_lines, quote_text
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -86,13 +86,13 @@ def same(one: Any, other: Any) -> bool:
 
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=4))
 def test_every_argument_can_be_read_back_exactly(args: dict[str, Any]) -> None:
-    assert same(read_back(list(lines(args))), args)
+    assert same(read_back(list(format_lines(args))), args)
 
 
 @example("\U0001f6d8")
 @given(st.text(st.characters(codec="utf-8")))
 def test_two_texts_never_look_the_same(value: str) -> None:
-    shown = text(value)
+    shown = quote_text(value)
     assert json.loads(shown) == value
     assert unicodedata.normalize("NFC", shown) == shown
     assert all(unicodedata.category(each)[0] not in "CMZ" or each == " " for each in shown)
@@ -144,7 +144,7 @@ def test_a_kana_and_its_look_alike_are_never_both_shown_as_they_are(pair: str) -
     """Security trial, near miss: ロ (kana) and 口 (Hanja) are one picture, whatever stands around them."""
     drawn = str.maketrans("".join(each[0] for each in PAIRS), "".join(each[1] for each in PAIRS))
     for before, behind in product(AROUND, AROUND):
-        one, other = (text(f"{before}{each}{behind}").translate(drawn) for each in pair)
+        one, other = (quote_text(f"{before}{each}{behind}").translate(drawn) for each in pair)
         assert one != other, (before, behind)
 
 
@@ -152,13 +152,13 @@ def test_a_kana_and_its_look_alike_are_never_both_shown_as_they_are(pair: str) -
     "name", ["トヨタ", "ソニー".replace("ー", ""), "川崎重工業", "東京電力", "八十二銀行", "キヤノン", "りそな"]
 )
 def test_names_as_people_write_them_stay_readable(name: str) -> None:
-    assert text(name) == f'"{name}"'
+    assert quote_text(name) == f'"{name}"'
 
 
 @pytest.mark.parametrize("stroke", ["囗", "丨", "丿", "冫", "曰", "亻"])
 def test_strokes_and_parts_of_hanja_are_shown_by_their_number(stroke: str) -> None:
     """Security trial, near miss: siblings that stand in no name."""
-    assert text(f"日{stroke}") == f'"日\\u{ord(stroke):04x}"'
+    assert quote_text(f"日{stroke}") == f'"日\\u{ord(stroke):04x}"'
 
 
 # ── the whole card ──────────────────────────────────────────────────────────────────────────────────────────

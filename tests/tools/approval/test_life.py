@@ -21,7 +21,7 @@ from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
 from finclaw.tools.approval.announce import unheard
 from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.approval.doors import NoDoors
+from finclaw.tools.approval.chat_directory import NoChats
 from finclaw.tools.approval.people import People
 from finclaw.tools.approval.settings import ApprovalSettings
 
@@ -73,7 +73,7 @@ class Life:
 
     def approvals(self) -> Approvals:
         settings, people = ApprovalSettings(), People()
-        return Approvals(self.store, people, settings, self.clock, self.hear, NoDoors(), unheard())
+        return Approvals(self.store, people, settings, self.clock, self.hear, NoChats(), unheard())
 
     async def decide(self, verdict: Literal["granted", "denied"], who: str) -> None:
         evidence = Inbound(text="", channel="memory", conversation="ada", sender=Sender(who))

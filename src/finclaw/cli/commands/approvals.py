@@ -10,7 +10,7 @@ from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing, short_id
 from finclaw.tools.approval.local_time import day_and_time
-from finclaw.tools.approval.shown import lines, text
+from finclaw.tools.approval.safe_display import format_lines, quote_text
 from finclaw.tools.approval.summary import action_line, action_lines, short_ids, summaries
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.web.approvals_view import ApprovalsView, DecidedApproval, GrantsView, listed_views
@@ -63,7 +63,7 @@ def _list(client: StateClient, args: Namespace) -> int:
 def _table(found: Sequence[Approval]) -> str:
     ids = short_ids(found)
     return "\n".join(
-        f"{ids[each.id]}  {each.state:<8} {action_line(each)}  for {text(each.asked_by)[1:-1]}, "
+        f"{ids[each.id]}  {each.state:<8} {action_line(each)}  for {quote_text(each.asked_by)[1:-1]}, "
         f"until {day_and_time(each.expires_at)}"
         for each in found
     )
@@ -82,8 +82,8 @@ def _show(client: StateClient, args: Namespace) -> int:
 
 
 def _describe_decision(found: Approval) -> str:
-    who = "" if found.decided_by is None else f", decided by {text(found.decided_by)[1:-1]}"
-    why = f": {text(found.reason)}" if found.reason else ""
+    who = "" if found.decided_by is None else f", decided by {quote_text(found.decided_by)[1:-1]}"
+    why = f": {quote_text(found.reason)}" if found.reason else ""
     return f"[{found.state}{who}{why}]"
 
 
@@ -131,12 +131,12 @@ def _grants(client: StateClient, args: Namespace) -> int:
 
 
 def _describe_grant(grant: Standing) -> str:
-    where = "everywhere" if grant.session is None else f"in {text(grant.session)[1:-1]}"
-    arguments = redact_for_display("; ".join(lines(grant.args))) or "without arguments"  # a list is no card
+    where = "everywhere" if grant.session is None else f"in {quote_text(grant.session)[1:-1]}"
+    arguments = redact_for_display("; ".join(format_lines(grant.args))) or "without arguments"  # a list is no card
     return (
-        f"{short_id(grant.id)}  {text(grant.tool)[1:-1]}  {arguments}\n"
-        f"    for {text(grant.requester)[1:-1]}, {where}, until {day_and_time(grant.expires_at)}; "
-        f"given by {text(grant.granted_by)[1:-1]} on {day_and_time(grant.granted_at)}"
+        f"{short_id(grant.id)}  {quote_text(grant.tool)[1:-1]}  {arguments}\n"
+        f"    for {quote_text(grant.requester)[1:-1]}, {where}, until {day_and_time(grant.expires_at)}; "
+        f"given by {quote_text(grant.granted_by)[1:-1]} on {day_and_time(grant.granted_at)}"
     )
 
 
@@ -145,7 +145,7 @@ def _revoke(client: StateClient, args: Namespace) -> int:
     if args.json:
         print(json_line(revoked))
     else:
-        print(f"{short_id(revoked.id)}: revoked; {text(revoked.tool)[1:-1]} is asked for again")
+        print(f"{short_id(revoked.id)}: revoked; {quote_text(revoked.tool)[1:-1]} is asked for again")
     return 0
 
 

@@ -19,7 +19,7 @@ from finclaw.kernel.event import ApprovalChange
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import OutcomeKind, StageEntry
-from finclaw.tools.approval.shown import text
+from finclaw.tools.approval.safe_display import quote_text
 
 
 class TracedChange(Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ def _changes(approval: Approval) -> Iterator[TracedChange]:
 
 def _change_line(change: TracedChange) -> str:
     at = "" if change.at is None else f"  {local_time(change.at)}"
-    by = f"  {short(text(change.by)[1:-1], 80)}" if change.by else ""
+    by = f"  {short(quote_text(change.by)[1:-1], 80)}" if change.by else ""
     return f"{change.change:<8}{at}{by}".rstrip()
 
 

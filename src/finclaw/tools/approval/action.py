@@ -1,6 +1,10 @@
-"""What somebody is to agree to."""
+"""An action that needs approval, and whether its quote has drifted since a person saw it.
+
+Prices that have moved too far are asked for anew.
+"""
 
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from msgspec import Struct
@@ -29,3 +33,26 @@ class Action(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     definition: str = ""
     """The digest of the tool's definition, where somebody else defines it."""
+
+
+def has_drifted(shown: Mapping[str, Any] | None, now: Mapping[str, Any] | None, percent: Decimal) -> bool:
+    """Numbers, written as such or as text, may move by so many percent of what was shown; all else must be the same."""
+    before, after = shown or {}, now or {}
+    return before.keys() != after.keys() or any(_has_moved(before[key], after[key], percent) for key in before)
+
+
+def _has_moved(before: Any, after: Any, percent: Decimal) -> bool:
+    old, new = _read_number(before), _read_number(after)
+    if old is None or new is None:
+        return before != after
+    return abs(new - old) * 100 > abs(old) * percent
+
+
+def _read_number(value: Any) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        return None
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None

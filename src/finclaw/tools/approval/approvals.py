@@ -1,4 +1,4 @@
-"""Asking for consent and taking it: every door and the agent come through here, and the store has the last word."""
+"""Approvals: asking a person and taking the decision, for all channels and the agent. The store has the last word."""
 
 import asyncio
 import secrets
@@ -32,17 +32,16 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import ApprovalStore, Inbox
 from finclaw.kernel.text import language_of
-from finclaw.tools.approval import telling
-from finclaw.tools.approval.action import Action
+from finclaw.tools.approval import messages
+from finclaw.tools.approval.action import Action, has_drifted
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.card import card
+from finclaw.tools.approval.chat_directory import ChatDirectory
 from finclaw.tools.approval.consent import approvers_for, may_decide, may_still_give
-from finclaw.tools.approval.crowd import Crowd, Crowded, KnownAs
-from finclaw.tools.approval.doors import Doors
-from finclaw.tools.approval.drift import has_drifted
-from finclaw.tools.approval.elsewhere import Elsewhere
 from finclaw.tools.approval.grants import Grants
+from finclaw.tools.approval.limits import ApprovalLimits, Crowded, KnownAs
 from finclaw.tools.approval.people import People, identity_of
+from finclaw.tools.approval.remote_approvers import RemoteApprovers
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.guard.redact import redact_for_display
 
@@ -55,8 +54,8 @@ _EVERY: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
 V = TypeVar("V")
 
 
-class Kept(ApprovalStore, Inbox, Protocol):
-    """Where approvals are kept, and what is said about them."""
+class ApprovalAndInboxStore(ApprovalStore, Inbox, Protocol):
+    """A store of approvals and of the messages about them."""
 
 
 class Approvals:
@@ -64,12 +63,12 @@ class Approvals:
 
     def __init__(
         self,
-        store: Kept,
+        store: ApprovalAndInboxStore,
         people: People,
         settings: ApprovalSettings,
         clock: Clock,
         submit: Callable[[Accepted], None],
-        doors: Doors,
+        chats: ChatDirectory,
         announce: Announcer,
         prefix: str = "/",
     ) -> None:
@@ -78,16 +77,16 @@ class Approvals:
         self._settings = settings
         self._clock = clock
         self._submit = submit
-        self._doors = doors
+        self._chats = chats
         self._announce = announce
         self._prefix = prefix
-        self._elsewhere = Elsewhere(store, people, doors, submit, announce, prefix)
-        self._crowd = Crowd(people, settings)
+        self._remote_approvers = RemoteApprovers(store, people, chats, submit, announce, prefix)
+        self._limits = ApprovalLimits(people, settings)
         self._asking = asyncio.Lock()
         """One at a time: those who ask at once must not find the same room."""
-        self._crowded = secrets.token_hex(8)
+        self._limit_message_suffix = secrets.token_hex(8)
         """Nobody knows it beforehand: a client that names its own messages cannot have taken what we call ours."""
-        self.grants = Grants(store, people, settings, clock, doors, announce)
+        self.grants = Grants(store, people, settings, clock, chats, announce)
         self._runs: OrderedDict[str, str] = OrderedDict()
         self._givers: OrderedDict[str, tuple[Inbound, str]] = OrderedDict()
         """Who approved what in another chat than it was asked for in, and the session of that chat."""
@@ -102,11 +101,13 @@ class Approvals:
         Raises ToolDenied when nobody may decide, the action cannot be shown in full, or too many wait already;
         InvalidArguments when it cannot be kept exactly.
         """
-        door = self._doors.capabilities(action.inbound.channel)
+        door = self._chats.capabilities(action.inbound.channel)
         asked = self._question(action, authenticated=door.authenticated)
         asked = replace(asked, lapsed=await self.grants.lapse(action))
         async with self._asking:
-            asked = replace(asked, sent_to=await self._elsewhere.addressees(asked, await self._put_to(asked)))
+            asked = replace(
+                asked, sent_to=await self._remote_approvers.addressees(asked, await self._find_deciders(asked))
+            )
             shown = card(asked, prefix=self._prefix, max_length=door.max_length)
             kept = await self._store.ask(replace(asked, card=shown))
         if kept.hash != asked.hash:
@@ -125,14 +126,14 @@ class Approvals:
                 found = {each.call_id: each for each in kept if each.turn_id == turn_id} | found
         return [found[call] for call in calls if call in found]
 
-    async def _put_to(self, asked: Approval) -> Sequence[KnownAs]:
+    async def _find_deciders(self, asked: Approval) -> Sequence[KnownAs]:
         waiting = await self._store.approvals(limit=_MANY)
         if any((each.turn_id, each.call_id) == (asked.turn_id, asked.call_id) for each in waiting):
             return ()  # the one that this turn has asked stays as it is
         try:
-            return self._crowd.for_one_more(asked, waiting)
+            return self._limits.deciders_with_room(asked, waiting)
         except Crowded:
-            told = telling.crowded(asked, f"{asked.turn_id}:crowded:{self._crowded}")
+            told = messages.limit_message(asked, f"{asked.turn_id}:crowded:{self._limit_message_suffix}")
             await self._store.accept(told, asked.session, self._submit)
             raise
 
@@ -187,7 +188,7 @@ class Approvals:
 
     def _still_counts(self, asked: Approval) -> bool:
         """The gateway may have got other settings between the yes and the run."""
-        authenticated = self._doors.capabilities(asked.channel).authenticated
+        authenticated = self._chats.capabilities(asked.channel).authenticated
         return may_still_give(asked, self._people, self._settings, authenticated=authenticated)
 
     def has_drifted(self, asked: Approval, quote: Mapping[str, Any] | None) -> bool:
@@ -202,7 +203,7 @@ class Approvals:
         if await self._store.fail(approved.id, turn_id):
             self._announce("failed", approved, by=turn_id)
 
-    # ── the doors' side ─────────────────────────────────────────────────────────────────────────────────────
+    # ── the channels' side ──────────────────────────────────────────────────────────────────────────────────
 
     async def decide(
         self,
@@ -229,7 +230,7 @@ class Approvals:
         decision = Decision(verdict=verdict, by=identity_of(evidence), scope=scope, reason=told)
         giver = None if session in (None, asked.session) else (evidence, str(session))
         follows = partial(self._submit_run, asked.id, giver) if verdict == "granted" else self._submit
-        decided = await self._store.decide(asked.id, decision, telling.decided(asked, decision), follows)
+        decided = await self._store.decide(asked.id, decision, messages.decision_message(asked, decision), follows)
         if not isinstance(decided, Refusal):
             self._announce("approved" if verdict == "granted" else "denied", decided, by=decision.by)
         return decided
@@ -250,10 +251,10 @@ class Approvals:
         giver = self._givers.pop(approved.id, None)
         if giver is not None:
             evidence, session = giver
-            await self._store.accept(telling.ending(approved, evidence, line), session, self._submit)
+            await self._store.accept(messages.outcome_message(approved, evidence, line), session, self._submit)
 
     def _may_decide(self, asked: Approval, evidence: Inbound) -> RefusalReason | None:
-        authenticated = self._doors.capabilities(evidence.channel).authenticated
+        authenticated = self._chats.capabilities(evidence.channel).authenticated
         return may_decide(asked, evidence, self._people, self._settings, authenticated=authenticated)
 
     async def approval(self, typed: str) -> Approval | None:
@@ -285,7 +286,7 @@ class Approvals:
         waiting = await self._store.approvals(limit=_MANY)
         theirs = [each for each in waiting if self._may_decide(each, evidence) is None]
         who = identity_of(evidence)
-        return sorted(theirs, key=lambda each: not any(who in person for person in self._crowd.put_to(each)))
+        return sorted(theirs, key=lambda each: not any(who in person for person in self._limits.deciders_of(each)))
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -295,10 +296,10 @@ class Approvals:
 
         Gives the moment at which there will be something to tell; None while nothing is open.
         """
-        self._announce.each("expired", await self._store.expire(telling.expired, self._submit))
-        self._announce.each("reminded", await self._store.remind(telling.reminder, self._submit))
+        self._announce.each("expired", await self._store.expire(messages.expiry_message, self._submit))
+        self._announce.each("reminded", await self._store.remind(messages.reminder_message, self._submit))
         waiting = await self._store.approvals(("pending", "granted"), limit=_MANY)
-        await self._elsewhere.send(waiting)
+        await self._remote_approvers.send(waiting)
         return min(map(_next, waiting), default=None)
 
 

@@ -7,7 +7,7 @@ from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval, short_id
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.local_time import time_of_day
-from finclaw.tools.approval.shown import lines, text
+from finclaw.tools.approval.safe_display import format_lines, quote_text
 
 LONGEST: Final = 3_500
 """Characters of a card. What is longer nobody reads, and many a chat would cut."""
@@ -78,19 +78,19 @@ def card(approval: Approval, *, prefix: str = "/", max_length: int = LONGEST, el
 def _paragraphs(approval: Approval, words: dict[str, str]) -> Iterable[str]:
     yield words["title"]
     yield ""
-    yield words["action"].format(tool=text(approval.tool)[1:-1])
-    yield from (f"• {line}" for line in lines(approval.args)) if approval.args else (words["nothing"],)
+    yield words["action"].format(tool=quote_text(approval.tool)[1:-1])
+    yield from (f"• {line}" for line in format_lines(approval.args)) if approval.args else (words["nothing"],)
     if approval.quote:
         yield ""
         yield words["quote"]
-        yield from (f"• {line}" for line in lines(approval.quote))
+        yield from (f"• {line}" for line in format_lines(approval.quote))
     if approval.lapsed:
         yield ""
-        yield words["lapsed"].format(who=text(approval.lapsed)[1:-1])
+        yield words["lapsed"].format(who=quote_text(approval.lapsed)[1:-1])
     if approval.sources:
         yield ""
         yield words["sources"]
-        yield from (f"• {text(source)}" for source in approval.sources[:_SOURCES])
+        yield from (f"• {quote_text(source)}" for source in approval.sources[:_SOURCES])
         if more := len(approval.sources) - _SOURCES:
             yield from (words["more"].format(number=more),) if more > 0 else ()
     yield ""
@@ -102,7 +102,7 @@ def _how(approval: Approval, words: dict[str, str], prefix: str, *, elsewhere: b
     elif approval.asked_by not in approval.approvers:
         yield words["who"].format(who=", ".join(_name(each, words) for each in approval.approvers))
     if approval.sent_to and not elsewhere:
-        yield words["sent"].format(who=", ".join(text(each.name)[1:-1] for each in approval.sent_to))
+        yield words["sent"].format(who=", ".join(quote_text(each.name)[1:-1] for each in approval.sent_to))
     yield words["decide"].format(prefix=prefix, id=short_id(approval.id))
     if wider := [scope for scope in approval.scopes if scope != "once"]:
         yield words["scopes"].format(scopes=" / ".join(wider))
@@ -110,12 +110,12 @@ def _how(approval: Approval, words: dict[str, str], prefix: str, *, elsewhere: b
 
 
 def _whose(approval: Approval, words: dict[str, str]) -> str:
-    who = text(approval.asked_by)[1:-1]
+    who = quote_text(approval.asked_by)[1:-1]
     if approval.requester.name:
-        who = f"{text(approval.requester.name)} ({who})"
+        who = f"{quote_text(approval.requester.name)} ({who})"
     if approval.chat_type == "direct":
         return words["for"].format(who=who)
-    return words["shared"].format(who=who, place=text(approval.conversation))
+    return words["shared"].format(who=who, place=quote_text(approval.conversation))
 
 
 def deadline(approval: Approval) -> str:
@@ -125,4 +125,4 @@ def deadline(approval: Approval) -> str:
 
 def _name(approver: str, words: dict[str, str]) -> str:
     kind, _, role = approver.partition(":")
-    return words["role"].format(role=role) if kind == "role" and ":" not in role else text(approver)[1:-1]
+    return words["role"].format(role=role) if kind == "role" and ":" not in role else quote_text(approver)[1:-1]

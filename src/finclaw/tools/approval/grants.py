@@ -20,8 +20,8 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.store_port import ApprovalStore
 from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.announce import Announcer
+from finclaw.tools.approval.chat_directory import ChatDirectory
 from finclaw.tools.approval.consent import may_revoke, may_still_give
-from finclaw.tools.approval.doors import Doors
 from finclaw.tools.approval.people import People, identity_of
 from finclaw.tools.approval.settings import ApprovalSettings
 
@@ -35,14 +35,14 @@ class Grants:
         people: People,
         settings: ApprovalSettings,
         clock: Clock,
-        doors: Doors,
+        chats: ChatDirectory,
         announce: Announcer,
     ) -> None:
         self._store = store
         self._people = people
         self._settings = settings
         self._clock = clock
-        self._doors = doors
+        self._chats = chats
         self._announce = announce
 
     async def standing(self, action: Action) -> Grant | None:
@@ -79,16 +79,16 @@ class Grants:
         asked = await self._store.approval(grant.id)
         if asked is None:
             return None
-        authenticated = self._doors.capabilities(asked.channel).authenticated
+        authenticated = self._chats.capabilities(asked.channel).authenticated
         return asked if may_still_give(asked, self._people, self._settings, authenticated=authenticated) else None
 
-    async def listed(self, limit: int = 100) -> Sequence[Standing]:
-        return [self._shown(grant, asked) for grant, asked in await self._valid(limit)]
+    async def list_grants(self, limit: int = 100) -> Sequence[Standing]:
+        return [self._describe_grant(grant, asked) for grant, asked in await self._valid(limit)]
 
     async def open_to(self, evidence: Inbound) -> Sequence[Standing]:
         """Those that whoever sent this may take back; where others read along, only those that were given there."""
         valid = await self._valid(_MANY)
-        return [self._shown(grant, asked) for grant, asked in valid if self._may_see(asked, evidence)]
+        return [self._describe_grant(grant, asked) for grant, asked in valid if self._may_see(asked, evidence)]
 
     async def _valid(self, limit: int) -> list[tuple[Grant, Approval]]:
         now = self._clock.now()
@@ -108,7 +108,7 @@ class Grants:
         if asked.decided_by is None or not await self._store.revoke(asked.id):
             return Refusal("unknown", asked)
         self._announce("revoked", asked, by=identity_of(evidence))
-        return self._shown(_as_given(asked), asked)
+        return self._describe_grant(_as_given(asked), asked)
 
     async def _id_of(self, typed: str) -> str | None:
         """A whole id, or a beginning that one standing yes alone has."""
@@ -119,7 +119,7 @@ class Grants:
         return found[0] if len(found) == 1 else None
 
     def _may_revoke(self, asked: Approval, evidence: Inbound) -> RefusalReason | None:
-        authenticated = self._doors.capabilities(evidence.channel).authenticated
+        authenticated = self._chats.capabilities(evidence.channel).authenticated
         return may_revoke(asked, evidence, self._people, self._settings, authenticated=authenticated)
 
     def _may_see(self, asked: Approval, evidence: Inbound) -> bool:
@@ -131,7 +131,7 @@ class Grants:
     def _until(self, grant: Grant) -> datetime:
         return grant.granted_at + timedelta(days=self._settings.standing_days)
 
-    def _shown(self, grant: Grant, asked: Approval) -> Standing:
+    def _describe_grant(self, grant: Grant, asked: Approval) -> Standing:
         return Standing(
             id=grant.id,
             tool=grant.tool,

@@ -7,7 +7,7 @@ from finclaw.kernel.approval import Approval, short_id
 from finclaw.kernel.message import ToolStatus
 from finclaw.kernel.port import Summary
 from finclaw.kernel.text import Language
-from finclaw.tools.approval.shown import lines, text
+from finclaw.tools.approval.safe_display import format_lines, quote_text
 from finclaw.tools.guard.redact import redact_for_display
 
 Ending = Literal["done", "not done", "failed", "unknown"]
@@ -63,7 +63,7 @@ def ending_line(approval: Approval, status: ToolStatus) -> str:
 
 
 def tool_name(approval: Approval) -> str:
-    return text(approval.tool)[1:-1]
+    return quote_text(approval.tool)[1:-1]
 
 
 def short_ids(approvals: Collection[Approval]) -> dict[str, str]:
@@ -86,6 +86,9 @@ def _unlike(approval_id: str, ids: Collection[str]) -> str:
 
 def _parts(approval: Approval) -> list[str]:
     """In the order of the card: what is kept has lost its own."""
-    known = [*(lines(approval.args) if approval.args else ()), *(lines(approval.quote) if approval.quote else ())]
+    known = [
+        *(format_lines(approval.args) if approval.args else ()),
+        *(format_lines(approval.quote) if approval.quote else ()),
+    ]
     places = {line: approval.card.find(f"• {line}\n") for line in known}
     return sorted(known, key=lambda line: places[line])

@@ -1,6 +1,5 @@
 """May this tool run? Nine stages judge every call; `policy.py` asks them, `stages.py` says what each of them does."""
 
-from finclaw.tools.policy.consent import Consent, nobody
-from finclaw.tools.policy.verdict import Verdict
+from finclaw.tools.policy.verdict import Consent, Verdict, nobody
 
 __all__ = ["Consent", "Verdict", "nobody"]

@@ -1,9 +1,11 @@
-"""What policy is asked about a tool call, and what it answers."""
+"""A policy's question about a tool call, its verdict, and a program's own way to ask a person."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, field
+
+from finclaw.kernel.port import Tool, ToolScope
 
 Verdict = Literal["allow", "deny", "require-approval"]
 
@@ -64,3 +66,14 @@ class Judgement(Struct, frozen=True):
     reason: str
     deciding_stage: str
     stages: tuple[StageVerdict, ...]
+
+
+Consent = Callable[[Tool, Mapping[str, Any], ToolScope], Awaitable[bool]]
+"""A program's own way to ask a person at once, for those who build a gateway into something else.
+
+It asks an authenticated person about exactly these arguments. True means they said yes."""
+
+
+async def nobody(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> bool:
+    """The consent of a gateway without approvers: no."""
+    return False

@@ -40,28 +40,28 @@ _WORDS: Final[dict[Language, dict[Line, str]]] = {
 }
 
 
-def decided(approval: Approval, decision: Decision) -> Inbound:
-    """For the requester's session: a yes runs the action there; a no is a line."""
+def decision_message(approval: Approval, decision: Decision) -> Inbound:
+    """For the requester's session: an approval runs the action there; a denial is a line."""
     if decision.verdict == "denied":
-        return _said(approval, "denied_because" if decision.reason else "denied", decision.reason)
+        return _line_message(approval, "denied_because" if decision.reason else "denied", decision.reason)
     return _inbound(approval, "granted", limits=Limits(approval=approval.id))
 
 
-def expired(approval: Approval) -> Inbound:
-    return _said(approval, "expired")
+def expiry_message(approval: Approval) -> Inbound:
+    return _line_message(approval, "expired")
 
 
-def reminder(approval: Approval) -> Inbound:
-    return _said(approval, "reminder")
+def reminder_message(approval: Approval) -> Inbound:
+    return _line_message(approval, "reminder")
 
 
-def crowded(asked: Approval, name: str) -> Inbound:
-    """For a question that nobody was asked. `name`: of the message; one turn is told once."""
-    return replace(_said(asked, "crowded"), message_id=name)
+def limit_message(asked: Approval, name: str) -> Inbound:
+    """For a question that nobody was asked. `name`: the id of the message, so that one turn gets it once."""
+    return replace(_line_message(asked, "crowded"), message_id=name)
 
 
-def asking(addressee: Addressee) -> Inbound:
-    """The card, for somebody who may decide, in a chat of their own."""
+def card_message(addressee: Addressee) -> Inbound:
+    """The card, for an approver in a chat of their own."""
     return Inbound(
         text=addressee.card,
         channel=addressee.channel,
@@ -74,8 +74,8 @@ def asking(addressee: Addressee) -> Inbound:
     )
 
 
-def ending(approved: Approval, evidence: Inbound, line: str) -> Inbound:
-    """What came of it, for the chat in which it was approved."""
+def outcome_message(approved: Approval, evidence: Inbound, line: str) -> Inbound:
+    """The outcome of an approved action, for the chat in which it was approved."""
     return Inbound(
         text=line,
         channel=evidence.channel,
@@ -90,7 +90,7 @@ def ending(approved: Approval, evidence: Inbound, line: str) -> Inbound:
     )
 
 
-def _said(approval: Approval, line: Line, reason: str = "") -> Inbound:
+def _line_message(approval: Approval, line: Line, reason: str = "") -> Inbound:
     return _inbound(approval, line, from_extension=SPEAKER, reason=reason)
 
 

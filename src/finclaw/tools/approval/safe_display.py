@@ -1,4 +1,4 @@
-"""Values as a person can trust their eyes with them: what looks the same is the same, and nothing hides.
+"""Safe display of values that a person decides by: what looks the same is the same, and nothing hides.
 
 Every shown value reads back as exactly the one that will be used.
 """
@@ -35,15 +35,15 @@ _WORD: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def text(value: str) -> str:
+def quote_text(value: str) -> str:
     """In quotes, as JSON has it."""
     if _AMBIGUOUS.isdisjoint(value):
-        return f'"{"".join(map(_character, value))}"'
-    katakana = list(map(_is_among_katakana, value, _neighbours(value), reversed(_neighbours(value[::-1]))))
-    return f'"{"".join(map(_look_alike, value, katakana))}"'
+        return f'"{"".join(map(_show_character, value))}"'
+    katakana = list(map(_is_among_katakana, value, _list_neighbours(value), reversed(_list_neighbours(value[::-1]))))
+    return f'"{"".join(map(_show_look_alike, value, katakana))}"'
 
 
-def _neighbours(value: str) -> list[str]:
+def _list_neighbours(value: str) -> list[str]:
     """For each character the last one before it that looks like no other; empty where there is none."""
     last, found = "", list[str]()
     for character in value:
@@ -56,31 +56,31 @@ def _is_among_katakana(character: str, before: str, behind: str) -> bool:
     return any("\u30a1" <= each <= "\u30fa" for each in (before, behind))
 
 
-def _look_alike(character: str, katakana: bool) -> str:
+def _show_look_alike(character: str, katakana: bool) -> str:
     """Of two that are drawn alike one is shown as it is: katakana beside other katakana, and elsewhere its double.
 
     What stands beside looks the same in both readings, so one picture is always one text.
     """
     if character in _AMBIGUOUS and (character in _LOOK_ALIKE) != katakana:
-        return _numbered(character)
-    return _character(character)
+        return _escape_character(character)
+    return _show_character(character)
 
 
-def _character(character: str) -> str:
+def _show_character(character: str) -> str:
     if character in _SHORT:
         return _SHORT[character]
     # A picture that is yet to be drawn is a blank box, and not printable.
     if re.match(_PLAIN, character) and character.isprintable() and character not in _RADICALS:
         return character
-    return _numbered(character)
+    return _escape_character(character)
 
 
-def _numbered(character: str) -> str:
+def _escape_character(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
-def number(value: int | float) -> str:
+def format_number(value: int | float) -> str:
     """With every digit, in groups of three. A whole number and a fraction that is whole stay apart."""
     if isinstance(value, int):
         return f"{value:,}"
@@ -88,29 +88,29 @@ def number(value: int | float) -> str:
     return digits if "." in digits else digits + ".0"
 
 
-def lines(value: Any, path: str = "") -> Iterator[str]:
+def format_lines(value: Any, path: str = "") -> Iterator[str]:
     """One line per single value, with the way to it."""
     if isinstance(value, Mapping) and value:
         for key, each in cast("Mapping[str, Any]", value).items():
-            yield from lines(each, _below(path, key))
+            yield from format_lines(each, _join_path(path, key))
     elif isinstance(value, list | tuple) and value:
         for place, each in enumerate(cast("list[Any]", value)):
-            yield from lines(each, f"{path}[{place}]")
+            yield from format_lines(each, f"{path}[{place}]")
     else:
-        yield f"{path} = {_single(value)}"
+        yield f"{path} = {_format_value(value)}"
 
 
-def _below(path: str, key: str) -> str:
+def _join_path(path: str, key: str) -> str:
     if not _WORD.fullmatch(key):
-        return f"{path}[{text(key)}]"
+        return f"{path}[{quote_text(key)}]"
     return f"{path}.{key}" if path else key
 
 
-def _single(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
-        return number(value)
+        return format_number(value)
     if isinstance(value, Mapping | list | tuple):
         return "{}" if isinstance(value, Mapping) else "[]"
-    return text(str(value))
+    return quote_text(str(value))

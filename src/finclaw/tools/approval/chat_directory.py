@@ -1,4 +1,4 @@
-"""What approvals have to know of the chats: what each can show, and where somebody is to be found."""
+"""A directory of the chats: what each can show, and where a person is to be found."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -19,7 +19,9 @@ class Chat(Struct, frozen=True, kw_only=True):
     thread: str | None = None
 
 
-class Doors(Protocol):
+class ChatDirectory(Protocol):
+    """A lookup of channels and direct chats, which the gateway gives."""
+
     def capabilities(self, channel: str) -> Capabilities: ...
 
     async def chat_of(self, known_as: Sequence[str]) -> Chat | None:
@@ -27,8 +29,8 @@ class Doors(Protocol):
         ...
 
 
-class NoDoors:
-    """Without a gateway: nobody can be written to."""
+class NoChats:
+    """A directory without a gateway: nobody can be written to."""
 
     def capabilities(self, channel: str) -> Capabilities:
         return Capabilities()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.tools.approval.drift import has_drifted
+from finclaw.tools.approval.action import has_drifted
 
 HALF = Decimal("0.5")
 

@@ -1,4 +1,4 @@
-"""Approvers who are not in the chat that a request came from: each gets the card in a chat of their own, once."""
+"""Remote approvers, who are not in the chat of the request: each gets the card in a chat of their own, once."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -7,48 +7,50 @@ from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Addressee, Approval
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Inbox
-from finclaw.tools.approval import telling
+from finclaw.tools.approval import messages
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.card import card
-from finclaw.tools.approval.crowd import KnownAs
-from finclaw.tools.approval.doors import Doors
+from finclaw.tools.approval.chat_directory import ChatDirectory
+from finclaw.tools.approval.limits import KnownAs
 from finclaw.tools.approval.people import People
 
 
-class Elsewhere:
-    """Whom a card goes to is kept with the question. Sending it is accepting a message by an id that is kept, too: it
-    may be done again after a crash, and happens once.
+class RemoteApprovers:
+    """A sender of cards to remote approvers.
+
+    The addressees are stored with the approval. Sending is accepting a message by an id that is stored, too: it may be
+    done again after a crash, and happens once.
     """
 
     def __init__(
         self,
         inbox: Inbox,
         people: People,
-        doors: Doors,
+        chats: ChatDirectory,
         submit: Callable[[Accepted], None],
         announce: Announcer,
         prefix: str,
     ) -> None:
         self._inbox = inbox
         self._people = people
-        self._doors = doors
+        self._chats = chats
         self._submit = submit
         self._announce = announce
         self._prefix = prefix
         self._sent: set[str] = set()
 
-    async def addressees(self, asked: Approval, put_to: Sequence[KnownAs]) -> tuple[Addressee, ...]:
-        """Of those it is put to the ones who are elsewhere: whoever asks reads the card where they asked."""
-        found = [await self._addressee(asked, each) for each in put_to if asked.asked_by not in each]
+    async def addressees(self, asked: Approval, deciders: Sequence[KnownAs]) -> tuple[Addressee, ...]:
+        """The deciders who are in other chats: whoever asks reads the card where they asked."""
+        found = [await self._addressee(asked, each) for each in deciders if asked.asked_by not in each]
         return tuple(each for each in found if each is not None)
 
     async def _addressee(self, asked: Approval, known_as: Sequence[str]) -> Addressee | None:
         """None: nobody knows where to find them, or not all of the card would fit there."""
-        chat = await self._doors.chat_of(known_as)
+        chat = await self._chats.chat_of(known_as)
         if chat is None:
             return None
         try:
-            room = self._doors.capabilities(chat.channel).max_length
+            room = self._chats.capabilities(chat.channel).max_length
             shown = card(asked, prefix=self._prefix, max_length=room, elsewhere=True)
         except ToolDenied:
             return None
@@ -76,6 +78,6 @@ class Elsewhere:
             self._sent.add(asked.id)
 
     async def _send(self, asked: Approval, addressee: Addressee) -> None:
-        accepted = await self._inbox.accept(telling.asking(addressee), addressee.session, self._submit)
+        accepted = await self._inbox.accept(messages.card_message(addressee), addressee.session, self._submit)
         if not accepted.duplicate:
             self._announce("notified", asked, by=addressee.name)
