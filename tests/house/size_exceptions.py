@@ -3,17 +3,8 @@
 LONG_MODULES: frozenset[str] = frozenset()
 FULL_DIRECTORIES: frozenset[str] = frozenset()
 LARGE_STATES: frozenset[str] = frozenset()
-CRUMBS: frozenset[str] = frozenset(
-    {
-        "src/finclaw/tools/approval/drift.py",
-        "src/finclaw/tools/policy/consent.py",
-    }
-)
-DOUBLED_CLASSES: frozenset[str] = frozenset(
-    {
-        "Size",
-    }
-)
+CRUMBS: frozenset[str] = frozenset()
+DOUBLED_CLASSES: frozenset[str] = frozenset()
 INNER_IMPORTS: frozenset[str] = frozenset(
     {
         "src/finclaw/builtins/calculator/evaluate.py: difflib",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.port import Isolation, ToolOutput, ToolScope
-from finclaw.tools.groups import BUILT_IN_GROUPS, GROUPS, ToolGroup, shown
+from finclaw.tools.groups import BUILT_IN_GROUPS, GROUPS, ToolGroup, list_shown
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ ALWAYS = ["market__quote", "web__search", "mail__send", "tools__search"]
 
 
 def names(**options: Any) -> list[str]:
-    return [tool.spec.name for tool in shown(TOOLS, **options)]
+    return [tool.spec.name for tool in list_shown(TOOLS, **options)]
 
 
 @pytest.mark.spec("G-01", "G-02", "G-03", "G-04", "G-05", "G-06", "G-07", "G-08")
@@ -89,7 +89,7 @@ def test_never_is_never() -> None:
 
 @given(st.lists(st.sampled_from(TOOLS)), st.sets(st.sampled_from([tool.name for tool in TOOLS])))
 def test_asking_for_more_shows_no_less_and_keeps_the_order(tools: list[Plain], asked_for: set[str]) -> None:
-    few, more = shown(tools, asked_for=()), shown(tools, asked_for=asked_for)
+    few, more = list_shown(tools, asked_for=()), list_shown(tools, asked_for=asked_for)
     assert [tool for tool in more if tool in few] == list(few)
     assert [tool for tool in tools if tool in more] == list(more)
     assert {tool.spec.name for tool in tools} & asked_for <= {tool.spec.name for tool in more}

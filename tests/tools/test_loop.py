@@ -20,7 +20,7 @@ LADDER: list[LoopAction] = ["run", "run", "warn", "warn", "refuse", "refuse", "r
 def call(guard: LoopGuard, name: str, args: dict[str, Any], result: str) -> LoopVerdict:
     """As the turn does it: what the model is told is what is noted and logged."""
     verdict = guard.judge(name, args)
-    guard.note(name, args, verdict.warned(result) if verdict.runs else verdict.words)
+    guard.note(name, args, verdict.with_warning(result) if verdict.runs else verdict.words)
     return verdict
 
 
@@ -42,8 +42,8 @@ def test_the_model_is_told_which_tool_how_often_and_what_to_do_instead():
         assert "market__quote" in verdict.words
         assert f" {verdict.repeats} times" in verdict.words
         assert "answer with what you have, or change the arguments" in verdict.words
-    assert verdicts[2].warned("187.44") == f"187.44\n\n{verdicts[2].words}"
-    assert verdicts[0].warned("187.44") == "187.44"
+    assert verdicts[2].with_warning("187.44") == f"187.44\n\n{verdicts[2].words}"
+    assert verdicts[0].with_warning("187.44") == "187.44"
     assert "market__quote" in verdicts[7].words
     assert "turn ends" in verdicts[7].words
 
@@ -85,7 +85,7 @@ def test_equal_calls_in_one_parallel_batch_are_counted_before_any_has_a_result()
     verdicts = [guard.judge("market__quote", AAPL) for _ in range(9)]
     assert [each.action for each in verdicts] == LADDER
     for verdict in reversed(verdicts):  # refused ones are known first
-        guard.note("market__quote", AAPL, verdict.warned("187.44") if verdict.runs else verdict.words)
+        guard.note("market__quote", AAPL, verdict.with_warning("187.44") if verdict.runs else verdict.words)
     assert guard.judge("market__quote", AAPL).repeats == 10
     assert guard.judge("market__quote", {"symbol": "MSFT"}).repeats == 1
 
@@ -231,7 +231,7 @@ def test_the_count_equals_a_naive_one_for_parallel_batches_ending_in_any_order(b
             running.append(((name, arg, result), verdict))
         rng.shuffle(running)
         for (name, arg, result), verdict in running:
-            guard.note(name, {"n": arg}, verdict.warned(result) if verdict.runs else verdict.words)
+            guard.note(name, {"n": arg}, verdict.with_warning(result) if verdict.runs else verdict.words)
             told.append((name, arg, result if verdict.runs else "-"))
 
 
@@ -247,6 +247,6 @@ def test_a_crash_anywhere_changes_no_verdict(sequence: list[Step], crash: int):
         unbroken = LoopGuard.from_history(log)
         verdict = guard.judge(name, {"n": arg})
         assert unbroken.judge(name, {"n": arg}) == verdict
-        text = verdict.warned(result) if verdict.runs else verdict.words
+        text = verdict.with_warning(result) if verdict.runs else verdict.words
         guard.note(name, {"n": arg}, text)
         log.append((name, {"n": arg}, text))

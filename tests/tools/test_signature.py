@@ -14,7 +14,7 @@ from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import DefinedTool, raw_tool, tool
-from finclaw.tools.docstring import told_by
+from finclaw.tools.docstring import read_docstring
 from finclaw.tools.guard import NO_RESULT
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
@@ -286,5 +286,5 @@ def test_a_docstring_of_no_particular_form() -> None:
             and more
         """
 
-    assert told_by(odd).description == ""
-    assert told_by(lambda: None).description == ""
+    assert read_docstring(odd).description == ""
+    assert read_docstring(lambda: None).description == ""

@@ -53,8 +53,7 @@ from finclaw.tools.guard.options import GuardChoice
 from finclaw.tools.guard.redact import describe_error
 from finclaw.tools.limit import CutOff, run_with_limit
 from finclaw.tools.loop import LoopVerdict
-from finclaw.tools.origin import origin_of
-from finclaw.tools.origin import shown as shown_origin
+from finclaw.tools.origin import format_origin, origin_of
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.sources import sources_met
 
@@ -132,7 +131,7 @@ class ToolCallRunner:
             error = result.content if result.error is None else f"{result.error.name}: {result.error.message}"
             self._tell_failure(ctx, call, error)
         turn.loop.note(call.name, args, result.content)
-        return result if verdict.action == "run" else replace(result, content=verdict.warned(result.content))
+        return result if verdict.action == "run" else replace(result, content=verdict.with_warning(result.content))
 
     async def _run_ring(self, turn: TurnState, ctx: StepContext, call: ToolCall) -> ToolResult:
         if call.bad_args is not None:
@@ -174,7 +173,7 @@ class ToolCallRunner:
             return ""  # nothing ran, so nobody else has said a word
         tool = None if self._tools is None else self._tools.get(inner.ctx.tool_name)
         told = ("" if word is None else word.origin) or result.origin
-        return shown_origin(told) or ("" if tool is None else origin_of(tool, inner.checked_args or inner.ctx.args))
+        return format_origin(told) or ("" if tool is None else origin_of(tool, inner.checked_args or inner.ctx.args))
 
     @staticmethod
     def _known_facts(inner: CallState) -> Collection[Fact]:

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
-from finclaw.tools.check_cost import CheckCost, Work
-from finclaw.tools.coercion import coerced, shown_path
+from finclaw.tools.check_cost import CheckCost, CheckWork
+from finclaw.tools.coercion import coerce_arguments, format_path
 from finclaw.tools.guard.redact import redact_for_display
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class CompiledSchema:
         self.validator: Final = _compile(name, schema)
         self.cost: Final = CheckCost(schema)
 
-    def list_complaints(self, args: Mapping[str, Any], work: Work) -> list[str]:
+    def list_complaints(self, args: Mapping[str, Any], work: CheckWork) -> list[str]:
         """What is wrong, each in a line for the model, the first twenty; empty for arguments that fit."""
         if self.validator.is_valid(args):
             return []
@@ -115,13 +115,13 @@ _TOO_MUCH: Final = (
 )
 
 
-def _check(spec: ToolSpec, compiled: CompiledSchema, complete: dict[str, Any], work: Work) -> Checked:
+def _check(spec: ToolSpec, compiled: CompiledSchema, complete: dict[str, Any], work: CheckWork) -> Checked:
     if work.is_too_much:
         raise InvalidArguments(f"Invalid input for {spec.name}: {_TOO_MUCH}.")
     if not (complaints := compiled.list_complaints(complete, work)):
         return Checked(complete)
     if work.is_listable:
-        better, changes = coerced(complete, compiled.validator.iter_errors)
+        better, changes = coerce_arguments(complete, compiled.validator.iter_errors)
         better = with_defaults(spec.input_schema, better)
         after = compiled.cost.estimate(better)
         if changes and not after.is_too_much and compiled.validator.is_valid(better):
@@ -192,7 +192,7 @@ def _is_decimal(text: str) -> bool:
 
 
 def _complaint(error: "ValidationError") -> str:
-    path = shown_path(error.instance_path)
+    path = format_path(error.instance_path)
     message = error.message
     if len(message) > _LONGEST_COMPLAINT:
         # Half of a secret would be known by nobody for what it is: they are taken out before anything is cut.

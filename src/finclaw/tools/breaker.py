@@ -59,7 +59,7 @@ class Breaker:
             self._move("half_open", tell)
         return True
 
-    def answered(self, tell: Tell, *, tries: bool) -> None:
+    def record_answer(self, tell: Tell, *, tries: bool) -> None:
         if tries:
             self._recent.clear()
             self._rest = SHORTEST_REST
@@ -67,7 +67,7 @@ class Breaker:
         elif self.state == "closed":
             self._note(failed=False)
 
-    def failed(self, tell: Tell, *, tries: bool) -> None:
+    def record_failure(self, tell: Tell, *, tries: bool) -> None:
         """Calls that were on their way when it opened say nothing new."""
         if tries:
             self._rest = min(self._rest * 2, LONGEST_REST)
@@ -78,7 +78,7 @@ class Breaker:
             if failures >= OPEN_AT and failures * 2 >= len(self._recent):
                 self._open(tell)
 
-    def tried(self) -> None:
+    def end_trial(self) -> None:
         """Whatever came of the try, and also if nothing did: the next one may."""
         self._trying = False
 
@@ -121,17 +121,17 @@ class Breakers:
         try:
             yield
         except (ToolTimeout, ToolUnavailable, ConnectionError, TimeoutError):
-            breaker.failed(tell, tries=tries)
+            breaker.record_failure(tell, tries=tries)
             raise
         except ToolError as error:
             if not isinstance(error, _NO_WORD_OF_IT):  # a refusal is an answer too
-                breaker.answered(tell, tries=tries)
+                breaker.record_answer(tell, tries=tries)
             raise
         else:
-            breaker.answered(tell, tries=tries)
+            breaker.record_answer(tell, tries=tries)
         finally:
             if tries:
-                breaker.tried()
+                breaker.end_trial()
 
 
 def _resting(upstream: str, seconds: float) -> ToolUnavailable:

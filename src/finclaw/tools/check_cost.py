@@ -41,12 +41,12 @@ class Weight(Struct, frozen=True):
     states: int = 0
     retrying: int = 0
 
-    def reading(self, size: "Size") -> int:
+    def reading(self, size: "ArgumentsSize") -> int:
         """The work of reading texts, in rules times values."""
         return self.states * size.characters // _STATES_PER_RULE + self.retrying * _RULES_PER_RETRY * size.texts
 
 
-class Size(Struct):
+class ArgumentsSize(Struct):
     """How much there is to be checked: values, characters, and integers that do not fit into 64 bits."""
 
     values: int = 0
@@ -56,7 +56,7 @@ class Size(Struct):
     has_longest: bool = False
 
 
-class Work(Struct, frozen=True):
+class CheckWork(Struct, frozen=True):
     """Rules times values, and whether the arguments hold numbers that no check can afford."""
 
     total: int
@@ -74,8 +74,8 @@ class CheckCost:
         rest = {key: value for key, value in schema.items() if key not in ("properties", "$defs", "definitions")}
         self._rest = weigh(rest, schema)
 
-    def estimate(self, args: Mapping[str, Any]) -> Work:
-        whole, pairs, reading = Size(), 0, 0
+    def estimate(self, args: Mapping[str, Any]) -> CheckWork:
+        whole, pairs, reading = ArgumentsSize(), 0, 0
         for name, value in args.items():
             size = measure(value)
             weight = self._properties.get(name, Weight())
@@ -90,7 +90,7 @@ class CheckCost:
         total = pairs + reading + self._rest.reading(whole)
         too_much = total > MOST_WORK or whole.has_longest or whole.long_integers > _MOST_LONG_INTEGERS
         listable = pairs <= MOST_LISTED_WORK and pairs * whole.characters <= MOST_LISTED_CHARACTERS
-        return Work(total, too_much, listable)
+        return CheckWork(total, too_much, listable)
 
 
 def weigh(schema: Any, root: Mapping[str, Any]) -> Weight:
@@ -116,9 +116,9 @@ def weigh(schema: Any, root: Mapping[str, Any]) -> Weight:
     return Weight(parts, states, retrying)
 
 
-def measure(value: Any, most_values: int = MOST_WORK) -> Size:
+def measure(value: Any, most_values: int = MOST_WORK) -> ArgumentsSize:
     """How much a JSON value holds. Counting ends after `most_values`."""
-    size = Size()
+    size = ArgumentsSize()
     waiting: list[Any] = [value]
     while waiting and size.values <= most_values:
         node = waiting.pop()

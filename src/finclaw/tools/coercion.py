@@ -24,11 +24,11 @@ Errors = Callable[[dict[str, Any]], Iterable["ValidationError"]]
 _UNCHANGED: Final = object()
 
 
-def coerced(args: dict[str, Any], errors: Errors) -> tuple[dict[str, Any], tuple[str, ...]]:
+def coerce_arguments(args: dict[str, Any], errors: Errors) -> tuple[dict[str, Any], tuple[str, ...]]:
     """A copy in which values of the wrong type have the right one, where that is exact; and each change in words."""
     better, changes = deepcopy(args), list[str]()
     for _ in range(_DEEPEST):
-        wanted = [each for error in errors(better) for each in _wanted(error).items()]
+        wanted = [each for error in errors(better) for each in _expected_types(error).items()]
         found = [change for path, types in wanted if (change := _mend(better, path, types))]
         if not found:
             break
@@ -36,11 +36,11 @@ def coerced(args: dict[str, Any], errors: Errors) -> tuple[dict[str, Any], tuple
     return better, tuple(changes)
 
 
-def shown_path(path: Iterable[str | int]) -> str:
+def format_path(path: Iterable[str | int]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
-def _wanted(error: "ValidationError") -> dict[Path, list[str]]:
+def _expected_types(error: "ValidationError") -> dict[Path, list[str]]:
     """The types that would do, by place. Of alternatives, such as a number or nothing, those of all."""
     kind: Any = error.kind
     if kind.name == "type":
@@ -48,7 +48,7 @@ def _wanted(error: "ValidationError") -> dict[Path, list[str]]:
     wanted: dict[Path, list[str]] = {}
     if kind.name in ("anyOf", "oneOf"):
         for each in (inner for branch in kind.context for inner in branch):
-            for path, types in _wanted(each).items():
+            for path, types in _expected_types(each).items():
                 wanted.setdefault(path, []).extend(types)
     return wanted
 
@@ -61,14 +61,14 @@ def _mend(args: dict[str, Any], path: Path, wanted: Sequence[str]) -> str:
     for step in path[:-1]:
         holder = holder[step]
     value = holder[path[-1]]
-    meant = _meant(value, wanted)
+    meant = _coerce_value(value, wanted)
     if meant is _UNCHANGED:
         return ""
     holder[path[-1]] = meant
-    return f"{shown_path(path)} {_shown(value)} as {_shown(meant)}"
+    return f"{format_path(path)} {_format_value(value)} as {_format_value(meant)}"
 
 
-def _meant(value: Any, wanted: Sequence[str]) -> Any:
+def _coerce_value(value: Any, wanted: Sequence[str]) -> Any:
     if isinstance(value, str):
         for name, read in _READERS.items():
             if name in wanted and (meant := read(value)) is not _UNCHANGED:
@@ -115,6 +115,6 @@ _READERS: Final[dict[str, Callable[[str], Any]]] = {
 }
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"

@@ -17,7 +17,7 @@ class Broken(Exception):
         self.kind = kind
 
 
-def broken(error: BaseException) -> Exception:
+def as_exception(error: BaseException) -> Exception:
     """The same, for code that can only bear exceptions. StopIteration is none: coroutines and futures choke on it."""
     plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
     return error if plain else Broken(type(error).__name__)  # pyright: ignore[reportReturnType]  it was just looked at

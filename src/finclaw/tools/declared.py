@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from finclaw.errors import InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
-from finclaw.tools.coercion import Path, shown_path
+from finclaw.tools.coercion import Path, format_path
 
 Schema = Mapping[str, Any]
 
@@ -91,9 +91,9 @@ class _Walk:
             left += [each for key in _ALTERNATIVES for each in _schemas(schema.get(key))]
             left += [each for key in _CONDITIONS for each in _schemas([schema.get(key)])]
             left += _schemas(list(_mapping(schema, "dependentSchemas").values()))
-            left += _schemas([self._referred(schema["$ref"])] if "$ref" in schema else [])
+            left += _schemas([self._resolve_reference(schema["$ref"])] if "$ref" in schema else [])
 
-    def _referred(self, reference: object) -> object:
+    def _resolve_reference(self, reference: object) -> object:
         """What a reference inside this schema means; None for any other."""
         found: object = self._root
         if not isinstance(reference, str) or not reference.startswith("#"):
@@ -158,5 +158,5 @@ def _schemas(candidates: object) -> list[Schema]:
 
 
 def _short(path: Path) -> str:
-    shown = shown_path(path)
+    shown = format_path(path)
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"

@@ -15,7 +15,7 @@ from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.port import Isolation, Quote, ToolOutput, ToolScope
 from finclaw.tools.arguments import must_be_schema
-from finclaw.tools.docstring import told_by
+from finclaw.tools.docstring import read_docstring
 from finclaw.tools.origin import NEVER_OUR_OWN
 from finclaw.tools.output import as_output
 from finclaw.tools.process.worker import Home, home_of, run_in_process
@@ -102,8 +102,8 @@ def tool(
     be told to a model.
     """
     if not (name is None or isinstance(name, str)):
-        return _defined(name, None, None, {})
-    return lambda function: _defined(function, name, description, options)
+        return _define_from_signature(name, None, None, {})
+    return lambda function: _define_from_signature(function, name, description, options)
 
 
 def raw_tool(
@@ -111,20 +111,24 @@ def raw_tool(
 ) -> DefinedTool:
     """A tool whose schema somebody else wrote. The function takes the checked arguments as a dict, and the scope."""
     must_be_schema(ToolSpec(name, description, input_schema))
-    return _made(ToolSpec(name, description, input_schema), function, function, options)
+    return _build_tool(ToolSpec(name, description, input_schema), function, function, options)
 
 
-def _defined(function: Function, name: str | None, description: str | None, options: ToolOptions) -> DefinedTool:
+def _define_from_signature(
+    function: Function, name: str | None, description: str | None, options: ToolOptions
+) -> DefinedTool:
     if name is None:
         name = _name_of(function)
-    description = told_by(function).description if description is None else description
+    description = read_docstring(function).description if description is None else description
     if not description:
         raise ExtensionError(f"tool {name!r}: say in its docstring what it does; a model knows no more of it than that")
     signature = signature_of(name, function)
-    return _made(ToolSpec(name, description, signature.schema), function, partial(signature.call, function), options)
+    return _build_tool(
+        ToolSpec(name, description, signature.schema), function, partial(signature.call, function), options
+    )
 
 
-def _made(spec: ToolSpec, function: Function, invoke: Invoke, options: ToolOptions) -> DefinedTool:
+def _build_tool(spec: ToolSpec, function: Function, invoke: Invoke, options: ToolOptions) -> DefinedTool:
     if unknown := options.keys() - ToolOptions.__annotations__.keys():
         known = ", ".join(ToolOptions.__annotations__)
         raise ExtensionError(f"tool {spec.name!r}: there is no {', '.join(sorted(unknown))}; there is {known}")

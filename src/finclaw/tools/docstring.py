@@ -11,12 +11,12 @@ _HEADING: Final = re.compile(r"(?:Args|Arguments|Parameters):\s*")
 _ARGUMENT: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?:\s*(?P<text>.*)")
 
 
-class Told(Struct, frozen=True):
+class ToolDocstring(Struct, frozen=True):
     description: str
     arguments: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def told_by(function: Callable[..., object]) -> Told:
+def read_docstring(function: Callable[..., object]) -> ToolDocstring:
     lines = (inspect.getdoc(function) or "").splitlines()
     heading = next((place for place, line in enumerate(lines) if _HEADING.fullmatch(line)), len(lines))
     paragraph: list[str] = []
@@ -24,7 +24,7 @@ def told_by(function: Callable[..., object]) -> Told:
         if not line.strip():
             break
         paragraph.append(line.strip())
-    return Told(" ".join(paragraph), _arguments(lines[heading + 1 :]))
+    return ToolDocstring(" ".join(paragraph), _arguments(lines[heading + 1 :]))
 
 
 def _arguments(lines: list[str]) -> dict[str, str]:

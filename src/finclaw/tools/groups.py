@@ -85,10 +85,10 @@ GROUPS: Final = (*BUILT_IN_GROUPS, AGENT, TOOLS)
 def on_demand(tools: Iterable[Tool], show: Collection[str] = ()) -> frozenset[str]:
     """Those that their group keeps back, but for what the settings show by name or pattern."""
     there = tuple(tools)
-    return frozenset(tool.spec.name for tool in there) - {tool.spec.name for tool in shown(there, asked_for=show)}
+    return frozenset(tool.spec.name for tool in there) - {tool.spec.name for tool in list_shown(there, asked_for=show)}
 
 
-def shown(
+def list_shown(
     tools: Iterable[Tool], groups: Iterable[ToolGroup] = GROUPS, asked_for: Collection[str] | None = None
 ) -> tuple[Tool, ...]:
     """What the model gets to see, in the order given. `asked_for` holds names and patterns: found, or in the settings.

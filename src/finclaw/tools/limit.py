@@ -8,7 +8,7 @@ from typing import Any, Final
 from finclaw.errors import ToolAwaiting, ToolError, ToolTimeout
 from finclaw.kernel.cancel import until_done
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
-from finclaw.tools.contain import Broken, broken, in_this_process
+from finclaw.tools.contain import Broken, as_exception, in_this_process
 from finclaw.tools.output import as_output
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class CutOff(ToolError):
 
 async def run_with_limit(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
     """What the tool gives, or an Exception, whatever it raised. Nobody hears of what it does after that."""
-    running = asyncio.ensure_future(_contained(tool, args, scope))
+    running = asyncio.ensure_future(_run_contained(tool, args, scope))
     try:
         done = await until_done(running, tool.timeout)
     except asyncio.CancelledError:
@@ -46,11 +46,11 @@ async def run_with_limit(tool: Tool, args: Mapping[str, Any], scope: ToolScope) 
     if isinstance(error := running.exception(), ToolAwaiting):  # it cannot know: we ask people, before it begins
         raise ToolError(str(error), suggestion=error.suggestion)
     if error is not None:
-        raise broken(error)
+        raise as_exception(error)
     return running.result()
 
 
-async def _contained(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
+async def _run_contained(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
     with in_this_process():
         try:
             return as_output(await tool.run(args, scope))

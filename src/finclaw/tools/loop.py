@@ -31,7 +31,7 @@ class LoopVerdict(Struct, frozen=True):
     def runs(self) -> bool:
         return self.action in ("run", "warn")
 
-    def warned(self, result_text: str) -> str:
+    def with_warning(self, result_text: str) -> str:
         """The result of a call that ran, with the warning behind it if there is one."""
         return f"{result_text}\n\n{self.words}" if self.action == "warn" else result_text
 
@@ -99,13 +99,13 @@ _WARNING_END: Final = f"{_INSTEAD}]"
 
 
 def _warning(name: str, repeats: int) -> str:
-    times = f"{_shown(name)} was called {repeats} times with the same arguments"
+    times = f"{_format_name(name)} was called {repeats} times with the same arguments"
     return f"[Loop guard: {times}, and until this call nothing new had come of it. {_WARNING_END}"
 
 
 def _refusal(name: str) -> str:
     """How every refusal begins. A tool whose own result begins so can only be refused the sooner."""
-    return f"[Loop guard] Not run: {_shown(name)} was asked for"
+    return f"[Loop guard] Not run: {_format_name(name)} was asked for"
 
 
 def without_warning(name: str, result_text: str) -> str:
@@ -116,7 +116,7 @@ def without_warning(name: str, result_text: str) -> str:
     return result_text
 
 
-def _shown(name: str) -> str:
+def _format_name(name: str) -> str:
     """The model wrote the name, and it may be no tool's: what the result guard would change is left out at once."""
     if not name.isprintable():
         name = "".join(character for character in name if character.isprintable())

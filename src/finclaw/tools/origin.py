@@ -25,10 +25,10 @@ def origin_of(tool: Tool, args: Mapping[str, Any]) -> str:
     if tool.group in OUR_OWN or (tool.own_results and tool.group not in NEVER_OUR_OWN):
         return ""
     where = next((str(args[key]) for key in _WHERE if key in args), "")
-    return shown(f"{tool.spec.name} {where}" if where else tool.spec.name)
+    return format_origin(f"{tool.spec.name} {where}" if where else tool.spec.name)
 
 
-def shown(origin: str) -> str:
+def format_origin(origin: str) -> str:
     """As one short line that nothing hides in: a tool may have worded it. An address may well hold a key."""
     safe = redact_for_display(origin[: 10 * _LONGEST])
     return "".join(character if character.isprintable() else "?" for character in safe)[:_LONGEST]

@@ -29,7 +29,7 @@ _FIELDS: Final = (
 )
 
 
-class Entry(Struct, frozen=True):
+class ToolEntry(Struct, frozen=True):
     """`source` is the extension that brought it, or `builtin`, `mcp`, `skill`."""
 
     tool: Tool
@@ -40,7 +40,7 @@ class Entry(Struct, frozen=True):
 class ToolRegistry:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ToolEntry] = {}
         self._by_name: tuple[Tool, ...] | None = None
         """All tools, while nobody comes or goes."""
         self.breakers: Final = Breakers(self._clock)
@@ -58,7 +58,7 @@ class ToolRegistry:
             raise ExtensionError(
                 f"tool {name!r} does not say its {', '.join(missing)}; make it with @tool, or inherit from finclaw.Tool"
             )
-        self._entries[name] = Entry(tool, source, self._clock.now())
+        self._entries[name] = ToolEntry(tool, source, self._clock.now())
         self._by_name = None
 
     def unregister(self, name: str) -> bool:
@@ -76,7 +76,7 @@ class ToolRegistry:
     def has(self, name: str) -> bool:
         return name in self._entries
 
-    def entry(self, name: str) -> Entry | None:
+    def entry(self, name: str) -> ToolEntry | None:
         return self._entries.get(name)
 
     def list(self) -> tuple[Tool, ...]:

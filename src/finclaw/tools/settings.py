@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from finclaw.errors import ConfigError
 from finclaw.tools.guard.options import GuardChoice, GuardFor, GuardOptions
-from finclaw.tools.policy.pattern import compiled
+from finclaw.tools.policy.pattern import compile_pattern
 from finclaw.tools.policy.rule import Rule
 
 RuleSettings = Rule
@@ -28,7 +28,7 @@ class ToolsSettings:
     def __post_init__(self) -> None:
         try:
             for each in self.show:
-                compiled(each)
+                compile_pattern(each)
         except ConfigError as error:
             raise ConfigError(f"show is wrong: {error}") from error
         try:

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, defstruct
 
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.port import ToolScope
-from finclaw.tools.docstring import told_by
+from finclaw.tools.docstring import read_docstring
 from finclaw.tools.schema import input_schema
 
 Function = Callable[..., object]
@@ -64,7 +64,7 @@ def _read(name: str, function: Function) -> Signature:
         arguments = cast("type[Struct]", hints[own[0].name])
         return Signature(name, arguments, input_schema(arguments), whole, scope)
     arguments = _struct(name, own, hints)
-    return Signature(name, arguments, _described(input_schema(arguments), function, hints, scope), whole, scope)
+    return Signature(name, arguments, _add_descriptions(input_schema(arguments), function, hints, scope), whole, scope)
 
 
 def _hints(function: Function) -> dict[str, Any]:
@@ -111,8 +111,10 @@ def _must_fit(parameter: Parameter, kind: Any) -> None:
         ) from error
 
 
-def _described(schema: dict[str, Any], function: Function, hints: Mapping[str, Any], scope: str) -> dict[str, Any]:
-    told = told_by(function).arguments
+def _add_descriptions(
+    schema: dict[str, Any], function: Function, hints: Mapping[str, Any], scope: str
+) -> dict[str, Any]:
+    told = read_docstring(function).arguments
     properties: dict[str, dict[str, Any]] = schema.get("properties", {})
     for name, text in told.items():
         if name == scope:

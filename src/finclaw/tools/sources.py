@@ -103,7 +103,7 @@ def passed_on_by(sender_id: str) -> str:
 
 def kept_sources(message: Message) -> Iterator[str]:
     """Those that stand beside it, and not in its results."""
-    return _told(message.metadata)
+    return _read_sources(message.metadata)
 
 
 def _in_event(event: TurnEvent) -> Iterable[str]:
@@ -111,13 +111,13 @@ def _in_event(event: TurnEvent) -> Iterable[str]:
         case Append(message) | Replace(_, message):
             return sources_of(message)
         case Patch(_, metadata):
-            return _told(metadata)
+            return _read_sources(metadata)
         case ToolEnded(result) if result.origin:
             return (result.origin,)
         case _:
             return ()
 
 
-def _told(metadata: Mapping[str, Any]) -> Iterator[str]:
+def _read_sources(metadata: Mapping[str, Any]) -> Iterator[str]:
     told: object = metadata.get(SOURCES)
     return map(str, cast("Sequence[object]", told)) if isinstance(told, list | tuple) else iter(())

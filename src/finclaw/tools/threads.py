@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from finclaw.errors import ToolUnavailable
-from finclaw.tools.contain import broken, in_this_process
+from finclaw.tools.contain import as_exception, in_this_process
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class ToolThreads:
         return ended
 
     def _begin(self, work: Callable[[], T]) -> "asyncio.Future[T | _Failed]":
-        contained = partial(copy_context().run, partial(_contained, work))
+        contained = partial(copy_context().run, partial(_run_contained, work))
         thread = asyncio.get_running_loop().run_in_executor(self._executor, contained)
         thread.add_done_callback(_look_away)
         return thread
@@ -120,12 +120,12 @@ class _Failed(Struct, frozen=True):
     error: Exception
 
 
-def _contained(work: Callable[[], T]) -> T | _Failed:
+def _run_contained(work: Callable[[], T]) -> T | _Failed:
     with in_this_process():
         try:
             return work()
         except BaseException as error:  # noqa: BLE001  the caller raises it, on the loop
-            return _Failed(broken(error))
+            return _Failed(as_exception(error))
 
 
 def _look_away(thread: "asyncio.Future[Any]") -> None:

@@ -24,7 +24,7 @@ from finclaw.kernel.message import Patch
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.kernel.text import language_of
-from finclaw.tools.origin import shown
+from finclaw.tools.origin import format_origin
 from finclaw.tools.sources import SOURCES, kept_sources, sources_met
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Mcp:
         changed = [pin for pin in pins if not pin.holds]
         if not changed:
             return Finding("ok", f"every tool that was seen is the one that was let in{_unread_among(pins)}")
-        names = ", ".join(f"{pin.server} {shown(pin.tool)[:64]} ({pin.state})" for pin in changed[:10])
+        names = ", ".join(f"{pin.server} {format_origin(pin.tool)[:64]} ({pin.state})" for pin in changed[:10])
         return Finding("warning", f"not offered: {names}", "look at them: finclaw mcp pins")
 
 

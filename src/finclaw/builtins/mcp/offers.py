@@ -16,7 +16,7 @@ from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.extension import ToolsApi
 from finclaw.kernel.port import Clock, Isolation, Quote, ToolOutput, ToolScope
-from finclaw.tools.origin import shown
+from finclaw.tools.origin import format_origin
 
 _HOUSE_LIMIT = 2.0
 """Seconds that the house waits longer for a call than we do, so that ours is the word that the model reads."""
@@ -156,7 +156,7 @@ class Offers:
     def _tell(self, left_out: dict[str, str]) -> None:
         news = [(tool, why) for tool, why in left_out.items() if why not in (self.left_out.get(tool), LATER)]
         for tool, why in news[:_MOST_TOLD]:
-            self._logger.warning("tool %r of MCP server %s is not offered: %s", shown(tool), self.server, why)
+            self._logger.warning("tool %r of MCP server %s is not offered: %s", format_origin(tool), self.server, why)
         if len(news) > _MOST_TOLD:
             more = len(news) - _MOST_TOLD
             self._logger.warning("%d more tools of MCP server %s are not offered; /mcp says why", more, self.server)
@@ -172,4 +172,6 @@ def _why_not(server: str, tool: str, pin: Pin | None) -> str:
         return "this server has shown more tools than are remembered"
     what = "it was never approved" if pin.pinned is None else "its definition is not the one that was let in"
     # A server may call its tool `x; rm -rf ~`, and this line is made to be copied.
-    return f"{what}; look at it with `finclaw mcp pins`, then: finclaw mcp approve {server} {quote(shown(tool))}"
+    return (
+        f"{what}; look at it with `finclaw mcp pins`, then: finclaw mcp approve {server} {quote(format_origin(tool))}"
+    )

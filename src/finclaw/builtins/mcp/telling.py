@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from finclaw.builtins.mcp.offers import Offers
 from finclaw.kernel.text import Language
-from finclaw.tools.origin import shown
+from finclaw.tools.origin import format_origin
 
 if TYPE_CHECKING:
     from finclaw.builtins.mcp.connection import McpConnection
@@ -57,6 +57,6 @@ def _lines(server: ServerStatus, words: dict[str, str]) -> Iterator[str]:
         yield f"  {words['tools']}: {', '.join(server.offers.offered)}"
     left_out = list(server.offers.left_out.items())
     for tool, reason in left_out[:_MOST]:
-        yield f"  {words['left_out']}: {shown(tool)[:64]}: {reason}"
+        yield f"  {words['left_out']}: {format_origin(tool)[:64]}: {reason}"
     if len(left_out) > _MOST:
         yield f"  {words['more'].format(count=len(left_out) - _MOST)}"

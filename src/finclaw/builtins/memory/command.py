@@ -7,7 +7,7 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.memory.notes import Note, NoteStore
 from finclaw.builtins.memory.owner import is_private, owner_of
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.tools.origin import shown
+from finclaw.tools.origin import format_origin
 
 _PAGE: Final = 20
 _SHOWN: Final = 160
@@ -58,7 +58,7 @@ async def _list(notes: NoteStore, scope: CommandScope, page: int) -> str:
 
 def _line(note: Note) -> str:
     text = note.text if len(note.text) <= _SHOWN else note.text[: _SHOWN - 1] + "…"
-    whose = f"; {shown(note.sources[0])}" if note.sources else ""
+    whose = f"; {format_origin(note.sources[0])}" if note.sources else ""
     return f"{note.number}. {text} ({note.saved_at:%Y-%m-%d}{whose})"
 
 

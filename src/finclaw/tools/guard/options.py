@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from finclaw.errors import ConfigError
-from finclaw.tools.policy.pattern import compiled
+from finclaw.tools.policy.pattern import compile_pattern
 
 _READER: Final = "read_result"
 """This tool gives what a guard has stored, in parts of its own size; cut again, they would have no end."""
@@ -55,7 +55,7 @@ class GuardFor:
     """Hide card, account and personal numbers."""
 
     def __post_init__(self) -> None:
-        compiled(self.tool)
+        compile_pattern(self.tool)
 
     def over(self, usual: GuardOptions) -> GuardOptions:
         return replace(
@@ -73,7 +73,7 @@ class GuardChoice:
     def __init__(self, usual: GuardOptions = DEFAULT, special: Sequence[GuardFor] = ()) -> None:
         """The last of several overrides that fit a tool wins. Raises ConfigError for limits that contradict."""
         self._usual = usual
-        self._special = [(compiled(each.tool), each) for each in special]
+        self._special = [(compile_pattern(each.tool), each) for each in special]
         self._chosen: dict[str, GuardOptions] = {}
         for each in special:
             each.over(usual)

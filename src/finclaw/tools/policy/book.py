@@ -29,7 +29,7 @@ class ToolRules:
         for rule in sorted(rules, key=lambda each: each.order):
             for whom in _whom(rule.rule):
                 found[whom].append(rule)
-        self._rules = {whom: _parted(each) for whom, each in found.items()}
+        self._rules = {whom: _split_rules(each) for whom, each in found.items()}
 
     @property
     def depend_on_arguments(self) -> bool:
@@ -83,7 +83,7 @@ def _whom(rule: Rule) -> Iterable[Whom]:
     return [(rule.scope, each) for each in ids] or [(rule.scope, "")]
 
 
-def _parted(rules: Sequence[PreparedRule]) -> _Rules:
+def _split_rules(rules: Sequence[PreparedRule]) -> _Rules:
     return _Rules(
         tuple(rule for rule in rules if rule.verdict == "deny"), tuple(rule for rule in rules if rule.verdict != "deny")
     )

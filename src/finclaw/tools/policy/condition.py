@@ -110,7 +110,7 @@ def _asked_of_value(condition: Condition) -> Callable[[object], Answer]:
         case "ne":
             return lambda found: None if (answer := same(value, found)) is None else not answer
         case "lt" | "le" | "gt" | "ge":
-            return _compared(_ORDER[condition.op], cast("Decimal", number(value)))
+            return _build_comparison(_ORDER[condition.op], cast("Decimal", number(value)))
         case "in":
             return _among(cast("tuple[Scalar, ...]", value))
         case "matches-glob":
@@ -121,7 +121,7 @@ def _asked_of_value(condition: Condition) -> Callable[[object], Answer]:
             assert_never(condition.op)
 
 
-def _compared(holds: Callable[[Decimal, Decimal], bool], limit: Decimal) -> Callable[[object], Answer]:
+def _build_comparison(holds: Callable[[Decimal, Decimal], bool], limit: Decimal) -> Callable[[object], Answer]:
     return lambda found: None if (figure := number(found)) is None else holds(figure, limit)
 
 
@@ -134,12 +134,12 @@ def _among(values: tuple[Scalar, ...]) -> Callable[[object], Answer]:
 
 
 def _fits(pattern: str) -> Callable[[object], Answer]:
-    exact, loose = re.compile(translate(pattern)), re.compile(translate(_folded(pattern)))
+    exact, loose = re.compile(translate(pattern)), re.compile(translate(_fold_text(pattern)))
 
     def answer(found: object) -> Answer:
         if not isinstance(found, str):
             return None
-        return True if exact.match(found) else None if loose.match(_folded(found)) else False
+        return True if exact.match(found) else None if loose.match(_fold_text(found)) else False
 
     return answer
 
@@ -178,13 +178,13 @@ def same(wanted: object, found: object) -> Answer:
 
 def _alike(left: str, right: str) -> bool:
     """Different, but a tool might take one for the other."""
-    if _folded(left) == _folded(right):
+    if _fold_text(left) == _fold_text(right):
         return True
     figure = number(left)
     return figure is not None and figure == number(right)
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold().strip()
 
 

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from finclaw.errors import ConfigError
 from finclaw.kernel.port import Tool
 from finclaw.tools.groups import GROUPS
-from finclaw.tools.policy.pattern import compiled
+from finclaw.tools.policy.pattern import compile_pattern
 from finclaw.tools.policy.rule import Rule
 
 
@@ -24,12 +24,12 @@ def must_know(rules: Iterable[Rule], tools: Iterable[Tool]) -> tuple[str, ...]:
     return tuple(
         f"{where}: no tool fits {rule.pattern!r} yet"
         for where, rule in numbered
-        if not any(map(compiled(rule.pattern).matches, names))
+        if not any(map(compile_pattern(rule.pattern).matches, names))
     )
 
 
 def _problems(where: str, rule: Rule, names: Collection[str], groups: Collection[str]) -> Iterator[str]:
-    if compiled(rule.pattern).wild is None and rule.pattern not in names:
+    if compile_pattern(rule.pattern).wild is None and rule.pattern not in names:
         yield f"{where} ({rule}): there is no tool {rule.pattern!r}{close(rule.pattern, names)}"
     if rule.scope == "group":
         for each in rule.who:

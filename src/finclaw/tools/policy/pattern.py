@@ -25,7 +25,7 @@ class Pattern(Struct, frozen=True):
         return name.startswith(self.prefix) and self.wild.match(name) is not None
 
 
-def compiled(text: str) -> Pattern:
+def compile_pattern(text: str) -> Pattern:
     """Raises ConfigError for what no tool's name could ever fit."""
     if not _ALLOWED.fullmatch(text):
         hint = f"; write {text.replace(':', '__')}" if ":" in text else ""

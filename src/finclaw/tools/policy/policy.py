@@ -50,13 +50,13 @@ class Policy:
                     pass
                 case _:
                     assert_never(word.verdict)
-        return _settled(said)
+        return _settle(said)
 
 
-def _settled(said: list[StageVerdict]) -> Judgement:
+def _settle(said: list[StageVerdict]) -> Judgement:
     """Of stages among which no deny was."""
     allowed = next((word for word in said if word.verdict == "allow" and not word.is_default), None)
-    stages = tuple(said) if allowed is None else tuple(_lifted(word, allowed.stage) for word in said)
+    stages = tuple(said) if allowed is None else tuple(_lift(word, allowed.stage) for word in said)
     for word in stages:
         if word.verdict == "require-approval" and not word.lifted_by:
             return Judgement("require-approval", word.reason, word.stage, stages)
@@ -66,5 +66,5 @@ def _settled(said: list[StageVerdict]) -> Judgement:
     return Judgement("allow", decided.reason, decided.stage, stages)
 
 
-def _lifted(word: StageVerdict, by: str) -> StageVerdict:
+def _lift(word: StageVerdict, by: str) -> StageVerdict:
     return replace(word, lifted_by=by) if word.is_default and word.verdict == "require-approval" else word

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from finclaw.errors import ConfigError
 from finclaw.tools.policy.condition import Condition, Question, every, question
-from finclaw.tools.policy.pattern import Pattern, compiled
+from finclaw.tools.policy.pattern import Pattern, compile_pattern
 from finclaw.tools.policy.verdict import Verdict
 
 Scope = Literal["global", "user", "role", "channel", "agent", "group", "tool"]
@@ -38,7 +38,7 @@ class Rule:
     """Why, for whoever is refused."""
 
     def __post_init__(self) -> None:
-        compiled(self.pattern)
+        compile_pattern(self.pattern)
         if self.scope in _FOR_EVERYBODY and self.who:
             raise ConfigError(f"who is for rules about somebody; scope {self.scope} is for everybody: leave it out")
         if self.scope not in _FOR_EVERYBODY and not (self.who and all(self.who)):
@@ -68,7 +68,7 @@ class PreparedRule:
     def __init__(self, rule: Rule, place: int) -> None:
         self.rule = rule
         self.verdict: Verdict = rule.verdict
-        self.pattern: Pattern = compiled(rule.pattern)
+        self.pattern: Pattern = compile_pattern(rule.pattern)
         self.order = (-rule.priority, _STRICTNESS[rule.verdict], place)
         """Smallest first: the higher priority, then the stricter, then as they are written."""
         self.reason = rule.reason or f"rule: {rule}"

@@ -36,7 +36,7 @@ class Stage(Struct, frozen=True):
     evaluate: Callable[[PolicyContext, RuleBook], StageVerdict]
 
 
-def _said(stage: StageVerdict, rule: PreparedRule | None) -> StageVerdict:
+def _apply_rule(stage: StageVerdict, rule: PreparedRule | None) -> StageVerdict:
     return stage if rule is None else StageVerdict(stage.stage, rule.verdict, rule.reason)
 
 
@@ -53,22 +53,22 @@ _CHANNEL: Final = StageVerdict("channel-policy", "continue", "no rule for this c
 
 
 def _global_deny(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
-    return _said(_GLOBAL_DENY, book.of(ctx.tool.name).deny(_EVERYBODY, ctx.args))
+    return _apply_rule(_GLOBAL_DENY, book.of(ctx.tool.name).deny(_EVERYBODY, ctx.args))
 
 
 def _global_allow(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
-    return _said(_GLOBAL_ALLOW, book.of(ctx.tool.name).other(_EVERYBODY, ctx.args))
+    return _apply_rule(_GLOBAL_ALLOW, book.of(ctx.tool.name).other(_EVERYBODY, ctx.args))
 
 
 def _user_deny(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
-    return _said(_USER_DENY, book.of(ctx.tool.name).deny(_person(ctx), ctx.args))
+    return _apply_rule(_USER_DENY, book.of(ctx.tool.name).deny(_person(ctx), ctx.args))
 
 
 def _user_allow(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
     rule = book.of(ctx.tool.name).other(_person(ctx), ctx.args)
     if ctx.overheard and rule is not None and rule.verdict == "allow":
         return _OVERHEARD
-    return _said(_USER_ALLOW, rule)
+    return _apply_rule(_USER_ALLOW, rule)
 
 
 def _person(ctx: PolicyContext) -> Iterator[Whom]:
@@ -85,7 +85,7 @@ def _person(ctx: PolicyContext) -> Iterator[Whom]:
 
 def _channel(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
     whom: tuple[Whom, ...] = (("channel", ctx.channel), ("agent", ctx.agent))
-    return _said(_CHANNEL, book.of(ctx.tool.name).any(whom, ctx.args))
+    return _apply_rule(_CHANNEL, book.of(ctx.tool.name).any(whom, ctx.args))
 
 
 # ── by rule, or else by default ─────────────────────────────────────────────────────────────────────────────
@@ -132,7 +132,7 @@ def _tool(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
             return _TOOL_FRESH
         if ctx.tool.changes:
             return _CHANGE_FRESH
-    return _said(_TOOL_DEFAULT if ctx.tool.requires_approval else _TOOL_SILENT, rule)
+    return _apply_rule(_TOOL_DEFAULT if ctx.tool.requires_approval else _TOOL_SILENT, rule)
 
 
 # ── by nature ───────────────────────────────────────────────────────────────────────────────────────────────
