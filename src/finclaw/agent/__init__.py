@@ -1,1 +1,1 @@
-"""Stage 7 from inside: a turn of steps, each one model call and the tool calls it asked for."""
+"""The agent of stage 7: a turn of steps, each one model call and the tool calls it asked for."""

@@ -50,7 +50,7 @@ class AgentLayers(Struct, frozen=True, kw_only=True):
 
 
 class Abilities(Struct, frozen=True, kw_only=True):
-    """What an agent works with."""
+    """The parts that an agent works with."""
 
     provider: Provider
     model: Model
@@ -83,7 +83,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
 
 
 class Agent:
-    """Answers one input at a time, from its log: a new turn and a resumed one are the same thing."""
+    """An agent. It answers one input at a time, from its log: a new turn and a resumed one are the same thing."""
 
     def __init__(self, settings: AgentSettings, abilities: Abilities, layers: AgentLayers, clock: Clock) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""The turn behind a person's yes: it runs exactly what they approved, then the model hears what came of it."""
+"""Approved actions: the turn after an approval runs exactly what was approved, then the model hears the result."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
@@ -22,6 +22,8 @@ RunCall = Callable[[TurnState, StepContext, ToolCall], Coroutine[Any, Any, ToolR
 
 
 class ApprovedActions:
+    """A runner of actions that a person has approved."""
+
     def __init__(self, approvals: Callable[[], Approvals] | None, run_call: RunCall, clock: Clock) -> None:
         self._approvals = approvals
         self._run_call = run_call

@@ -1,4 +1,4 @@
-"""The addresses that may be asked for after a stranger's words were read, and how many of them have been.
+"""Addresses that may be fetched after a stranger's words were read, and how many of them have been.
 
 What the person named is free. What a page named is followed a few times: which of its addresses is taken tells the
 page's author something, so a person is asked from then on. Pages that were reached in this way have no share of their
@@ -24,7 +24,10 @@ _PHRASE: Final = re.compile(r"\"([^\"\n]+)\"|“([^“”\n]+)”|'([^'\n]+)'|�
 
 
 class NamedAddresses:
-    """Read off the conversation each time, so that a turn which resumes counts as the one that was cut off."""
+    """The addresses named by people and pages.
+
+    They are read off the conversation each time, so that a turn which resumes counts as the one that was cut off.
+    """
 
     def __init__(
         self,

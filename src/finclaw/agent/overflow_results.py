@@ -1,4 +1,4 @@
-"""Results that were too long to show: the rest is kept aside, durably, for whoever asks to read on."""
+"""Overflow of tool results that were too long to show: the rest is kept, durably, for whoever asks to read on."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
@@ -14,6 +14,8 @@ Remember = Callable[[str, str, Any], Awaitable[None]]
 
 
 class OverflowResult(Struct, frozen=True):
+    """The rest of one long result."""
+
     tool: str
     call_id: str
     text: str
@@ -22,7 +24,7 @@ class OverflowResult(Struct, frozen=True):
 
 
 class OverflowResults:
-    """`recall` and `remember` are the store's, as extensions have them."""
+    """The store of overflow results. `recall` and `remember` are the store's, as extensions have them."""
 
     def __init__(self, recall: Recall, remember: Remember) -> None:
         self._recall = recall

@@ -1,4 +1,4 @@
-"""May this call run, now and with exactly these arguments? Policy judges; where a person must agree, they decide."""
+"""Permission for a tool call with exactly these arguments: policy judges; where a person must agree, they decide."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -27,7 +27,10 @@ QUOTE_SECONDS: Final = 10.0
 
 
 class Permission:
-    """`consent` is a program's own way to ask somebody at once; without it, approvals are asked for and waited for."""
+    """The judge of a tool call.
+
+    `consent` is a program's own way to ask somebody at once; without it, approvals are asked for and waited for.
+    """
 
     def __init__(
         self,

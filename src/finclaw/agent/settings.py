@@ -29,7 +29,7 @@ class ExtensionRef:
 
 @dataclass(frozen=True, slots=True)
 class LocatedRef(ExtensionRef):
-    """One that was read from a file: its path is whole, and its references to secrets can be followed from there."""
+    """A reference read from a file: its path is whole, and its references to secrets can be followed from there."""
 
     follow: Follow | None = field(default=None, repr=False, compare=False)
 

@@ -21,6 +21,8 @@ RunCall = Callable[[TurnState, StepContext, ToolCall], Coroutine[Any, Any, ToolR
 
 
 class Step:
+    """The core of the step ring."""
+
     def __init__(self, model: ModelCall, run_call: RunCall, tools: ToolRegistry, clock: Clock, parallel: int) -> None:
         self._model = model
         self._run_call = run_call

@@ -1,4 +1,4 @@
-"""That strangers' words were read is not forgotten when the words are."""
+"""Taint: that strangers' words were read is not forgotten when the words are removed."""
 
 from collections.abc import Sequence
 from typing import Final

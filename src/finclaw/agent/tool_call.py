@@ -75,7 +75,7 @@ RunCore = Callable[[CallState, ToolCallContext], Coroutine[Any, Any, ToolResult]
 
 
 class ToolCallRunner:
-    """The outside of a tool call: what surrounds its ring of layers."""
+    """The runner of a tool call: what surrounds its ring of layers."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which calls could do what a stranger's words ask for: moving money, speaking for the person, carrying words out."""
+"""Effects of tool calls that a stranger could ask for: moving money, speaking for the person, sending words out."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -20,6 +20,8 @@ def may_act(tool: Tool) -> bool:
 
 
 class ToolEffects:
+    """A judge of what a tool call could do."""
+
     def __init__(self, find: Callable[[str], Tool | None]) -> None:
         """`find` gives a tool by its name."""
         self._find = find

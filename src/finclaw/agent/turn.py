@@ -1,4 +1,4 @@
-"""The agent's loop, on one screen: steps until the model asks for no more tools, then the answer."""
+"""The agent loop, on one screen: steps until the model asks for no more tools, then the answer."""
 
 import asyncio
 from functools import partial
@@ -19,7 +19,10 @@ from finclaw.tools.guard.redact import describe_error
 
 
 class TurnLoop:
-    """Runs turns inside their rings. The state of each is handed from function to function; layers never see it."""
+    """The loop that runs turns inside their rings.
+
+    The state of each is handed from function to function; layers never see it.
+    """
 
     def __init__(
         self,

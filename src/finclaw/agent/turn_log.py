@@ -45,6 +45,8 @@ APPROVED: Final = "approved-"
 
 
 class TurnLog:
+    """The log of one turn."""
+
     def __init__(
         self, store: ConversationStore, claim: Claim, conversation: Conversation, payer: Payer | None = None
     ) -> None:

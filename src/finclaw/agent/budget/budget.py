@@ -1,4 +1,4 @@
-"""What may be spent: each call is reserved at the most it may cost before it is made, and settled at what it did cost.
+"""The budget: each call is reserved at the most it may cost before it is made, and settled at what it did cost.
 
 One object for the whole process, and nothing waits between a look and a reservation: calls side by side cannot all
 take the same last dollar. Days and months are those of the machine's zone.
@@ -23,7 +23,7 @@ _MANY: Final = 10_000
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """As the books have it when the process starts."""
+    """Spend as the books have it when the process starts."""
 
     month: Decimal = Decimal(0)
     agents: Mapping[str, Decimal] = {}
@@ -33,7 +33,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Account(Struct):
-    """What counts against one limit: of a turn, of a person's day, of the agent's, of a month."""
+    """An account of what counts against one limit: of a turn, of a person's day, of the agent's, of a month."""
 
     name: LimitName
     limit: Decimal
@@ -51,7 +51,10 @@ class Account(Struct):
 
 
 class BudgetRefusal(Struct, frozen=True, kw_only=True):
-    """`passing`: there will be room again if calls that are under way cost less than they may."""
+    """A refusal for lack of budget.
+
+    `passing`: there will be room again if calls that are under way cost less than they may.
+    """
 
     name: LimitName
     limit: Decimal
@@ -67,12 +70,16 @@ class BudgetRefusal(Struct, frozen=True, kw_only=True):
 
 
 class Reservation(Struct, eq=False):
+    """A reservation of money for one call."""
+
     accounts: Sequence[Account]
     amount: Decimal
     settled: bool = False
 
 
 class Budget:
+    """The budget of the whole process."""
+
     def __init__(self, limits: BudgetSettings, clock: Clock, spent: Spent | None = None) -> None:
         self.limits = limits
         self._clock = clock

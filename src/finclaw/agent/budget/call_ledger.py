@@ -11,7 +11,7 @@ from finclaw.kernel.record import Claim, Spend, TurnCalls, mark_interrupted, mer
 
 
 class Payer(NamedTuple):
-    """Who is charged."""
+    """The agent and the user who are charged."""
 
     agent: str = ""
     user: str = ""
@@ -25,6 +25,8 @@ class OpenCall(NamedTuple):
 
 
 class CallLedger:
+    """The ledger of one turn's model calls."""
+
     def __init__(self, claim: Claim, payer: Payer) -> None:
         self.payer = payer
         self.before: Sequence[Spend] = claim.beside

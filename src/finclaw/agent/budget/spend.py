@@ -1,4 +1,4 @@
-"""What one model call was paid for: kept with the answer it gave, or beside the turn's log where it gave none."""
+"""The cost of one model call: kept with the answer it gave, or beside the turn's log where it gave none."""
 
 import sys
 from collections.abc import Mapping
@@ -18,6 +18,8 @@ _NOTHING: Final = Decimal(0)
 
 
 class CallCost(Struct, frozen=True):
+    """The cost of one call."""
+
     at: datetime
     model: str
     usage: Usage

@@ -1,4 +1,4 @@
-"""How a turn pays: before each model call the most it may cost is reserved, or the call is refused."""
+"""The budget of one turn: before each model call the most it may cost is reserved, or the call is refused."""
 
 import asyncio
 from collections.abc import Iterable
@@ -71,7 +71,7 @@ class BudgetService:
 
 
 class TurnBudget:
-    """One turn's. What is reserved is given back on every way out: whoever pays, settles."""
+    """The budget of one turn. What is reserved is given back on every way out: whoever pays, settles."""
 
     def __init__(self, service: BudgetService, own: list[Account], ids: Ids, emit: Emit, user: str) -> None:
         self._budget = service.budget
@@ -127,7 +127,7 @@ class TurnBudget:
 
 
 class Payment:
-    """For one call that is under way."""
+    """The payment for one call that is under way."""
 
     def __init__(self, turn_budget: TurnBudget, reservation: Reservation, model: Model, measure: Settle) -> None:
         self._turn_budget = turn_budget

@@ -1,4 +1,4 @@
-"""What a call has used: as its server told, and where that is silent or older than the last words, as estimated."""
+"""A meter of token usage: as the server reported it, else estimated where that is silent or too old."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -23,20 +23,23 @@ UNFORESEEN: Final = 2_000
 
 
 class Settle(Protocol):
-    """What a call has used, whatever came of it."""
+    """A function that says what a call has used, whatever came of it."""
 
     def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage: ...
 
 
 class Size(NamedTuple):
-    """Of a request, in the tokens of its model. `counted`: in ours; None where the model's last count was taken."""
+    """The size of a request, in the tokens of its model.
+
+    `counted`: in ours; None where the model's last count was taken.
+    """
 
     tokens: int
     counted: int | None
 
 
 class UsageMeter:
-    """Counts in the tokens of each model, as far as we know them."""
+    """A meter of usage in the tokens of each model, as far as we know them."""
 
     def __init__(self) -> None:
         self._estimators: dict[str, Estimator] = {}

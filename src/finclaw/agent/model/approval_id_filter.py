@@ -1,4 +1,4 @@
-"""Keeps approval ids from models: every request passes here before it is sent."""
+"""A filter that keeps approval ids from models: every request passes it before it is sent."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _KEPT: Final = 1_024
 
 
 class ApprovalIdFilter:
-    """Takes approval ids out of requests. A message without one stays the very same object.
+    """A filter that takes approval ids out of requests. A message without one stays the very same object.
 
     So does a changed one from request to request, for who sends the beginning of a conversation again compares those.
     """

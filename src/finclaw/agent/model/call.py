@@ -1,4 +1,4 @@
-"""One question to the model: always streamed, always collected, its usage kept with the answer."""
+"""A model call: one request, always streamed, always collected, its usage kept with the answer."""
 
 import random
 from collections.abc import Sequence
@@ -33,7 +33,10 @@ MOST_SHORTENINGS: Final = 2
 
 
 class ModelCall:
-    """`routes` are the ways to an answer: the chosen model first, then what is asked when it does not answer."""
+    """A caller of models.
+
+    `routes` are the ways to an answer: the chosen model first, then what is asked when it does not answer.
+    """
 
     def __init__(self, routes: Sequence[ModelRoute], clock: Clock) -> None:
         self._routes = routes

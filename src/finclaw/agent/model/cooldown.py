@@ -1,4 +1,4 @@
-"""Whom not to ask for a while: by provider, key, model and kind of failure, so that one never stands for all."""
+"""Cooldowns after failures, by provider, key, model and kind of failure, so that one never stands for all."""
 
 from typing import Final
 
@@ -17,6 +17,8 @@ LONGEST: Final = 3_600.0
 
 
 class Cooldowns:
+    """The cooldowns of routes to models."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until: dict[tuple[str, str, str, str], float] = {}

@@ -1,4 +1,4 @@
-"""What the operator can do about a model that did not answer, by the class of its failure and nothing else."""
+"""Hints for the operator about a model that did not answer, by the class of its failure and nothing else."""
 
 from typing import Final
 

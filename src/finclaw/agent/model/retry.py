@@ -1,4 +1,4 @@
-"""One question, asked until it is answered: once more after a pause, with another key, or of another model.
+"""Retries of a model call: after a backoff, with another key, or of a fallback model, until it is answered.
 
 What a person may already have seen of an answer is never said again: the next one is asked to go on from there.
 """
@@ -52,9 +52,8 @@ RequestFor = Callable[[Model], Awaitable[ModelRequest]]
 
 
 class ModelRetry:
-    """`paid` are its calls. Those of an answer are for whoever keeps it; of others the turn's log knows already.
-
-    Of a side_call one it knows every call as soon as that is settled.
+    """The retries of one request. `costs` are its calls: those of an answer are for whoever keeps it, the turn's log
+    knows the others already. Of a side call it knows every call as soon as that is settled.
     """
 
     def __init__(
@@ -294,7 +293,7 @@ def _prepend_text(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
 
 
 class InFlightCall:
-    """`paid` gets its line, if it has cost anything; so does the turn's ledger."""
+    """A model call in flight. `paid` gets its line, if it has cost anything; so does the turn's ledger."""
 
     def __init__(self, model: Model, settle: Settle, clock: Clock, paid: list[CallCost], ledger: CallLedger) -> None:
         self._model = model

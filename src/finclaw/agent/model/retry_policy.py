@@ -1,4 +1,4 @@
-"""What helps against a provider's failure, by its class and nothing else: once more, elsewhere, or nothing at all."""
+"""The retry policy by class of a provider's failure: once more, elsewhere, or not at all."""
 
 from typing import Final
 
@@ -22,6 +22,8 @@ from finclaw.errors import (
 
 
 class RetryPolicy(Struct, frozen=True):
+    """A retry policy: what is tried next after a failure of one class."""
+
     again: bool = False
     """The same question to the same model may be answered the next time."""
     elsewhere: bool = False

@@ -1,4 +1,4 @@
-"""The ways to a model: its provider, the key that is used there, and the model itself."""
+"""A route to a model: its provider, the key that is used there, and the model itself."""
 
 from typing import NamedTuple
 

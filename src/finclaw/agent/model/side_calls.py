@@ -1,4 +1,4 @@
-"""Questions that a turn asks for itself: nobody sees their answers, each is paid for, and none outlives the turn."""
+"""Side calls that a turn makes for itself: nobody sees their answers, each is paid for, and none outlives the turn."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,7 +11,10 @@ T = TypeVar("T")
 
 
 class SideCalls:
-    """One turn's. A tool that was left behind may still wait for an answer when the books are closed."""
+    """The side calls of one turn.
+
+    A tool that was left behind may still wait for an answer when the books are closed.
+    """
 
     def __init__(self) -> None:
         self._under_way: dict[asyncio.Task[Any], Callable[[], None]] = {}

@@ -1,4 +1,4 @@
-"""Chunks become blocks. Several tool calls may be open at once; what cannot be read is never run."""
+"""A stream of chunks, collected in blocks. Several tool calls may be open at once; what cannot be read is never run."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -52,7 +52,7 @@ class Answer(Struct, frozen=True):
 
 
 class PartialAnswer(Struct):
-    """How far a stream had come, for whoever has to know it also of one that broke."""
+    """A partial answer: how far a stream had come, also of one that broke."""
 
     begun: bool = False
     usage: Usage = Usage()

@@ -1,4 +1,4 @@
-"""Where a run's stream is, and the one table of moves it may make. The run owns it; nobody else moves it."""
+"""The state machine of a run's stream, with its one table of moves. The run owns it; nobody else moves it."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -36,6 +36,8 @@ class InvalidMove(RuntimeError):
 
 
 class StateMachine:
+    """A state machine that allows the moves of the table only."""
+
     def __init__(self, emit: Announce) -> None:
         self._emit = emit
         self._state: State = "idle"

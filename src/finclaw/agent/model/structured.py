@@ -1,4 +1,4 @@
-"""Answers in a form that code can read: asked for by JSON Schema, checked, and sent back once when they do not fit."""
+"""Structured answers that code can read: asked for by JSON Schema, checked, and sent back once when they do not fit."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
@@ -30,6 +30,8 @@ _SILENCE: Final = "[nothing]"
 
 
 class StructuredAnswers:
+    """An asker for answers that fit a JSON Schema."""
+
     def __init__(self, ask: MakeSideCall, clock: Clock) -> None:
         self._ask = ask
         self._clock = clock

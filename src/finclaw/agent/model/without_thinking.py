@@ -1,4 +1,4 @@
-"""The same question without what the model thought before: its API may refuse a thought for what stands before it.
+"""A request without the thinking of earlier answers: its API may refuse a thought for what stands before it.
 
 That shows in nothing but the words of a refusal, and those are not read. So it is tried, once in a turn, wherever
 thoughts went along; leaving them out is always allowed, and costs no more than thinking anew.

@@ -1,4 +1,4 @@
-"""Sections in their order, within a budget: what is optional goes, lowest priority first; what is required stays."""
+"""Assembly of the prompt within a token budget: optional sections go, lowest priority first; required ones stay."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,7 +8,7 @@ from finclaw.agent.prompt.section import CUSTOM, PromptMode, Section
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """`tokens` is above the budget only where the required sections alone are."""
+    """An assembled prompt. `tokens` is above the budget only where the required sections alone are."""
 
     text: str
     tokens: int

@@ -26,7 +26,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class PromptParts(Struct, frozen=True, kw_only=True):
-    """What a prompt is made from."""
+    """The parts from which a prompt is made."""
 
     models: Sequence[Model]
     """All that may be asked: the chosen one and its fallbacks."""

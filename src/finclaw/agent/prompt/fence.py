@@ -1,4 +1,4 @@
-"""Other people's words inside our own: where they begin and end stays plain, whatever they say."""
+"""Fences around other people's words inside our own: where they begin and end stays plain, whatever they say."""
 
 import re
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What is known of a person as an investor, and how strict the rules are for whom."""
+"""The profile of a person as an investor, and how strict the rules are for whom."""
 
 from typing import Any, Final, Literal, get_args
 
@@ -12,6 +12,8 @@ _STRICTEST_FIRST: Final[tuple[ComplianceLevel, ...]] = get_args(ComplianceLevel)
 
 
 class InvestmentProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The investment profile of a person."""
+
     risk_tolerance: RiskTolerance | None = None
     preferred_markets: tuple[str, ...] = ()
     compliance_level: ComplianceLevel = "retail"

@@ -23,6 +23,8 @@ _OURS: Final[Mapping[PromptMode, frozenset[str]]] = {
 
 
 class Section(Struct, frozen=True):
+    """A section of the system prompt."""
+
     id: str
     title: str
     content: str

@@ -1,4 +1,4 @@
-"""How full a model's window is, by one table of thresholds. Pure arithmetic: the gauge counts, the guard acts."""
+"""The capacity of a model's context window, by one table of thresholds. Pure arithmetic: others count and act."""
 
 from math import ceil
 from typing import Final, Literal
@@ -51,7 +51,10 @@ class Breakdown(Struct, frozen=True):
 
 
 class WindowState(Struct, frozen=True, kw_only=True):
-    """`breakdown` is as counted; `current_tokens` is the same corrected by what the model itself has measured."""
+    """The state of the window.
+
+    `breakdown` is as counted; `current_tokens` is the same corrected by what the model itself has measured.
+    """
 
     current_tokens: int
     max_tokens: int
@@ -62,7 +65,7 @@ class WindowState(Struct, frozen=True, kw_only=True):
 
 
 class Capacity(Struct, frozen=True):
-    """What a model has room for. `asked` is the longest answer that a request may ask for."""
+    """The capacity of a model's window. `asked` is the longest answer that a request may ask for."""
 
     window: int
     asked: int = 4_096

@@ -1,4 +1,4 @@
-"""Room in the model's window: a glance while there is plenty of it, a guard over every request when there is not."""
+"""The model's context window: a cheap check while there is plenty of room, a guard over every request when not."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,7 +29,7 @@ MakeSideCall = Callable[[TurnState, ModelRequest], Awaitable[str]]
 
 
 class ContextWindow:
-    """`estimator` is that of a model, the same with which its calls are paid for."""
+    """The context window of every model. `estimator` is that of a model, the same with which its calls are paid for."""
 
     def __init__(self, clock: Clock, ask: MakeSideCall, estimator: Callable[[Model], Estimator]) -> None:
         self._clock = clock

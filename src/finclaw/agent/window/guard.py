@@ -1,4 +1,4 @@
-"""Keeps the requests of one turn within the model's window: measures, tells, and compacts before it is too late."""
+"""A guard that keeps the requests of a turn within the context window: measures, reports, compacts in time."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -26,7 +26,7 @@ _SHARE: Final = 0.6
 
 
 class ContextPolicy(Struct, kw_only=True):
-    """What a turn's layers may set."""
+    """The policy of a guard, which a turn's layers may set."""
 
     thresholds: Thresholds = Thresholds()
     strategy: Strategy = "hybrid"
@@ -34,7 +34,7 @@ class ContextPolicy(Struct, kw_only=True):
 
 
 class ContextGuard:
-    """One turn's. `push` puts an event into the turn's log; `input_id` is the person's current input."""
+    """The guard of one turn. `push` puts an event into the turn's log; `input_id` is the person's current input."""
 
     def __init__(
         self,

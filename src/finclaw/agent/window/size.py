@@ -1,4 +1,4 @@
-"""Counts a conversation once and then follows its events: no walk over the history for a model call.
+"""The size of a conversation in tokens: counted once, then kept up with its events, so that no call walks the history.
 
 What the model measures corrects what is counted, for the request that it measured and for all that comes after.
 """
@@ -185,7 +185,7 @@ class ContextSize:
 
 
 class ContextSizes:
-    """The gauges of the sessions that were active last. Any may be dropped; a new one counts once."""
+    """A cache of the sizes of the sessions that were active last. Any may be dropped; a new one counts once."""
 
     def __init__(self, count: CountMessage, count_text: CountText, correction: Correction, limit: int = 1_000) -> None:
         self._make = lambda: ContextSize(count, count_text, correction)
@@ -205,7 +205,10 @@ class ContextSizes:
 
 
 class ContextNotifier:
-    """Says what was crossed, once. It lives longer than a turn: a new turn is no new crossing."""
+    """A notifier that says once which threshold was crossed.
+
+    It lives longer than a turn: a new turn is no new crossing.
+    """
 
     def __init__(self) -> None:
         self._status: Status = "safe"

@@ -1,4 +1,4 @@
-"""Long conversations made short: four strategies, a fallback that needs no model, and nothing important lost."""
+"""Compaction of long conversations: four strategies, a fallback that needs no model, and nothing important lost."""
 
 from finclaw.agent.window.compaction.compact import Compactor
 from finclaw.agent.window.compaction.options import PINNED, Compaction, Options, Strategy, is_pinned

@@ -1,4 +1,4 @@
-"""Makes a conversation fit: tool results are shortened, old exchanges become a summary, and if need be they just go."""
+"""The compactor: tool results are shortened, old exchanges become a summary, and if need be they are dropped."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -28,6 +28,8 @@ _SPARE: Final = 10
 
 
 class Compactor:
+    """A compactor of conversations."""
+
     def __init__(
         self, summaries: Summaries, count: CountMessage, count_text: CountText, now: Callable[[], datetime]
     ) -> None:

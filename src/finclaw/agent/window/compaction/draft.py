@@ -1,4 +1,4 @@
-"""A conversation while it is being shortened, and the events that make the shortened one of it."""
+"""A draft of a conversation while it is shortened, and the events that make the shortened one of it."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -11,7 +11,7 @@ from finclaw.transcript.tool_pairing import calls_of, match_results
 
 
 class Draft:
-    """At each place the message as it is now, or none. Places are those of the conversation it began with."""
+    """A draft: at each place the message as it is now, or none. Places are those of the conversation it began with."""
 
     def __init__(self, messages: Sequence[Message], count: CountMessage) -> None:
         self.original = messages
@@ -72,7 +72,7 @@ class Draft:
 
 
 class Shape:
-    """What of a conversation hangs together, and what of it may go.
+    """The shape of a conversation: what belongs together, and what may be removed.
 
     A unit is the smallest piece that can go without parting a call from its result. The person's current input and
     pinned messages never go, the recent ones only when nothing else helps, and passing ones with their turn.

@@ -1,4 +1,4 @@
-"""What a summary must not lose: identifiers, amounts, dates and open questions, found without a model.
+"""Facts that a summary must not lose: identifiers, amounts, dates and open questions, found without a model.
 
 Every pattern takes time in proportion to the text: repetitions are bounded and none of them is nested.
 """
@@ -89,6 +89,8 @@ _RANK: Final[dict[Kind, int]] = {"question": 0, "identifier": 1, "amount": 2, "d
 
 
 class KeptFact(Struct, frozen=True):
+    """A fact that a summary has to keep."""
+
     kind: Kind
     text: str
 

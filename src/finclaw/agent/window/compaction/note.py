@@ -1,4 +1,4 @@
-"""The one message that stands for many: a summary, or a note that they are gone, with the facts not to be lost."""
+"""The note that stands for many messages: a summary, or a note that they are gone, with the facts not to be lost."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -35,6 +35,8 @@ class _About(Struct):
 
 
 class Notes:
+    """The summary notes of a draft."""
+
     def __init__(self, draft: Draft, count: CountText, now: datetime) -> None:
         self._draft = draft
         self._count = count

@@ -1,4 +1,4 @@
-"""What a compaction is asked for, and what it gives."""
+"""Options of a compaction, and its result."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -24,6 +24,8 @@ def is_summary(message: Message) -> bool:
 
 
 class Options(Struct, frozen=True, kw_only=True):
+    """The options of one compaction."""
+
     target_tokens: int
     """Of the messages alone: system prompt and tools are no part of a conversation, and nothing touches them."""
     strategy: Strategy = "hybrid"
@@ -36,7 +38,10 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """`messages` is what `events` make of the conversation; the very same object when nothing had to be done."""
+    """The result of a compaction.
+
+    `messages` is what `events` make of the conversation; the very same object when nothing had to be done.
+    """
 
     messages: Sequence[Message]
     before_tokens: int

@@ -1,4 +1,4 @@
-"""What a summariser is told, and how it is shown a conversation: as data between marks, never as its own dialogue."""
+"""The prompt of a summarizer, and how it is shown a conversation: as data between marks, never as its own dialogue."""
 
 import re
 from collections.abc import Generator, Sequence

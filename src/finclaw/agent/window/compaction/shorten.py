@@ -1,4 +1,4 @@
-"""Texts cut to a number of tokens: head and tail stay, and a marker between them says how much is gone."""
+"""Shortening of texts to a number of tokens: head and tail stay, and a marker between them says how much is gone."""
 
 import unicodedata
 from collections.abc import Sequence

@@ -25,7 +25,10 @@ _CONTROL: Final = {code: None for code in (*range(0x20), 0x7F) if chr(code) not 
 
 
 class Summaries:
-    """Remembers how far the last summary condensed, because that says in how many parts the next one must be asked."""
+    """A writer of summaries.
+
+    It remembers how far the last summary condensed, because that says in how many parts the next one must be asked.
+    """
 
     def __init__(self, summarise: Summarise, count: CountMessage, count_text: CountText, window: int) -> None:
         self._summarise = summarise

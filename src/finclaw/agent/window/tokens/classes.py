@@ -1,4 +1,4 @@
-"""One class for each character of a text, by the first byte of its UTF-8, and what lies between two neighbours."""
+"""Character classes of a text, by the first byte of a character in UTF-8, and what lies between two neighbours."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

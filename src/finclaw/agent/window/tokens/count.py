@@ -1,4 +1,4 @@
-"""How many tokens a text will be, without a tokenizer: borders between kinds of characters, counted and weighted.
+"""Count the tokens of a text without a tokenizer: borders between kinds of characters, counted and weighted.
 
 A tokenizer first cuts a text where letters, digits, signs and spaces meet. So the text is mapped to one class for each
 character, and the borders are counted, all of it in C. The weights were fitted to two real tokenizers on other texts

@@ -1,4 +1,4 @@
-"""How many tokens messages take: estimated from what is in them, and corrected by what the model itself measured."""
+"""An estimator of the tokens of messages: counted from their text, corrected by what the model itself measured."""
 
 from collections import deque
 from collections.abc import Collection
@@ -44,7 +44,7 @@ def arguments_text(call: ToolCall) -> str:
 
 
 class CorrectionFactor:
-    """By how much one model counts more tokens than we do. Budget and window share it."""
+    """A correction factor: by how much one model counts more tokens than we do. Budget and window share it."""
 
     def __init__(self) -> None:
         self._ratios: deque[float] = deque([1.0], maxlen=_MEMORY)  # one vote for ourselves, for the first few answers
@@ -74,7 +74,9 @@ class CorrectionFactor:
 
 
 class Estimator:
-    """Estimates for one model. What it counts never changes with what it learns, so sums may be kept and taken apart.
+    """An estimator of tokens for one model.
+
+    What it counts never changes with what it learns, so sums may be kept and taken apart.
 
     Messages are counted once and kept in two generations, so that a hit is one look: when the young one is full it
     becomes the old one, and what nobody asked for meanwhile is gone. `kept_tokens` bounds them. A message is known by
