@@ -1,10 +1,10 @@
-"""The order of turns in one session: who runs, who waits. Tickets are given by the store, in order of accept."""
+"""Session queues, called lanes: which turn of a session runs, and which wait. Tickets come from the store, in order."""
 
 import asyncio
 
 
 class Lane:
-    """Open tickets of one session, lowest first. The first of them may run; the others wait for it to leave."""
+    """The queue of one session: its open tickets, lowest first. The first may run; the others wait for it to leave."""
 
     def __init__(self) -> None:
         self._open: dict[int, asyncio.Future[None] | None] = {}

@@ -1,8 +1,8 @@
-"""Count the tokens of a text without a tokenizer: borders between kinds of characters, counted and weighted.
+"""Count tokens of a text without a tokenizer: borders between kinds of characters, counted and weighted.
 
 A tokenizer first cuts a text where letters, digits, signs and spaces meet. So the text is mapped to one class for each
-character, and the borders are counted, all of it in C. The weights were fitted to two real tokenizers on other texts
-than those on which they are tested; `tests/agent/test_tokens.py` tells how, and holds the measured errors.
+character, and `count_tokens` counts the borders, all of it in C. The weights were fitted to two real tokenizers on
+other texts than those on which they are tested; `tests/agent/test_tokens.py` tells how, and holds the measured errors.
 """
 
 from collections.abc import Callable, Iterable, Mapping
