@@ -3,20 +3,16 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import pytest
-from tests.cli.test_sessions import typed
+from tests.attack.web_client import door
+from tests.cli.in_process import typed
 from tests.web.conftest import AUTH, TOKEN, Client
-from tests.web.gateway import MemoryGateway
 
-from finclaw.redaction import Secret
 from finclaw.testing import FakeClock
-from finclaw.web.server import serve_web
 from finclaw.web.settings import WebServerSettings
 from finclaw.web.token import TokenOnDisk
 
@@ -37,16 +33,6 @@ FOREIGN: Final = (
     "http://127.0.0.1:PORT@evil.example",
     "chrome-extension://abcdefghijklmnop",
 )
-
-
-@asynccontextmanager
-async def door(token: Secret | None = None) -> AsyncGenerator[Client]:
-    gateway = MemoryGateway()
-    async with (
-        serve_web(gateway, WebServerSettings(port=0), token or Secret(TOKEN)) as server,
-        aiohttp.ClientSession() as session,
-    ):
-        yield Client(session, server.url, gateway)
 
 
 async def test_no_address_in_a_request_gets_the_token() -> None:

@@ -18,6 +18,7 @@ import pytest
 from msgspec import Struct
 from tests.attack import leaking
 from tests.attack.canary import ALL, CANARIES, KEY, SECRETS, hits, kept, must_be_clean, told
+from tests.attack.canary_calls import GIVEN, SERVER, Words, acting
 from tests.builtins.extended import extended
 from tests.walks.house import Gateway, House, Parts, in_virtual_time
 from tests.walks.tools import hang
@@ -38,14 +39,6 @@ from finclaw.tools.settings import ToolsSettings
 
 pytestmark = pytest.mark.spec("DX-32", "T-16")
 
-SERVER: Final = Path(__file__).parent / "leaking_server.py"
-GIVEN: Final = {"text": ALL, "deep": [{"note": ALL}]}
-
-
-class Words(Struct):
-    text: str = ""
-    deep: list[dict[str, str]] = []
-
 
 class Numbers(Struct):
     text: int
@@ -59,17 +52,6 @@ class Case(NamedTuple):
     tool: Callable[[], Tool]
     calls: Sequence[Line] = (reply(call("act__now", GIVEN)),)
     parts: Mapping[str, Any] = MappingProxyType({})
-
-
-def acting(body: Callable[[Words, ToolScope], Any] | None = None, **options: Any) -> Callable[[], Tool]:
-    def made() -> Tool:
-        @tool("act__now", "Acts.", group="finance", **options)
-        async def act(args: Words, scope: ToolScope) -> str:
-            return "done" if body is None else await body(args, scope)
-
-        return act
-
-    return made
 
 
 def counting() -> Tool:

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 from tests.attack.canary import KEY
 from tests.attack.canary_settings import COMMANDS
+from tests.cli.in_process import typed
 from tests.cli.terminal import Ended
-from tests.cli.test_sessions import typed
 
 pytestmark = pytest.mark.spec("DX-32")
 

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import pytest
 from tests.attack.canary import ALL, CANARIES, SECRETS, hits
+from tests.attack.canary_calls import GIVEN, acting
 from tests.attack.leaking_tools import leaking
-from tests.attack.test_advisories_doors import door
-from tests.attack.test_canaries_calls import GIVEN, acting
+from tests.attack.web_client import door
+from tests.cli.gateway_process import serving
+from tests.cli.in_process import typed
 from tests.cli.terminal import finclaw
-from tests.cli.test_serve import serving
-from tests.cli.test_sessions import typed
 from tests.walks.house import House
 from tests.web.conftest import TOKEN
 

@@ -14,7 +14,7 @@ import pytest
 from tests.attack.canary import kept, told
 from tests.attack.desk import Nothing
 from tests.builtins.mcp.bench import Bench, rogue
-from tests.cli.test_sessions import typed
+from tests.cli.in_process import typed
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.builtins.mcp.settings import ServerSettings, environment

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 from mcp.client.session import ClientSession
 from tests.builtins.mcp.bench import Bench
-from tests.builtins.mcp.test_http import fine, site
+from tests.builtins.mcp.http_site import fine, site
 from tests.builtins.web.connects import connected_to, watched
 from tests.builtins.web.site import Names
-from tests.providers.test_http_tls import certified
+from tests.providers.tls_server import certified
 
 from finclaw.builtins.mcp.http import web_server
 from finclaw.builtins.mcp.settings import ServerSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.attack import fleeing
 from tests.builtins.mcp.bench import until
-from tests.tools.process.test_worker import SCOPE, alive, dead
+from tests.tools.process.liveness import SCOPE, alive, dead
 
 from finclaw.tools.limit import run_with_limit
 from finclaw.tools.process import worker

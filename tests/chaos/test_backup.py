@@ -15,8 +15,8 @@ from pathlib import Path
 import apsw
 import msgspec
 import pytest
+from tests.cli.in_process import typed
 from tests.cli.terminal import clean_environment
-from tests.cli.test_sessions import typed
 
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.errors import FinclawError

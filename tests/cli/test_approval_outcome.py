@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.chat_terminal import ENTER, chatting, reachable
 from tests.cli.terminal import Ended, finclaw
-from tests.cli.test_chat_unasked import ORDER, kim_wants_to_buy, trading
+from tests.cli.trading_chat import ORDER, kim_wants_to_buy, trading
 
 from finclaw.app import App
 from finclaw.kernel.approval import Approval, short_id

@@ -9,9 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.cli.gateway_process import serving
+from tests.cli.in_process import typed
 from tests.cli.terminal import Ended, finclaw
-from tests.cli.test_serve import serving
-from tests.cli.test_sessions import typed
 from tests.ports.approval_nouns import wish
 
 from finclaw.diagnostics.event_stream import EventStream

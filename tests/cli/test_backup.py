@@ -16,9 +16,9 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tests.cli.gateway_process import serving
+from tests.cli.in_process import typed
 from tests.cli.terminal import finclaw
-from tests.cli.test_serve import serving
-from tests.cli.test_sessions import typed
 
 from finclaw.cli.archive import MANIFEST, is_allowed
 from finclaw.storage.sqlite.schema import MIGRATIONS

@@ -4,15 +4,12 @@ from pathlib import Path
 
 import pytest
 from tests.cli.chat_terminal import ENTER, chatting, reachable
-from tests.cli.test_chat_console import toolkit
-from tests.cli.test_chat_unasked import ORDER, trading
+from tests.cli.trading_chat import ORDER, trading
 
 from finclaw.cli.chat.commands import Completer, KnownCommands, ShownIds
 from finclaw.cli.chat.event_queue import EventQueue, News, UnsolicitedMessage
 from finclaw.kernel.approval import new_approval_id, short_id
 from finclaw.testing.provider import ScriptedProvider
-
-__all__ = ["toolkit"]
 
 COMMANDS = KnownCommands("/", ("approve", "approvals", "deny", "help"))
 

@@ -1,7 +1,6 @@
 """The chat at a real terminal: typing, taking back, letting go of an answer, leaving."""
 
 import asyncio
-import importlib.util
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -22,19 +21,6 @@ from tests.cli.chat_terminal import (
 from tests.web.gateway import MemoryGateway, answer
 
 from finclaw.testing.provider import ScriptedProvider, call, hold, reply, say
-
-EDITORS = [
-    "readline",
-    pytest.param(
-        "toolkit",
-        marks=pytest.mark.skipif(not importlib.util.find_spec("prompt_toolkit"), reason="needs the extra `chat`"),
-    ),
-]
-
-
-@pytest.fixture(params=EDITORS)
-def toolkit(request: pytest.FixtureRequest) -> bool:
-    return request.param == "toolkit"
 
 
 async def test_a_first_conversation_in_korean(tmp_path: Path, toolkit: bool) -> None:

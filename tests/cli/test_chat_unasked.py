@@ -1,48 +1,23 @@
 """What reaches a chat unasked at a real terminal: cards, reminders and late answers, whole, once and in order."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
 from msgspec.structs import replace
 from tests.cli.chat_terminal import CTRL_D, ENTER, LEFT, chatting, reachable
 from tests.cli.terminal import finclaw
+from tests.cli.trading_chat import ORDER, kim_wants_to_buy, kims, trading
 
 from finclaw.app import App
-from finclaw.channels.mailbox import MailboxChannel
-from finclaw.composition import build
-from finclaw.config.schema import Settings
-from finclaw.kernel.approval import Approval
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.port import Clock, Provider, ToolOutput, ToolScope
 from finclaw.routing.session_key import session_key
-from finclaw.testing.provider import ScriptedProvider, call, hold, reply, say
-from finclaw.tools.approval.settings import ApprovalSettings
-from finclaw.tools.define import tool
-from finclaw.web.principal import CHANNEL, OWNER, MessageBody, inbound
+from finclaw.testing.provider import ScriptedProvider, hold, reply, say
+from finclaw.web.principal import OWNER, MessageBody, inbound
 
 pytestmark = pytest.mark.spec("DX-22")
-
-
-class Order(Struct):
-    symbol: str
-
-
-class Broker:
-    name = "broker"
-
-    def register(self, api: ExtensionApi) -> None:
-        @tool("broker__order", "Buys.", group="finance", transactional=True)
-        async def order(args: Order, _: ToolScope) -> ToolOutput:
-            return ToolOutput(f"bought {args.symbol}")
-
-        api.tools.register(order)
 
 
 class LeapingClock:
@@ -60,31 +35,6 @@ class LeapingClock:
 
     async def sleep(self, seconds: float) -> None:
         await self._real.sleep(seconds)
-
-
-@asynccontextmanager
-async def trading(
-    state: Path, provider: Provider, clock: Clock | None = None, **approvals: object
-) -> AsyncGenerator[App]:
-    settings = Settings(state=state, approvals=ApprovalSettings(**approvals))  # pyright: ignore[reportArgumentType]
-    channels, extensions = (MailboxChannel(CHANNEL),), (Broker(),)
-    async with build(settings, channels=channels, provider=provider, extensions=extensions, clock=clock) as app:
-        yield app
-
-
-ORDER = reply(call("broker__order", {"symbol": "AAPL"}))
-
-
-def kims(text: str, conversation: str) -> Inbound:
-    """A message of somebody with an account of their own: a label of the owner's would be the owner."""
-    return Inbound(text=text, channel=CHANNEL, account="kim", conversation=conversation, sender=Sender("kim"))
-
-
-async def kim_wants_to_buy(app: App, text: str = "buy") -> Approval:
-    """Somebody else, who may not decide, in a session of their own."""
-    await app.accept(kims(text, "kim"))
-    await app.idle()
-    return (await app.approvals())[0]
 
 
 async def remark(app: App, text: str, key: str) -> None:

@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from tests.cli.gateway_process import serving
 from tests.cli.recorded_turns import Recorder
 from tests.cli.terminal import finclaw
-from tests.cli.test_serve import serving
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.cli.main import main

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tests.cli.gateway_process import serving
 from tests.cli.terminal import clean_environment, finclaw, reserved_port
-from tests.cli.test_serve import serving
 
 from finclaw.cli.doctor import DoctorFinding
 from finclaw.cli.doctor.machine import judge_clock, judge_terminal

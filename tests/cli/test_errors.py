@@ -12,8 +12,8 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tests.cli.gateway_process import serving
 from tests.cli.terminal import Ended, clean_environment, finclaw
-from tests.cli.test_serve import serving
 
 from finclaw.cli.parser import build_parser
 from finclaw.storage.sqlite.database import DATABASE

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.cli.gateway_process import serving
+from tests.cli.in_process import typed
 from tests.cli.terminal import Ended, finclaw
-from tests.cli.test_serve import serving
-from tests.cli.test_sessions import typed
-from tests.ports.test_erasure import found_in
+from tests.ports.state_search import found_in
 
 from finclaw.builtins.memory.notes import MIGRATIONS, NoteStore
 from finclaw.storage.sqlite.extension import ExtensionDatabase

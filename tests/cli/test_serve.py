@@ -6,53 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.cli.gateway_process import serving
 from tests.cli.terminal import Ended, clean_environment, finclaw
-
-
-@dataclass
-class Running:
-    process: subprocess.Popen[str]
-    state: Path
-
-    @property
-    def url(self) -> str:
-        return json.loads((self.state / "gateway.json").read_text())["url"]
-
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """The exit code and everything it printed."""
-        self.process.send_signal(how)
-        out, _ = self.process.communicate(timeout=60)
-        return self.process.returncode, out
-
-
-@contextmanager
-def serving(state: Path, *args: str) -> Generator[Running]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "finclaw", "serve", "--port", "0", "--state", str(state), *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=clean_environment(),
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while not (state / "gateway.json").exists():
-            assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < deadline, "the gateway did not start"
-            time.sleep(0.02)
-        yield Running(process, state)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 def test_a_first_day(tmp_path: Path) -> None:

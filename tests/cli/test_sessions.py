@@ -1,6 +1,5 @@
 """`finclaw sessions` and `finclaw prune`, with a gateway and without one: the same words, the same effects."""
 
-import io
 import json
 import os
 import pty
@@ -11,14 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from tests.cli.gateway_process import serving
+from tests.cli.in_process import typed
 from tests.cli.terminal import Ended, clean_environment, finclaw
-from tests.cli.test_serve import serving
 
 from finclaw.cli.main import main
 from finclaw.storage.sqlite.database import DATABASE
@@ -38,18 +38,6 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert finclaw("ask", "What is AAPL trading at?", "--state", state).code == 0
     assert finclaw("ask", "삼성전자 현재 주가 알려줘", "--session", "삼성 이야기", "--state", state).code == 0
     return state
-
-
-def typed(*args: str | Path, stdin: bytes = b"") -> Ended:
-    """The command in this process, which saves the start of another."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        try:
-            code = main([str(arg) for arg in args])
-        except SystemExit as exit:
-            code = int(str(exit.code))
-    return Ended(code, *(str(each.buffer.getvalue(), "utf-8") for each in (out, err)))  # pyright: ignore
 
 
 @pytest.fixture(params=["here", "gateway"])

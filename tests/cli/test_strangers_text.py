@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.chat_terminal import house, reachable
+from tests.cli.hostile_text import CONTROLS, HOSTILE, asked
 from tests.cli.terminal import finclaw
-from tests.cli.test_ask import CONTROLS, HOSTILE, asked
 
 from finclaw.testing.provider import ScriptedProvider, call, reply, say
 

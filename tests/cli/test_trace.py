@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from tests.cli.gateway_process import serving
 from tests.cli.recorded_turns import Recorder
 from tests.cli.terminal import finclaw
-from tests.cli.test_serve import serving
 from tests.walks.house import Parts
 from tests.walks.tools import Desk
 

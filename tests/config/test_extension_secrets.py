@@ -11,8 +11,8 @@ import pytest
 from msgspec import Struct, field
 from tests.attack.canary import KEY
 from tests.attack.canary_settings import COMMANDS
+from tests.cli.in_process import typed
 from tests.cli.terminal import finclaw
-from tests.cli.test_sessions import typed
 from tests.walks.house import House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 from msgspec import Struct
 from tests.agent.bench import Bench
-from tests.tools.test_registry import Own
+from tests.tools.own_tool import Own
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk, hang
 

@@ -1,17 +1,15 @@
 """The contract of erasure: what was said is in no file of the state any more, and what must live on has no words."""
 
-import json
-import zlib
 from collections.abc import AsyncGenerator, Callable
 from datetime import timedelta
 from pathlib import Path
 
-import apsw
 import pytest
 from msgspec.structs import replace
 from tests.ports.approval_nouns import wish
 from tests.ports.bench import BenchClock
 from tests.ports.nouns import begin, ended, ending, nobody, nothing, parts, said, written
+from tests.ports.state_search import found_in
 
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError
@@ -39,29 +37,6 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
     store = OPENERS[str(request.param)](tmp_path, BenchClock())
     yield store
     await store.close()
-
-
-def found_in(state: Path, text: str) -> list[str]:
-    """Every file that holds the text in some form, packed pages of a database opened."""
-    forms = [text.encode(), text.encode("utf-16-le"), json.dumps(text)[1:-1].encode()]
-    places = [str(path) for path in state.rglob("*") if path.is_file() and _holds(path.read_bytes(), forms)]
-    for path in state.rglob("*.db"):
-        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'page'").fetchone():
-                packed = [bytes(beside) for (beside,) in db.execute("SELECT beside FROM page")]
-                places += [f"{path} (packed)" for each in packed if _holds(_unpacked(each), forms)]
-        finally:
-            db.close()
-    return places
-
-
-def _unpacked(data: bytes) -> bytes:
-    return data if data.startswith(b"{") else zlib.decompress(data)
-
-
-def _holds(data: bytes, forms: list[bytes]) -> bool:
-    return any(form in data for form in forms)
 
 
 def asked(text: str, id: str, *, sender: str = "ada", room: str | None = None) -> Inbound:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.providers.raw_server import REQUEST, Heard, Loose, asked, hear, raw, request_of, reset, rest_of
-from tests.providers.test_http_tls import OURS, certified
+from tests.providers.tls_server import OURS, certified
 
 from finclaw.providers.http.connection import ConnectionBroken, HttpConnection
 from finclaw.providers.http.read_coalescer import INTERVAL

@@ -1,9 +1,6 @@
 """Certificates: whose line it is must be proven, and a secure line that is cut is no end of an answer."""
 
 import asyncio
-import shutil
-import ssl
-import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
@@ -11,15 +8,12 @@ import pytest
 from tests.providers.anthropic_streams import HELLO as STREAM
 from tests.providers.model_server import ASKED
 from tests.providers.raw_server import End, Script, pool_to, raw, request_of, says
+from tests.providers.tls_server import OURS, certified
 
 from finclaw.errors import StreamCut, Unreachable
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.http.pool import default_tls_context
 from finclaw.redaction import Secret
-
-HELLO = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
-NO_LENGTH = b"HTTP/1.1 200 OK\r\n\r\nhello"
-OURS = "IP:127.0.0.1"
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +21,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("certificates")
 
 
-def certified(place: Path, name: str) -> tuple[ssl.SSLContext, Path]:
-    """A server's side, and the certificate that whoever trusts it needs."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl makes this test's certificate, and it is not here")
-    key, made = place / f"{name[:2]}.key", place / f"{name[:2]}.pem"
-    if not made.exists():
-        words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
-        words += ["-addext", f"subjectAltName={name}", "-keyout", str(key), "-out", str(made)]
-        subprocess.run([openssl, *words], check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made, key)
-    return context, made
+HELLO = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
+NO_LENGTH = b"HTTP/1.1 200 OK\r\n\r\nhello"
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from tests.machine import examples
 from tests.providers import openai_streams
+from tests.providers.anthropic_sdk import read_by_the_sdk, streams_of_events
 from tests.providers.anthropic_streams import RECORDED
 from tests.providers.model_server import ASKED, Answer, chunks, serving, streams
 from tests.providers.openai_streams import SAMPLES, theirs
 from tests.providers.reading import Read, collected, read
-from tests.providers.test_anthropic_oracle import read_by_the_sdk, streams_of_events
 
 from finclaw.agent.model.stream import collect
 from finclaw.errors import NoStream, Overloaded, ProviderError, StreamCut

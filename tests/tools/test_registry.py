@@ -1,9 +1,9 @@
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from msgspec import Struct
+from tests.tools.own_tool import Own
 
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
@@ -71,33 +71,6 @@ class Partly:
 def test_a_tool_that_does_not_say_all_there_is_to_know_is_refused():
     with pytest.raises(ExtensionError, match="'old__one' does not say its approval, sensitive, upstream, isolation"):
         ToolRegistry().register(Partly())  # pyright: ignore[reportArgumentType]
-
-
-class Own(Tool):
-    """Made by hand, with what differs from most."""
-
-    @property
-    def spec(self) -> ToolSpec:
-        return ToolSpec("own__one", "Own.", {})
-
-    @property
-    def group(self) -> str:
-        return "custom"
-
-    @property
-    def transactional(self) -> bool:
-        return False
-
-    @property
-    def parallel_safe(self) -> bool:
-        return True
-
-    @property
-    def timeout(self) -> float:
-        return 1.0
-
-    async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
-        return ToolOutput("")
 
 
 def test_a_class_that_inherits_says_what_most_tools_are():

@@ -4,83 +4,17 @@ import asyncio
 import gzip
 import json
 import socket
-import ssl
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from aiohttp import web
 from tests.builtins.mcp.bench import Bench, until
+from tests.builtins.mcp.http_site import fine, reply_head, site, text_result
 
 from finclaw.builtins.mcp.http import GOODBYE
 from finclaw.errors import ToolError
 from finclaw.extensions.registrar import CLOSE_GRACE
-
-OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
-Act = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def site(
-    act: Act,
-    seen: list[web.Request] | None = None,
-    before: Callable[[web.Request], Awaitable[None]] | None = None,
-    port: int = 0,
-    tls: ssl.SSLContext | None = None,
-) -> AsyncGenerator[str]:
-    """Enough of streamable HTTP to be listed; `act` answers the call."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        if seen is not None:
-            seen.append(request)
-        if before is not None:
-            await before(request)
-        if request.method != "POST":
-            return web.Response(status=405)
-        message = await request.json()
-        match message.get("method"):
-            case "initialize":
-                version = message["params"]["protocolVersion"]
-                info = {"name": "site", "version": "1"}
-                hello: dict[str, Any] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
-                return _result(message, hello, {"Mcp-Session-Id": "s1"})
-            case "tools/list":
-                return _result(message, {"tools": [{"name": "act", "inputSchema": OBJECT}]})
-            case "tools/call":
-                return await act(request, message)
-            case _ if "id" in message:
-                return web.json_response({**_head(message), "error": {"code": -32601, "message": "unknown"}})
-            case _:
-                return web.Response(status=202)
-
-    app = web.Application()
-    app.router.add_route("*", "/mcp", answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    listening = socket.create_server(("127.0.0.1", port), reuse_port=bool(port))
-    await web.SockSite(runner, listening, ssl_context=tls).start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-    finally:
-        await runner.cleanup()
-
-
-def _head(message: dict[str, Any]) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": message["id"]}
-
-
-def _result(message: dict[str, Any], result: dict[str, Any], headers: dict[str, str] | None = None) -> web.Response:
-    return web.json_response({**_head(message), "result": result}, headers=headers)
-
-
-def _text(words: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": words}]}
-
-
-async def fine(request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
-    return _result(message, _text("acted"))
 
 
 async def test_a_server_at_an_address_gets_its_header_and_answers(
@@ -99,7 +33,7 @@ async def test_a_server_at_an_address_gets_its_header_and_answers(
 
 async def test_events_are_read_too(bench: Bench) -> None:
     async def stream(request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
-        answer = json.dumps({**_head(message), "result": _text("streamed")})
+        answer = json.dumps({**reply_head(message), "result": text_result("streamed")})
         return web.Response(text=f"event: message\ndata: {answer}\n\n", content_type="text/event-stream")
 
     async with site(stream) as url, bench.open(servers={"far": {"url": url}}):
@@ -166,7 +100,9 @@ async def test_answers_that_are_wrong_are_errors_and_the_next_call_works(bench: 
                 news = json.dumps({"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": "x" * 9_000}})
                 return await _endless(request, "text/event-stream", f"data: {news}\n\n".encode())
             case "packed":
-                body = gzip.compress(json.dumps({**_head(message), "result": _text("x" * 50_000_000)}).encode())
+                body = gzip.compress(
+                    json.dumps({**reply_head(message), "result": text_result("x" * 50_000_000)}).encode()
+                )
                 headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
                 return web.Response(body=body, headers=headers)
             case "html":

@@ -12,35 +12,19 @@ from typing import Any
 import msgspec
 import pytest
 from tests.tools import dangerous
+from tests.tools.process.liveness import SCOPE, dead
 
 from finclaw.errors import InvalidArguments, ToolError, ToolTimeout, ToolUnavailable
-from finclaw.kernel.envelope import Sender
-from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.kernel.port import ToolOutput
 from finclaw.tools.contain import Broken
 from finclaw.tools.define import DefinedTool
 from finclaw.tools.limit import run_with_limit
 from finclaw.tools.process.worker import WorkerDied
 from finclaw.tools.threads import ToolThreads
 
-SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"), offered=("own__add",))
-
 
 async def run(tool: DefinedTool, **args: Any) -> ToolOutput:
     return await run_with_limit(tool, args, SCOPE)
-
-
-def alive(pid: int) -> bool:
-    """A zombie is dead: nobody may have asked for it yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-async def dead(*pids: int) -> None:
-    async with asyncio.timeout(60):
-        while any(map(alive, pids)):  # noqa: ASYNC110  the system tells nobody
-            await asyncio.sleep(0.01)
 
 
 async def test_arguments_and_results_go_there_and_back() -> None:
