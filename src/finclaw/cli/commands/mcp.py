@@ -9,6 +9,7 @@ import msgspec
 
 from finclaw.builtin_extensions import load_registrar
 from finclaw.builtins.mcp.pins import Pin, Pins
+from finclaw.cli import mcp_server
 from finclaw.cli.arguments import add_actions, add_json_option
 from finclaw.cli.formatting import json_line, table
 from finclaw.cli.options import settings_from
@@ -50,8 +51,6 @@ def run(args: Namespace) -> int:
         case "approve":
             return _approve(args)
         case _:
-            from finclaw.cli import mcp_server  # noqa: PLC0415  start-up: it loads the SDK
-
             return mcp_server.run(args)
 
 
