@@ -72,7 +72,10 @@ SEND_GRACE: Final = 1.0
 
 
 class App:
-    """A running gateway. Made by `build`; everything a door may ask of it is here."""
+    """A running gateway.
+
+    Made by `build`; everything that a channel, the web API or the command line may ask of it is here.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Our own extensions, in one visible table with a reason a row; and what is registered when all are loaded."""
+"""The built-in extensions, in one table with a reason a row, and the registrar with all extensions loaded."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
@@ -35,7 +35,7 @@ from finclaw.tools.approval.approvals import Approvals
 
 
 class BuiltinServices(Struct, frozen=True, kw_only=True):
-    """What our own extensions need of the gateway that loads them; some of it is there only later."""
+    """Services of the gateway that built-in extensions need; some of them are there only later."""
 
     reset: Callable[[str], Awaitable[None]]
     gateway: Callable[[], Gateway]
@@ -45,7 +45,7 @@ class BuiltinServices(Struct, frozen=True, kw_only=True):
 
 
 def builtin_extensions(settings: Settings, registrar: Registrar, house: BuiltinServices) -> Iterator[LocatedExtension]:
-    """Through everybody's door. First is outermost; what the settings list comes after them."""
+    """They are loaded as any other extension. First is outermost; what the settings list comes after them."""
     prefix = settings.pipeline.command_prefix
     days = settings.storage.retention_days
     basics = Basics(prefix, lambda: registrar.commands, house.reset, days, registrar.layer_commands)
@@ -56,7 +56,7 @@ def builtin_extensions(settings: Settings, registrar: Registrar, house: BuiltinS
         Finance(DemoMarket(house.clock)), "outside of yours: it labels what your layers have made of a reply"
     )
     yield as_builtin(Calculator(), "its one tool is exact arithmetic, and every result of it is a fact")
-    yield as_builtin(Now(), "its one tool tells the time, by the house's own clock")
+    yield as_builtin(Now(), "its one tool tells the time, by the gateway's own clock")
     yield as_builtin(ReadResult(house.overflow.of), "its one tool reads on in results that were too long to show")
     yield as_builtin(EndTurn(), "its layer sees a step before all others let go of it, so that the turn can end there")
     told = partial(turn_context_note, level=settings.agent.compliance)

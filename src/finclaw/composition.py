@@ -140,7 +140,7 @@ def _agent(
 
 
 class Guards(NamedTuple):
-    """What stands between the model's wish and a tool."""
+    """The checks between a model's call and a tool."""
 
     policy: Policy
     consent: Consent | None

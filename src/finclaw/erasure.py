@@ -26,7 +26,7 @@ BACKUP_PREFIX: Final = ".backup-"
 
 
 class Forgetting:
-    """Erases sessions and persons. Raises SessionError (a message waits), StoreFailed, or ExtensionError.
+    """Erasure of sessions and persons. Raises SessionError (a message waits), StoreFailed, or ExtensionError.
 
     `drop` forgets what is held in memory of the sessions, `state` is the directory of all. What failed may be
     tried again: all of it is done anew.

@@ -1,4 +1,4 @@
-"""Every deliberate error, split by who must act.
+"""The deliberate errors, split by who must act.
 
     FinclawError
     ├── ConfigError          the operator: start-up is refused, the message says what to change
@@ -207,7 +207,10 @@ class StoreFailed(SessionError):
 
 
 class SessionFull(StoreFailed):
-    """To a door this is as a disk that refuses: the message is not accepted and may be sent again."""
+    """A full session.
+
+    To a channel this is as a disk that refuses: the message is not accepted and may be sent again.
+    """
 
 
 class StoreCorrupt(SessionError):

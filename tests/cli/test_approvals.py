@@ -116,7 +116,7 @@ def test_a_yes_that_stands_is_listed_and_taken_back(run: Run, kept: list[Approva
     for id in (wide.id, kept[0].id, "ap-x"):
         refused = run("revoke", id)
         assert (refused.code, refused.out) == (1, "")
-        assert "no standing yes of this id" in refused.err
+        assert "no grant of this id" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_a_list_that_cannot_be_loaded_says_why(listed: Listed) -> None:
     state = listed("def register(api):\n    api.cli.command('doctor', '', print, print)\n")
     ended = finclaw("extensions", "--state", state)
     assert ended.code == 1
-    assert "line 2): `finclaw doctor` belongs to the house itself; choose another name" in ended.line()
+    assert "line 2): `finclaw doctor` belongs to FinClaw itself; choose another name" in ended.line()
     (state / "finclaw.yaml").write_text("agent:\n  extensions: [./mien.py]\n")
     ended = finclaw("extensions", "--state", state)
     assert ended.code == 2

@@ -229,7 +229,7 @@ def line_of(register: Callable[[ExtensionApi], None], text: str) -> int:
         (lambda api: api.tasks.every(0, nothing), "an interval is a number of seconds above 0, not 0"),
         (lambda api: api.tasks.every(-1, nothing), "an interval is a number of seconds above 0, not -1"),
         (lambda api: api.tasks.every(float("nan"), nothing), "an interval is a number of seconds above 0, not nan"),
-        (lambda api: api.cli.command("serve", "", nothing, nothing), "`finclaw serve` belongs to the house itself"),
+        (lambda api: api.cli.command("serve", "", nothing, nothing), "`finclaw serve` belongs to FinClaw itself"),
         (lambda api: api.cli.command("mine", "", nothing, nothing), "`finclaw mine` belongs to extension 'first'"),
         (lambda api: api.cli.command("-x", "", nothing, nothing), "'-x' cannot be typed"),
         (lambda api: api.routes.add("PUT", "x", nothing), "a route takes GET or POST, not 'PUT'"),

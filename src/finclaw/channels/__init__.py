@@ -1,1 +1,1 @@
-"""The front door and the last: where people write, and where they read."""
+"""Channels: where people write, and where they read."""

@@ -1,4 +1,4 @@
-"""A channel whose reader comes to fetch: the reply waits in our own store, so it is delivered once it is there."""
+"""A mailbox channel, whose reader polls: the reply waits in our own store, so it is delivered once it is there."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from finclaw.kernel.record import OutboxItem
 
 
 class MailboxChannel:
-    """For the API, the web and programs: messages come in by a call, replies are read by id."""
+    """A channel for the API, the web and programs: messages come in by a call, replies are read by id."""
 
     connected = True
     capabilities = Capabilities(max_length=100_000, idempotent=True)

@@ -1,4 +1,4 @@
-"""Keeps channels receiving: one that breaks is started again, later each time; the others do not notice."""
+"""A supervisor of channels: one that breaks is started again with backoff; the others do not notice."""
 
 import logging
 from typing import Final

@@ -1,4 +1,4 @@
-"""The way in from a terminal: find the command, run it, and end every failure in one clear line."""
+"""The entry point of the command line: find the command, run it, and end every failure in one clear line."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""The settings for what was typed. Only here is the process's environment handed to the configuration."""
+"""Settings from the options of a command. Only here is the process's environment handed to the configuration."""
 
 import os
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""A file for one person, there as a whole or not at all, and never in place of another by accident."""
+"""An atomic write of a private file: it is there as a whole or not at all, and never replaces another by accident."""
 
 import os
 from contextlib import suppress

@@ -1,1 +1,1 @@
-"""The way back: one gate for what a person will see, splitting, and the ordered sender."""
+"""Delivery: the last filter of what a person will see, splitting, and the ordered sender."""

@@ -1,4 +1,7 @@
-"""Control tokens: the model's whispers to the gateway. Heard on a line of their own at either end, never shown."""
+"""Control tokens: words of the model for the gateway.
+
+They are read on a line of their own at either end, never shown.
+"""
 
 from typing import Final, Literal, cast, get_args
 

@@ -1,4 +1,4 @@
-"""Addresses and markup in an answer, made harmless: nothing that a client loads by itself, nothing unnamed to click.
+"""Links and markup in an answer, made harmless: nothing that a client loads by itself, nothing unnamed to click.
 
 A page that was read may want the model to put what it knows into an address. A client that shows pictures would send it
 without a click, so no picture stays one; an address that nobody named is written so that no client makes it a link.

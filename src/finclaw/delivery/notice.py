@@ -1,4 +1,4 @@
-"""What the gateway says for itself, in the language the person wrote in."""
+"""Notices: texts of the gateway itself, in the language in which the person wrote."""
 
 from typing import Final, Literal
 

@@ -1,4 +1,7 @@
-"""The ordered sender: one task a place, one unit after the other, nothing sent that is not on disk as `sending`."""
+"""The sender of the outbox.
+
+One task a conversation, one item after the other, nothing sent that is not on disk as `sending`.
+"""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What may be seen of an answer that is still being written: whole sentences, list items, lines or fences, never less.
+"""A preview of an answer that is still being written: whole sentences, list items, lines or fences, never less.
 
 What the gate would take away must not flash up first, so a line that may turn out to be a control token waits until
 the text behind it shows that it is not.
@@ -25,7 +25,7 @@ _LOOK_BACK: Final = 210
 
 
 class Preview:
-    """Feed it the model's words; it gives back those that may be seen by now, each once and in order."""
+    """A preview. Feed it the model's words; it gives back those that may be seen by now, each once and in order."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []

@@ -15,7 +15,7 @@ from finclaw.tools.guard.redact import redact_for_display
 
 
 class Visible(Struct, frozen=True):
-    """What a person will get, part by part, and what the model asked of the gateway besides."""
+    """An answer as a person will get it, part by part, and the control tokens that the model wrote in it."""
 
     parts: tuple[Outbound, ...]
     text: str

@@ -1,1 +1,1 @@
-"""What operators and observers see of a running process: logs, and the stream of events."""
+"""Diagnostics of a running process: logs, the stream of events, and crash points."""

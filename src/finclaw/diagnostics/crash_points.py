@@ -1,4 +1,4 @@
-"""Named places where a process may be told to die, so that a test can prove that dying there changes nothing.
+"""Crash points: named places where a test makes the process die, to prove that dying there loses nothing.
 
 Off, a point costs one comparison. `finclaw.testing` arms them; nothing else may.
 """

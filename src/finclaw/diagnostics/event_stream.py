@@ -1,4 +1,4 @@
-"""The one stream of events. Whoever observes can change nothing, and their failure is logged, never raised."""
+"""The stream of events to observers. An observer can change nothing, and its failure is logged, never raised."""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class EventStream:
-    """One stream for everybody. `emit` never raises and never waits."""
+    """A stream of events for all observers. `emit` never raises and never waits."""
 
     def __init__(self) -> None:
         self._observers: tuple[Observer, ...] = ()

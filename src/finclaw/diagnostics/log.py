@@ -18,7 +18,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 class log_ids:
-    """Inside this block, and in tasks started inside it, every line carries these ids.
+    """A context manager: inside this block, and in tasks started inside it, every line carries these ids.
 
     A class and not a generator: every message has such a block.
     """
@@ -61,7 +61,7 @@ def as_it_is(text: str) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line, for machines."""
+    """A log formatter: one JSON object a line, for machines."""
 
     def __init__(self, redact: Redact = as_it_is) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class JsonLines(logging.Formatter):
 
 
 class PlainLines(logging.Formatter):
-    """The same for people at a terminal."""
+    """A log formatter for people at a terminal."""
 
     def __init__(self, redact: Redact = as_it_is) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""What `register(api)` is given. Everything that can be refused is refused at once, so that the line can be named."""
+"""The api that `register(api)` is given.
+
+Everything that can be refused is refused at once, so that the line can be named.
+"""
 
 import logging
 import re
@@ -46,7 +49,7 @@ LONGEST_SAYING: Final = 100_000
 
 
 class Api:
-    """One extension's page. After loading, only tools and observers may come and go."""
+    """The api of one extension. After loading, only tools and observers may come and go."""
 
     def __init__(self, mine: Registered, house: ExtensionRegistry) -> None:
         self._mine = mine
@@ -272,7 +275,7 @@ class Cli:
             raise ExtensionError(f"{name!r} cannot be typed as `finclaw {name}`; use small letters, digits and dashes")
         owner = self._everybody.owner(name, lambda each: (one.name for one in each.cli))
         if name in HOUSE_COMMANDS or owner is not None:
-            whose = "the house itself" if owner is None else f"extension {owner!r}"
+            whose = "FinClaw itself" if owner is None else f"extension {owner!r}"
             raise ExtensionError(f"`finclaw {name}` belongs to {whose}; choose another name")
         self._mine.cli.append(
             CliCommand(self._mine.name, name, about, must_be_callable(run), must_be_callable(arguments))

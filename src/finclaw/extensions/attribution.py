@@ -1,4 +1,4 @@
-"""Who failed, and on which line: an extension's author should not have to read our trace to find theirs."""
+"""Attribution of errors to an extension and its line: its author should not have to read our trace to find theirs."""
 
 import os
 import traceback

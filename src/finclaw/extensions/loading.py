@@ -1,4 +1,7 @@
-"""From a line in the settings to an extension: by entry point, by module, or by path. Nothing else is imported."""
+"""Loading of an extension from a line in the settings: by entry point, by module, or by path.
+
+Nothing else is imported.
+"""
 
 import difflib
 import hashlib
@@ -31,7 +34,7 @@ GROUP: Final = "finclaw.extensions"
 
 
 class LocatedExtension(Struct, frozen=True):
-    """An extension with what the settings say to it. `origin` is its file, `why` the reason for its place."""
+    """An extension that was found, with its settings. `origin` is its file, `why` the reason for its place."""
 
     name: str
     register: Callable[[ExtensionApi], None]

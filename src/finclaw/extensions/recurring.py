@@ -1,4 +1,4 @@
-"""What extensions do again and again while the gateway runs. The app starts and stops it."""
+"""Recurring tasks of extensions while the gateway runs. The app starts and stops them."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Collects what extensions register. An extension that fails leaves nothing behind and is named with its line."""
+"""The registrar of extensions. An extension that fails leaves nothing behind and is named with its line."""
 
 import asyncio
 import inspect
@@ -36,7 +36,7 @@ CLOSE_GRACE: Final = 2.0
 
 
 class Registrar:
-    """Everything that was registered, in the order in which it was."""
+    """A registrar: everything that extensions registered, in order."""
 
     def __init__(self, events: EventStream, services: Services = NULL_SERVICES) -> None:
         self.events = events

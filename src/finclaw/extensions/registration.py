@@ -1,4 +1,4 @@
-"""What one extension has registered, until and after all of it has succeeded."""
+"""The registrations of one extension, while it is loaded and afterwards."""
 
 import logging
 import math
@@ -53,7 +53,10 @@ class OwnDatabase(Database, Protocol):
 
 
 class Registered(Struct):
-    """`origin` is its file, `why` the reason for its place. `stage`: only while loading may it register."""
+    """An extension with what it registered.
+
+    `origin` is its file, `why` the reason for its place. `stage`: only while loading may it register.
+    """
 
     name: str
     origin: str = ""
@@ -84,11 +87,14 @@ class Registered(Struct):
             raise ExtensionError(f"extension {self.name!r} registers too late; do this inside register(api)")
 
 
-# ── what an extension reaches the house with ────────────────────────────────────────────────────────────────
+# ── services of the gateway for extensions ────────────────────────────────────────────────────────────────
 
 
 class Services(Struct, frozen=True, kw_only=True):
-    """`accept` takes an extension's words for a session; `database` gives an extension its file, unopened."""
+    """Services of the gateway for extensions.
+
+    `accept` takes an extension's words for a session; `database` gives an extension its file, unopened.
+    """
 
     recall: Callable[[str, str], Awaitable[Any]]
     remember: Callable[[str, str, Any], Awaitable[None]]
@@ -110,7 +116,10 @@ NULL_SERVICES = Services(recall=nowhere, remember=nowhere, accept=nowhere, datab
 
 
 class ExtensionRegistry:
-    """What all extensions share: who came before, the tools, the events, and the services of the gateway."""
+    """The registry that all extensions share.
+
+    Those loaded before, the tools, the events, and the services of the gateway.
+    """
 
     def __init__(self, events: EventStream, services: Services) -> None:
         self.events = events
@@ -120,7 +129,7 @@ class ExtensionRegistry:
 
 
 class NameOwners:
-    """This extension and those before it, for names that only one may have."""
+    """The owners of names, this extension and those before it, for names that only one may have."""
 
     def __init__(self, mine: Registered, house: ExtensionRegistry) -> None:
         self._mine = mine

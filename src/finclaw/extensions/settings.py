@@ -1,4 +1,4 @@
-"""An extension's own settings as a struct: what does not fit is said with what would, and secrets are followed."""
+"""Settings of an extension as a struct: an error says what would fit, and secrets are followed."""
 
 import re
 from collections.abc import Mapping

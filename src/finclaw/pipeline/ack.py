@@ -1,4 +1,7 @@
-"""Stage 4: the sender sees that work has begun. Best effort, undone on every exit, and never a reason to fail."""
+"""Stage 4, acknowledge: the sender sees that work has begun.
+
+Best effort, undone on every exit, and never a reason to fail.
+"""
 
 import asyncio
 import logging
@@ -27,7 +30,10 @@ class Ack:
 
 
 class Sign:
-    """Shown while the block runs. A class and not a generator: every message has one, and most show nothing."""
+    """A sign that work goes on, shown while the block runs.
+
+    A class and not a generator: every message has one, and most show nothing.
+    """
 
     __slots__ = ("_channel", "_inbound", "_stage")
 

@@ -1,4 +1,4 @@
-"""Where people are to be found: the direct chat in which somebody wrote to us last."""
+"""A lookup of people's direct chats: the one in which a person wrote to us last."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

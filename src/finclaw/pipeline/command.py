@@ -1,4 +1,7 @@
-"""Stage 3: lines that the gateway answers itself. What it does not know goes on to the agent as ordinary text."""
+"""Stage 3, commands: lines that the gateway answers itself.
+
+What it does not know goes on to the agent as ordinary text.
+"""
 
 import logging
 from collections.abc import Callable, Iterable

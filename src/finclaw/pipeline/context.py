@@ -1,4 +1,7 @@
-"""Stage 5: who is asking, where, and with which settings. What can go stale is filled in when the turn begins."""
+"""Stage 5, context: who is asking, where, and with which settings.
+
+What can go stale is filled in when the turn begins.
+"""
 
 from collections.abc import Mapping, Sequence
 

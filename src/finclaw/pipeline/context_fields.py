@@ -1,4 +1,4 @@
-"""What extensions know about a moment, asked when a turn begins: all at once, each within its budget, none needed."""
+"""Context fields of extensions, asked for when a turn begins: all at once, each within its budget, none needed."""
 
 import asyncio
 from collections.abc import Sequence

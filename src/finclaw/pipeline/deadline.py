@@ -5,8 +5,9 @@ from types import TracebackType
 
 
 class Deadline:
-    """As `asyncio.timeout`, with a clock that can be stopped: one timer looks at it, and is set again only when it
-    looked too early, so that stopping and going on costs nothing.
+    """A timeout as `asyncio.timeout`, with a clock that can be stopped.
+
+    One timer looks at it, and is set again only when it looked too early, so that stopping and going on costs nothing.
 
     It runs from now on, not from when it is entered. One deadline may lie `within` a longer one, which stands still
     with it.

@@ -1,4 +1,4 @@
-"""Stage 8: the reply passes its ring and the one gate, is frozen into units, and the turn is finished with them."""
+"""Stage 8, deliver: the reply passes its ring and the last filter, is frozen into outbox items, and the turn ends."""
 
 import asyncio
 import logging

@@ -1,4 +1,7 @@
-"""Stage 6: the message's turn in its session. Earlier tickets go first; then the turn is claimed, or taken up again."""
+"""Stage 6, dispatch: the message's turn in its session.
+
+Earlier tickets go first; then the turn is claimed, or taken up again.
+"""
 
 import re
 from collections.abc import Callable, Sequence

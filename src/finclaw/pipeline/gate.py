@@ -1,4 +1,7 @@
-"""Stage 2: is it for us, and from whom? Who wrote is what the channel authenticated; what they are here, we know."""
+"""Stage 2, gate: is it for us, and from whom?
+
+Who wrote is what the channel authenticated; what they are here, we know.
+"""
 
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.pipeline.journal import skip

@@ -14,7 +14,7 @@ STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute
 
 
 class Halt(Exception):
-    """A stage ended the pipeline on purpose. `skip` is a quiet success, `abort` a failure; both have a reason."""
+    """An end of the pipeline that a stage wants. `skip` is a quiet success, `abort` a failure; both have a reason."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ def skip(reason: str) -> Halt:
 
 
 class Journal:
-    """`with journal.stage(...)`: leaving the block notes what became of the stage. There is one at a time.
+    """A journal. `with journal.stage(...)`: leaving the block notes what became of the stage. There is one at a time.
 
     With `last`, the pipeline ends after that stage: so one stage can be looked at alone.
     """

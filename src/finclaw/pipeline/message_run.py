@@ -18,7 +18,9 @@ from finclaw.sessions.pool import Seat
 
 
 class Stoppable:
-    """Inside the block `stop` cancels whatever is awaited, and TurnStopped comes out instead of the cancellation.
+    """A block that can be stopped.
+
+    `stop` cancels whatever is awaited, and TurnStopped comes out instead of the cancellation.
 
     Like a timeout whose time somebody else decides. It may be entered again after it was left.
     """
@@ -96,7 +98,7 @@ class MessageRun(MessageContext):
     @staticmethod
     def of(ctx: MessageContext) -> "MessageRun":
         if not isinstance(ctx, MessageRun):
-            raise TypeError("a MessageContext that the pipeline did not make cannot run the road")
+            raise TypeError("a MessageContext that the pipeline did not make cannot run the pipeline")
         return ctx
 
     def end_with(

@@ -1,4 +1,7 @@
-"""Stage 1: the standard form of a message. The text a person wrote is kept as it is; only a copy is tidied."""
+"""Stage 1, normalize: the standard form of a message.
+
+The text a person wrote is kept as it is; only a copy is tidied.
+"""
 
 import re
 from typing import Final
@@ -16,7 +19,10 @@ _BRACKETS: Final = {")": "(", "]": "[", "}": "{"}
 
 
 class NormalMessage(Struct, frozen=True):
-    """`inbound.text` is for the agent; `content` is one tidy line for matching, mentions taken out of its front."""
+    """A message in standard form.
+
+    `inbound.text` is for the agent; `content` is one tidy line for matching, mentions taken out of its front.
+    """
 
     inbound: Inbound
     content: str

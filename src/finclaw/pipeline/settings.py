@@ -8,7 +8,7 @@ from msgspec import Meta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """How many turns of a kind run at once; the others wait."""
+    """Settings of the pools: how many turns of a kind run at once; the others wait."""
 
     main: Annotated[int, Meta(ge=1)] = 256
     """Turns that answer people."""
@@ -20,7 +20,7 @@ class PoolSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSettings:
-    """How messages are taken in and answered."""
+    """Settings of the pipeline: how messages are taken in and answered."""
 
     timeout_ms: Annotated[int, Meta(ge=1)] = 300_000
     """The whole pipeline of one message, waiting in the lane not counted. Every wait inside it ends with it."""

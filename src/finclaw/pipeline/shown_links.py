@@ -1,4 +1,4 @@
-"""The links of an answer after strangers' words were read: those that somebody named stay, others cannot be clicked."""
+"""Links in an answer after untrusted text was read: those that somebody named stay, others cannot be clicked."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -20,7 +20,10 @@ _NOTE: Final[dict[Language, str]] = {
 
 
 class SafeLinks:
-    """For one turn. What was read and named is looked up each time, for the turn may still be reading."""
+    """The links of one turn's answer.
+
+    What was read and named is looked up each time, for the turn may still be reading.
+    """
 
     def __init__(self, log: TurnLog, inbound: Inbound) -> None:
         self._log = log

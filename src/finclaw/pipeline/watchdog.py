@@ -1,4 +1,4 @@
-"""Notices turns that show no sign of life: warns, then stops them, so that a person never waits for nothing.
+"""A watchdog of turns without a sign of life: it warns, then stops them, so that a person never waits for nothing.
 
 It watches turns that run. A message that waits for its lane or its pool has not begun, and is left alone.
 """

@@ -1,4 +1,4 @@
-"""Would a model's API refuse these messages? A judge of its own: it shares nothing with what mends or sends them.
+"""The rules of the models' APIs for messages, as a check of its own: it shares no code with what repairs or sends them.
 
 The rules are those that Anthropic's messages and OpenAI's chat completions enforce with a 400. Our messages of the
 roles tool and system reach Anthropic as the user's; OpenAI gets each tool result as a tool message, and no thinking.

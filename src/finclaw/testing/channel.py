@@ -1,4 +1,4 @@
-"""A channel without a platform: the test writes to it and reads what came back.
+"""An in-memory channel: the test writes to it and reads what came back.
 
 Everything a platform can do wrong is a switch: failing sends, sends that arrive and fail all the same, sends
 that hang, a lost connection, reactions that raise.
@@ -18,7 +18,7 @@ from finclaw.kernel.record import Accepted, OutboxItem
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A unit that a person could read, and when."""
+    """A sent item that a person could read, and when."""
 
     unit: OutboxItem
     at: datetime
@@ -36,7 +36,7 @@ class _Trouble:
 
 
 class MemoryChannel:
-    """The Channel port. `attempts` holds every unit handed to `send`, `sent` those that became visible."""
+    """A Channel in memory. `attempts` holds every unit handed to `send`, `sent` those that became visible."""
 
     def __init__(self, clock: Clock, *, name: str = "memory", capabilities: Capabilities | None = None) -> None:
         self._clock = clock

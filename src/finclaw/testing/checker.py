@@ -1,4 +1,4 @@
-"""The offline judge: given what the outside saw and what the database holds, names every broken promise.
+"""A checker of histories: what the outside saw and what the database holds give every broken promise.
 
     lost          acknowledged or accepted, and nothing came of it
     duplicated    seen or answered more often than a recorded doubt excuses

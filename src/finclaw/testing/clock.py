@@ -1,4 +1,4 @@
-"""A clock whose time passes only when nobody has anything left to do.
+"""A clock in virtual time, which passes only when no task has anything left to do.
 
 `clock.run(main())` runs a coroutine on an event loop that takes its time from the clock, so `asyncio.sleep`,
 `asyncio.timeout` and `loop.call_later` all wait in virtual time. When nothing is ready, time jumps to the next
@@ -23,7 +23,7 @@ EPOCH = datetime(2025, 1, 6, 9, 0, tzinfo=UTC)
 
 
 class ClockStuck(RuntimeError):
-    """Virtual time cannot go on: everybody waits and nobody will come."""
+    """A deadlock in virtual time: every task waits, and no timer is set."""
 
 
 class FakeClock:

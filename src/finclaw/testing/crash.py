@@ -1,4 +1,4 @@
-"""Dying on purpose: arms the named points of `finclaw.diagnostics.crash_points`.
+"""Simulated crashes: arms the named points of `finclaw.diagnostics.crash_points`.
 
 A child process dies for real (`FINCLAW_CRASH="finish:after_commit:2"` is SIGKILL at the second passing); a test
 in one process gets a `SimulatedCrash`, which no `except Exception` can swallow.
@@ -19,7 +19,7 @@ VARIABLE = "FINCLAW_CRASH"
 
 
 class SimulatedCrash(BaseException):
-    """The process is as good as dead: only what is on disk counts from here."""
+    """A simulated crash of the process: only what is on disk counts from here."""
 
 
 def die(name: str) -> NoReturn:

@@ -50,7 +50,9 @@ class _Plan:
 
 
 class Disk:
-    """`count` and `counts` say how many operations there were, failed ones included; `log` holds those that worked.
+    """A faulty disk.
+
+    `count` and `counts` say how many operations there were, failed ones included; `log` holds those that worked.
 
     With `default=True` every connection uses it, also one that names no VFS.
     """
@@ -124,7 +126,7 @@ class Disk:
 
     @property
     def position(self) -> int:
-        """This instant, for `power_cut(at=…)`. Take it when an acknowledgement leaves the house."""
+        """This instant, for `power_cut(at=…)`. Take it when an acknowledgement leaves the process."""
         return len(self.log)
 
     def power_cut(self, into: Path, mode: CutMode, rng: Random, *, at: int | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""What a chaos run leaves behind: a history of what the outside saw, one JSON object a line, and the final rows.
+"""The history of a chaos run: what the outside saw, one JSON object a line, and the final rows.
 
 The platform writes the history while the gateway is being killed; the checker reads it afterwards.
 """
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class SentIn(Struct, frozen=True, tag="sent_in"):
-    """A person wrote message number `n` of a conversation. Message ids are unique in the whole history."""
+    """An event: a person wrote message number `n` of a conversation. Message ids are unique in the whole history."""
 
     conversation: str
     n: int
@@ -20,13 +20,13 @@ class SentIn(Struct, frozen=True, tag="sent_in"):
 
 
 class Acked(Struct, frozen=True, tag="acked"):
-    """The gateway told the platform that it has the message: from here on it may not be lost."""
+    """An event: the gateway acknowledged the message to the platform: from here on it may not be lost."""
 
     message_id: str
 
 
 class ReplySeen(Struct, frozen=True, tag="reply_seen"):
-    """A person could read this. `attempt` counts how often this token was shown."""
+    """An event: a person could read this reply. `attempt` counts how often this token was shown."""
 
     conversation: str
     reply_to: str | None
@@ -39,7 +39,7 @@ HistoryEvent = SentIn | Acked | ReplySeen
 
 
 class InboundRow(Struct, frozen=True, kw_only=True):
-    """`message_id` is the platform's; `outcome` is None while the message has not ended.
+    """A row of the inbox. `message_id` is the platform's; `outcome` is None while the message has not ended.
 
     `reissue_of` is the inbound whose stale answer this one replaces: nobody wrote it, and it comes when it comes.
     """
@@ -58,7 +58,7 @@ class TurnRow(Struct, frozen=True, kw_only=True):
 
 
 class UnitRow(Struct, frozen=True, kw_only=True):
-    """`id` is the token; `turn_id` is None for what the gateway says by itself."""
+    """A row of the outbox. `id` is the token; `turn_id` is None for what the gateway says by itself."""
 
     id: str
     inbound_id: str
@@ -69,7 +69,7 @@ class UnitRow(Struct, frozen=True, kw_only=True):
 
 
 class Rows(Struct, frozen=True, kw_only=True):
-    """What the database holds once the gateway has drained."""
+    """The rows of the database once the gateway has drained."""
 
     inbound: tuple[InboundRow, ...] = ()
     turns: tuple[TurnRow, ...] = ()
@@ -77,7 +77,7 @@ class Rows(Struct, frozen=True, kw_only=True):
 
 
 class History:
-    """Collects events in memory and, given a path, appends each to the file at once."""
+    """A history in memory; given a path, each event is appended to the file at once."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.events: list[HistoryEvent] = []

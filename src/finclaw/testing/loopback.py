@@ -1,4 +1,4 @@
-"""The gateway's side of the fake platform: a whole channel over a real socket."""
+"""A channel to the fake platform, over a real socket."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A chat service on 127.0.0.1, with all the faults of one.
+"""A fake chat service on 127.0.0.1, with the faults of real ones.
 
 It lives in the test's process and outlives every gateway that is killed beside it. `GET /updates?offset=N&wait=s`
 is a long poll: the offset acknowledges what is below it, everything else is given again. `POST /send` shows a

@@ -1,4 +1,4 @@
-"""What a disk may hold after the power went: pure replay of a log of file operations.
+"""The possible contents of a disk after a power cut: a pure replay of a log of file operations.
 
 A write is certain only once its file was synced, a name (created or deleted) only once its directory was. What
 came after may be there, or not, or partly: `cut` rolls those dice. A sync that failed is worse than none, as on
@@ -23,7 +23,7 @@ OpKind = Literal["open", "write", "truncate", "sync", "sync_failed", "sync_dir",
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operation that reached the file system. `created` marks an open that made the file."""
+    """An operation that reached the file system. `created` marks an open that made the file."""
 
     kind: OpKind
     path: str
@@ -67,7 +67,7 @@ _Names = dict[str, _File]
 
 
 class Platter:
-    """The disk as the log tells it. Feed it operations in order; cut the power whenever you like."""
+    """A disk as the log tells it. Feed it operations in order; cut the power whenever you like."""
 
     def __init__(self, ops: Iterable[Op] = ()) -> None:
         self._live: _Names = {}

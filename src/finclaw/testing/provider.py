@@ -1,4 +1,4 @@
-"""A model that says exactly what the test wrote down, piece by piece, faults included.
+"""A scripted model: it says exactly what the test wrote down, piece by piece, faults included.
 
     provider = ScriptedProvider(
         reply(call("market__quote", {"symbol": "AAPL"}, deltas=3)),
@@ -70,7 +70,7 @@ Fault = ProviderError | Literal["cut"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer of the model. `after` counts chunks until the fault; without it the fault replaces the end."""
+    """An answer of the model. `after` counts chunks until the fault; without it the fault replaces the end."""
 
     pieces: tuple[Piece, ...] = ()
     usage: Usage | None = SOME_USAGE
@@ -136,7 +136,10 @@ Script = Callable[[ModelRequest], Line]
 
 
 class ScriptedProvider:
-    """The Provider port. `requests` holds what was asked; `abandoned` counts streams left before their end."""
+    """A Provider that follows a script.
+
+    `requests` holds what was asked; `abandoned` counts streams left before their end.
+    """
 
     def __init__(self, *script: Line | Script, name: str = "scripted", clock: Clock | None = None) -> None:
         self._next = _reader(script)

@@ -44,7 +44,10 @@ NOT_RECORDED: Final = "NotRecorded"
 
 
 class Recording:
-    """The Provider port and an Extension in one. `given` are the arguments with which each call reached its tool."""
+    """A Provider and an Extension in one, from a recorded turn.
+
+    `given` are the arguments with which each call reached its tool.
+    """
 
     name = "finclaw-replay"
 
@@ -158,7 +161,7 @@ def _failed_result(call: ToolCallContext, name: str, words: str) -> ToolResult:
 
 
 def ran_out_of_time(outcome: Outcome | None) -> bool:
-    """By the road's deadline, or because the watchdog saw nothing of it for too long."""
+    """By the pipeline's deadline, or because the watchdog saw nothing of it for too long."""
     return outcome is not None and outcome.reason.startswith(("timeout after ", "no sign of life "))
 
 

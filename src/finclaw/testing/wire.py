@@ -1,10 +1,10 @@
-"""What the fake platform and the loopback channel say to each other, as JSON."""
+"""JSON messages between the fake platform and the loopback channel."""
 
 from msgspec import Struct
 
 
 class Update(Struct, frozen=True):
-    """One message for the gateway. `id` counts over the whole platform, `n` inside the conversation."""
+    """A message for the gateway. `id` counts over the whole platform, `n` inside the conversation."""
 
     id: int
     conversation: str

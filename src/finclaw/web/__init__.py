@@ -1,1 +1,1 @@
-"""The HTTP door. Nothing is imported here: whoever only needs the channel or a view does not pay for a server."""
+"""The HTTP server and its API. Nothing is imported here: a user of a view alone does not pay for a server."""

@@ -1,4 +1,7 @@
-"""The API's routes. A handler gets the authenticated principal; who may call it is in the table at the end."""
+"""The routes of the HTTP API.
+
+A handler gets the authenticated principal; who may call it is in the table at the end.
+"""
 
 import asyncio
 import math
@@ -35,7 +38,10 @@ class HttpRoute(NamedTuple):
 
 
 class HttpApi:
-    """What a client may ask of the gateway. `stopping` lets waiting clients go when the server ends."""
+    """The handlers for messages, turns, costs and the status.
+
+    `stopping` lets waiting clients go when the server ends.
+    """
 
     def __init__(
         self, gateway: Gateway, settings: WebServerSettings, stopping: asyncio.Event, live: LiveStream

@@ -1,4 +1,4 @@
-"""The routes for approvals. Whoever holds the token decides as themselves; nothing in a request says who they are."""
+"""The routes for approvals. The holder of the token decides as themselves; nothing in a request says who they are."""
 
 import re
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""What the routes for approvals take and give; the command line reads the same shapes, and says the same words."""
+"""Request and response bodies of the routes for approvals; the command line reads the same shapes and texts."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -17,31 +17,31 @@ LONGEST_WAIT: Final = 120
 
 REFUSED: Final[dict[RefusalReason, tuple[int, str]]] = {
     "unknown": (404, "there is no such approval; `GET /api/v1/approvals` lists what waits"),
-    "ambiguous": (409, "more than one approval begins so; give more of its id"),
+    "ambiguous": (409, "more than one approval begins with these characters; give more of its id"),
     "too_short": (400, f"give at least {SHORTEST_TYPED} characters of its id behind ap-"),
     "expired": (409, "it has expired and was not done; ask for it again"),
-    "already_granted": (409, "it has been approved already; a yes counts once"),
+    "already_granted": (409, "it has been approved already; an approval counts once"),
     "already_denied": (409, "it has been denied already"),
-    "already_used": (409, "it was approved and has been done; a yes counts once"),
+    "already_used": (409, "it was approved and has been done; an approval counts once"),
     "failed": (409, "it was approved and could not be done; ask for it again"),
-    "scope": (409, "a yes to this counts once only; leave the scope out"),
+    "scope": (409, "an approval of this counts once only; leave the scope out"),
     "not_an_approver": (403, "this token's holder is no approver; approvals.approvers in the settings names them"),
     "own_request": (403, "somebody else has to decide about one's own request; approvals.own in the settings says so"),
     "our_own_words": (403, "only a person may decide"),
     "forwarded": (403, "a forwarded or edited message decides nothing"),
-    "unauthenticated": (403, "nobody can tell at that door who writes; decide at another one"),
+    "unauthenticated": (403, "that channel cannot tell who writes; decide in another one"),
     "elsewhere": (403, "decide in the chat in which it was asked for"),
 }
 
 
 def not_revoked(why: RefusalReason) -> tuple[int, str]:
-    """The same about a standing yes, where it is other words."""
+    """The same about a grant, where the texts differ."""
     if why == "unknown":
-        return 404, "there is no standing yes of this id; give it whole, as `finclaw approvals grants` shows it"
+        return 404, "there is no grant of this id; give it whole, as `finclaw approvals grants` shows it"
     if why == "not_an_approver":
         return (
             403,
-            "only whom it lets act and approvers may take it back; approvals.approvers in the settings names them",
+            "only its holder and approvers may revoke it; approvals.approvers in the settings names them",
         )
     return REFUSED[why]
 
@@ -55,18 +55,21 @@ class DenyBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NoBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Nothing to say but the path: an empty object, or nothing at all."""
+    """An empty request body: an empty object, or nothing at all; the path says it all."""
 
 
 class ListedApproval(Approval, frozen=True, kw_only=True):
-    """One of a list: as it is kept, with its action in a line and as much of its id as tells it from the others."""
+    """An approval in a list.
+
+    As it is stored, with its action in a line and as much of its id as tells it from the others.
+    """
 
     short_id: str = ""
     action: str = ""
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """What came of an approved action: how its turn ended, and what was told to whoever asked."""
+    """The result of an approved action: how its turn ended, and what the person who asked was told."""
 
     outcome: OutcomeKind
     reply: str | None
@@ -74,7 +77,7 @@ class RunView(Struct, frozen=True, kw_only=True):
 
 
 class DecidedApproval(Approval, frozen=True, kw_only=True):
-    """With what came of it, where that is known by now."""
+    """An approval that was decided, with the result of its action where that is known by now."""
 
     run: RunView | None = None
 
@@ -104,5 +107,5 @@ class GrantsView(Struct, frozen=True):
 
 
 def evidence(principal: Principal) -> Inbound:
-    """What stands for a message at this door: the token was shown, and by whom."""
+    """Evidence of who decides, in the place of a message: the token was shown, and by whom."""
     return Inbound(text="", channel=CHANNEL, account=principal.name, sender=Sender(principal.name))

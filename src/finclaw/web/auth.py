@@ -29,7 +29,7 @@ def check_place(host: str | None, origin: str | None, port: int) -> None:
 
 
 class Throttle:
-    """Wrong tokens fill a bucket that empties slowly; while it is full, a wrong one is told to slow down."""
+    """A leaky bucket of wrong tokens: while it is full, a wrong one is told to slow down."""
 
     def __init__(self, now: Callable[[], float], *, burst: int = 20, per_second: float = 1.0) -> None:
         self._now = now
@@ -54,7 +54,7 @@ class Throttle:
 
 
 class Authenticator:
-    """Knows one token and the principal it stands for."""
+    """An authenticator of requests: it knows one token and the principal that it stands for."""
 
     def __init__(self, token: Secret, principal: Principal, throttle: Throttle) -> None:
         self._token = token

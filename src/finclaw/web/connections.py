@@ -33,7 +33,7 @@ def cap_for_open_files(soft_limit: int | None = None) -> int:
 
 
 class Connection(asyncio.Protocol):
-    """One connection: hands everything on to the HTTP protocol, and tells when it begins and ends."""
+    """A connection: it hands everything on to the HTTP protocol, and reports its begin and end."""
 
     def __init__(self, http: web.RequestHandler, connections: "Connections") -> None:
         self.http = http

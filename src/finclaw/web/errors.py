@@ -1,4 +1,4 @@
-"""Whatever goes wrong, the client gets `{"error": {"code", "message"}}` and never a stack trace."""
+"""Errors of the API as JSON: the client gets `{"error": {"code", "message"}}` and never a stack trace."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class ApiError(Exception):
-    """An answer that is not what the client hoped for. `code` is for programs, the message for people."""
+    """An error response. `code` is for programs, the message for people."""
 
     def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)

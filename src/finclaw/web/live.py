@@ -28,7 +28,7 @@ CAPACITY: Final = 10_000
 
 
 class LiveEvent(Struct, frozen=True):
-    """`id` is what a client sends back as `after` to go on behind this event."""
+    """An event of the live stream. `id` is what a client sends back as `after` to go on behind this event."""
 
     id: str
     type: str

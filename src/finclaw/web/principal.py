@@ -1,4 +1,4 @@
-"""Who speaks through the HTTP door: the token's holder, whatever a request says about itself."""
+"""The principal of an HTTP request: the token's holder, whatever a request says about itself."""
 
 from typing import Annotated, Literal
 
@@ -30,7 +30,7 @@ Id = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class MessageBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What may be posted. `sender` is a label inside the principal's account, never an identity."""
+    """The body of a posted message. `sender` is a label inside the principal's account, never an identity."""
 
     message_id: Id
     text: str

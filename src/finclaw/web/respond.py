@@ -1,4 +1,4 @@
-"""Answers: JSON by msgspec, and the headers that every answer carries."""
+"""Responses: JSON by msgspec, and the headers that every answer carries."""
 
 import msgspec
 from aiohttp import web

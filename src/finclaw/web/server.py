@@ -161,7 +161,7 @@ def _application(server: WebServer, routes: WebRoutes) -> web.Application:
     for route in routes.authenticated_routes():
         authenticated_routes = routes.admission.guard(route, routes.settings.max_body)
         application.router.add_route(route.method, route.path, authenticated_routes)
-    # A page cannot put a token into a WebSocket's headers, so this door is authenticated_routes from inside.
+    # A page cannot put a token into a WebSocket's headers, so this route is authenticated inside its handler.
     application.router.add_get(LIVE, routes.sockets.get_live)
     for path, handler in _open_paths(server, routes).items():
         application.router.add_get(path, handler)

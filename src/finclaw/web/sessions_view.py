@@ -1,4 +1,4 @@
-"""What the routes for sessions take and give; the command line reads the same shapes."""
+"""Request and response bodies of the routes for sessions; the command line reads the same shapes."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -56,7 +56,7 @@ class RepairView(Struct, frozen=True):
 
 
 class PrunedView(Struct, frozen=True, kw_only=True):
-    """`older_than_days` is what counted, which may be more than what was asked for."""
+    """The result of a removal. `older_than_days` is what counted, which may be more than what was asked for."""
 
     messages: int
     sessions: int

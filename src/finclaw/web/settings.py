@@ -1,4 +1,4 @@
-"""The HTTP door's piece of the configuration."""
+"""The settings of the HTTP server."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -11,7 +11,7 @@ from finclaw.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebServerSettings:
-    """Where the API listens, and how much of a request it takes."""
+    """Settings of the HTTP server: where it listens, and how much of a request it takes."""
 
     host: str = "127.0.0.1"
     """A loopback address. Whoever can reach the port and has the token speaks as the owner."""

@@ -1,4 +1,4 @@
-"""Stopping a message through a door: who may, and what is said of one that cannot be stopped."""
+"""Requests to stop a message: who may, and the answer for one that cannot be stopped."""
 
 from collections import deque
 from typing import Final
@@ -19,7 +19,7 @@ def may_stop(principal: Principal, record: InboundRecord) -> bool:
 
 
 class Stops:
-    """Asking twice is asking once: a message that is being stopped is not one that cannot be."""
+    """The stops that were requested. A second request is no error: the message is being stopped already."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

@@ -1,4 +1,4 @@
-"""The one token, kept in the state directory where only its owner can read it."""
+"""The bearer token, kept in the state directory where only its owner can read it."""
 
 import contextlib
 import hashlib

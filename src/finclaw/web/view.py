@@ -1,4 +1,4 @@
-"""Messages, turns and outcomes as the API and `finclaw ask --json` tell them: one shape for both."""
+"""Response bodies for messages, turns and outcomes: one shape for the API and `finclaw ask --json`."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -12,7 +12,7 @@ from finclaw.kernel.scope import Outcome, OutcomeKind, ToolUse
 
 
 class OutcomeView(Struct, frozen=True, kw_only=True):
-    """How a message ended; all empty while it has not."""
+    """The end of a message; all fields are empty while it has none."""
 
     outcome: OutcomeKind | None = None
     reason: str = ""
@@ -49,8 +49,10 @@ class TurnsView(Struct, frozen=True):
 
 
 class CostsView(Struct, frozen=True, kw_only=True):
-    """What the cache saved may be negative: writing to it costs, too. `interrupted` are calls that were cut off by a
-    crash or a restart; what is estimated of them, `interrupted_cost`, is part of the cost.
+    """Costs by day, model, person or agent.
+
+    What the cache saved may be negative: writing to it costs, too. `interrupted` are calls that were cut off by a crash
+    or a restart; what is estimated of them, `interrupted_cost`, is part of the cost.
     """
 
     days: int

@@ -1,4 +1,4 @@
-"""The way from the chat to a gateway: the one that runs, else one of our own in this process."""
+"""The link from the chat to a gateway: the one that runs, else one of our own in this process."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""`finclaw config`: is what was set valid, and what does it come to?"""
+"""`finclaw config`: check the settings, and show the values in effect."""
 
 import logging
 import os

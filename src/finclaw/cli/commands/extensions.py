@@ -1,4 +1,4 @@
-"""`finclaw extensions`: who extends the agent, in the order in which they are loaded, and with what."""
+"""`finclaw extensions`: the extensions in the order in which they are loaded, and what each adds."""
 
 import importlib.util
 import keyword

@@ -1,4 +1,4 @@
-"""`finclaw mcp`: look at what MCP servers have shown, let it in, or serve our own tools to another assistant."""
+"""`finclaw mcp`: list and approve the tools of MCP servers, or serve our own tools to another assistant."""
 
 import asyncio
 from argparse import ArgumentParser, Namespace

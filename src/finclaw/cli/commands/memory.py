@@ -1,4 +1,4 @@
-"""`finclaw memory`: what people asked to be remembered, for whoever runs the gateway and has to answer for it."""
+"""`finclaw memory`: notes that people asked to be remembered, for the operator, who has to answer for them."""
 
 import asyncio
 from argparse import ArgumentParser, Namespace

@@ -1,4 +1,4 @@
-"""`finclaw prune`: remove what nobody has used for long."""
+"""`finclaw prune`: remove conversations that were not used for long."""
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace

@@ -213,7 +213,7 @@ async def _run_again(
 
 
 def _without_turn(story: TurnTrace, outcome: Outcome | None) -> TurnTrace:
-    """The road ended before the agent this time."""
+    """The pipeline ended before the agent this time."""
     record = structs.replace(story.record, status="not begun", steps=0)
     return structs.replace(story, record=record, outcome=outcome, messages=())
 

@@ -1,4 +1,4 @@
-"""`finclaw sessions`: look at conversations, carry them from place to place, mend and forget them."""
+"""`finclaw sessions`: list, show, export, import, copy, repair and delete conversations."""
 
 import shlex
 import shutil

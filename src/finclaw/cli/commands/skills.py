@@ -1,4 +1,4 @@
-"""`finclaw skills`: what the agent knows how to do, with the hash of each, so that two people can compare."""
+"""`finclaw skills`: the skills of the agent, with the hash of each, so that two people can compare."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping

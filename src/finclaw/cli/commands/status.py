@@ -1,4 +1,4 @@
-"""`finclaw status`: does a gateway run on this state, and what does it hold? It changes nothing."""
+"""`finclaw status`: whether a gateway runs on this state, and what the state holds. It changes nothing."""
 
 from argparse import ArgumentParser, Namespace
 

@@ -1,4 +1,7 @@
-"""The database, read without a lock and without leaving a trace: no journal is played back, no file is made."""
+"""The check of the database, read without a lock and without leaving a trace.
+
+No journal is played back, no file is made.
+"""
 
 from collections.abc import Generator
 from contextlib import contextmanager

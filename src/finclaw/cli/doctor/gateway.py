@@ -1,4 +1,4 @@
-"""The gateway seen from outside: the lock, the port, and whether it answers."""
+"""The checks of the gateway: the lock, the port, and whether it answers."""
 
 import errno
 import socket

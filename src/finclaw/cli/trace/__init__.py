@@ -1,1 +1,1 @@
-"""A turn of the past: found in the store, drawn as a tree, compared with its replay."""
+"""Traces of turns of the past, drawn as a tree."""

@@ -1,4 +1,4 @@
-"""What a start does with what the last stop left: deliver, give up what must be given up, take up the rest."""
+"""Recovery at a start: deliver what the last process left unsent, give up what must be given up, resume the rest."""
 
 import asyncio
 import logging
