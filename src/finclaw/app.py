@@ -207,7 +207,15 @@ class App:
         await self._sender.idle()
 
     async def start(self) -> None:
-        await Recovery(self.settings.pipeline, self._store, self._sender, self._clock).run(self.pipeline, self._engine)
+        limits = self.settings.pipeline
+        recovery = Recovery(
+            self._store,
+            self._sender,
+            self._clock,
+            max_attempts=limits.max_attempts,
+            expire_after_s=limits.expire_after_s,
+        )
+        await recovery.run(self.pipeline.give_up, self._engine)
         self._receivers = [
             asyncio.create_task(keep_receiving(channel, self.accept, self._clock), name=f"receive {name}")
             for name, channel in self._channels.items()

@@ -11,7 +11,7 @@ from finclaw.agent.budget.turn_budget import BudgetService, open_budget
 from finclaw.agent.overflow_results import OverflowResults
 from finclaw.agent.prompt import PromptParts, system_prompt
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.state import RecordedTurn
+from finclaw.agent.turn_state.state import RecordedTurn
 from finclaw.app import App
 from finclaw.builtin_extensions import BuiltinServices, builtin_extensions, find_configured
 from finclaw.builtins.delegate import CHANNEL as DELEGATED

@@ -11,7 +11,7 @@ from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.budget.turn_budget import BudgetService
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.turn_log import TurnLog
+from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Capabilities, Inbound

@@ -11,16 +11,16 @@ from finclaw.agent.budget.turn_budget import BudgetService, TurnBudget
 from finclaw.agent.budget.usage_meter import UNFORESEEN, most_of
 from finclaw.agent.model.call import ModelCall
 from finclaw.agent.model.route import ModelRoute
-from finclaw.agent.model.stream_state import StateMachine
 from finclaw.agent.model.structured import StructuredAnswers
 from finclaw.agent.overflow_results import OverflowResults
 from finclaw.agent.permission import Permission
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.state import RecordedTurn, TurnState
 from finclaw.agent.step import Step
 from finclaw.agent.tool_call import ToolCallCore, ToolCallRunner
 from finclaw.agent.turn import TurnLoop
-from finclaw.agent.turn_log import TurnLog
+from finclaw.agent.turn_state.state import RecordedTurn, TurnState
+from finclaw.agent.turn_state.stream_state import StateMachine
+from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.errors import ConfigError, ModelUnknown
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context

@@ -4,8 +4,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from finclaw.agent.permission import approved_call_id
-from finclaw.agent.state import TurnState
 from finclaw.agent.tool_results import unknown_outcome
+from finclaw.agent.turn_state.state import TurnState
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Append, Message, Source, Text, ToolCall, ToolEnded, ToolResult

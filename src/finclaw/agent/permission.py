@@ -6,9 +6,9 @@ from copy import deepcopy
 from typing import Any, Final, assert_never
 
 from finclaw.agent.budget.spend import user_of
-from finclaw.agent.state import CallState, TurnState
 from finclaw.agent.tool_effects import ToolEffects, may_act
-from finclaw.agent.turn_log import APPROVED
+from finclaw.agent.turn_state.state import CallState, TurnState
+from finclaw.agent.turn_state.turn_log import APPROVED
 from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
 from finclaw.kernel.approval import Approval, action_hash
 from finclaw.kernel.port import Tool, ToolScope

@@ -7,8 +7,8 @@ from typing import Any
 from finclaw.agent.budget.spend import usage_of
 from finclaw.agent.model.answer_message import stop_of, with_own_ids
 from finclaw.agent.model.call import ModelCall
-from finclaw.agent.state import TurnState
 from finclaw.agent.tool_results import last_known_result, skipped_result
+from finclaw.agent.turn_state.state import TurnState
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ToolUseStarted

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from finclaw.agent.model.structured import StructuredAnswers
 from finclaw.agent.overflow_results import OverflowResult, OverflowResults
 from finclaw.agent.permission import Permission
-from finclaw.agent.state import CallState, RecordedTurn, TurnState
 from finclaw.agent.tool_results import failure_of, refuse_loop, refuse_unreadable, stopped_result, unknown_outcome
-from finclaw.agent.turn_log import APPROVED
+from finclaw.agent.turn_state.state import CallState, RecordedTurn, TurnState
+from finclaw.agent.turn_state.turn_log import APPROVED
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import (
     InvalidArguments,

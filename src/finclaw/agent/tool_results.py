@@ -5,7 +5,7 @@ Each call of a turn gets a true result, for a conversation with an open call can
 
 from datetime import datetime
 
-from finclaw.agent.turn_log import TurnLog
+from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.errors import InvalidArguments, ToolError, ToolStopped
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolFailure, ToolResult

@@ -6,9 +6,9 @@ from functools import partial
 from finclaw.agent.approved_actions import ApprovedActions
 from finclaw.agent.model.answer_message import without_calls
 from finclaw.agent.model.call import ModelCall
-from finclaw.agent.state import TurnState
 from finclaw.agent.step import Step
 from finclaw.agent.tool_results import answer_open_calls
+from finclaw.agent.turn_state.state import TurnState
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ExecutionCompleted, ExecutionStarted, StepStarted, StreamDone, StreamFailed
 from finclaw.kernel.message import Append, Message, Source, Text

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from finclaw.agent.tool_results import answer_open_calls
-from finclaw.agent.turn_log import TurnLog, context_tokens
+from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
 from finclaw.delivery.checks import Check, apply_visibility_checks
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.notice import notice

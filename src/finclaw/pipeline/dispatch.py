@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import Payer
 from finclaw.agent.budget.spend import user_of
-from finclaw.agent.turn_log import TurnLog
+from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids

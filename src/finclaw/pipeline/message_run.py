@@ -7,7 +7,7 @@ from types import TracebackType
 
 from msgspec.structs import replace
 
-from finclaw.agent.turn_log import TurnLog
+from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.errors import TurnStopped
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.record import Accepted

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from finclaw.agent.turn_log import TurnLog
+from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.links import IsNamed, may_hold_links, show_safely
 from finclaw.kernel.envelope import Embed, Inbound, Outbound
 from finclaw.kernel.message import Message

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import finclaw.errors
 from finclaw.agent.budget.spend import usage_of
 from finclaw.agent.model.answer_message import stop_of
-from finclaw.agent.state import CallState
+from finclaw.agent.turn_state.state import CallState
 from finclaw.agent.window.capacity import Breakdown, Capacity, Thresholds, WindowState
 from finclaw.agent.window.guard import ContextGuard
 from finclaw.errors import InvalidArguments, ProviderError

@@ -18,7 +18,7 @@ from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.model.stream import Answer
 from finclaw.agent.model.without_thinking import strip_thinking
 from finclaw.agent.prompt.turn_context_note import length_note
-from finclaw.agent.state import TurnState
+from finclaw.agent.turn_state.state import TurnState
 from finclaw.agent.window.context_window import ContextWindow
 from finclaw.errors import BadRequest, ContextTooLong
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage

@@ -21,7 +21,7 @@ from finclaw.agent.model.retry_policy import policy_for, requested_wait
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.model.stream import Answer, PartialAnswer, collect
 from finclaw.agent.model.without_thinking import without_thinking
-from finclaw.agent.state import TurnState
+from finclaw.agent.turn_state.state import TurnState
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest, Usage

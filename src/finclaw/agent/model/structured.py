@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec.structs import replace
 
-from finclaw.agent.state import TurnState
+from finclaw.agent.turn_state.state import TurnState
 from finclaw.errors import BadRequest, ContextTooLong, TurnStopped, UnfitAnswer
 from finclaw.kernel.chunk import AnswerSchema, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import new_id

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from finclaw.agent.budget.spend import measured_size
-from finclaw.agent.state import TurnState
+from finclaw.agent.turn_state.state import TurnState
 from finclaw.agent.window.capacity import Capacity, Thresholds
 from finclaw.agent.window.compaction import Compactor, Summaries
 from finclaw.agent.window.compaction.prompt import instructions, transcript

@@ -6,11 +6,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.agent.taint import remember_taint
 from finclaw.agent.window.capacity import Capacity, Thresholds, WindowState
 from finclaw.agent.window.compaction import Compactor, Options, Strategy
 from finclaw.agent.window.compaction.options import is_summary
 from finclaw.agent.window.size import ContextSize
+from finclaw.agent.window.taint import remember_taint
 from finclaw.errors import ContextTooLong
 from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import CompactionFellBack, ContextCompacted, Emit

@@ -4,14 +4,13 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.kernel.port import Clock, Engine
 from finclaw.kernel.record import Accepted
+from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import Inbox
-from finclaw.pipeline.pipeline import Pipeline
-from finclaw.pipeline.settings import PipelineSettings
 
 log = logging.getLogger(__name__)
 
@@ -22,14 +21,25 @@ NO_FOLD: Final = 3
 """Likewise. Who kills us even while it is given up has a turn that nobody can look at; it ends without that."""
 
 
+class GiveUp(Protocol):
+    """A function that ends a message which is not tried again."""
+
+    async def __call__(self, accepted: Accepted, which: Fate, reason: str, *, fold: bool) -> Outcome: ...
+
+
 class Recovery:
-    def __init__(self, settings: PipelineSettings, store: Inbox, sender: OrderedSender, clock: Clock) -> None:
-        self._settings = settings
+    """The recovery of one start. `max_attempts` and `expire_after_s` are settings of the pipeline."""
+
+    def __init__(
+        self, store: Inbox, sender: OrderedSender, clock: Clock, *, max_attempts: int, expire_after_s: float
+    ) -> None:
+        self._max_attempts = max_attempts
+        self._expire_after = timedelta(seconds=expire_after_s)
         self._store = store
         self._sender = sender
         self._clock = clock
 
-    async def run(self, pipeline: Pipeline, engine: Engine) -> None:
+    async def run(self, give_up: GiveUp, engine: Engine) -> None:
         """Units first, so that no new answer overtakes an old one; then messages, session by session, in order.
 
         The lanes know all of them before anything moves: a stale answer's question, asked again, comes after them.
@@ -49,25 +59,25 @@ class Recovery:
             for messages in sessions.values():
                 fates: list[Fate | None] = [self._fate(accepted, suspects) for accepted in messages]
                 if any(fates):
-                    group.create_task(self._take_up(messages, fates, pipeline, engine))
+                    group.create_task(self._take_up(messages, fates, give_up, engine))
                 else:
                     _submit_all(messages, engine)
 
     def _fate(self, accepted: Accepted, suspects: Sequence[Accepted]) -> Fate | None:
         """None: it is taken up again."""
-        if accepted.attempts >= self._settings.max_attempts and self._is_guilty(accepted, suspects):
+        if accepted.attempts >= self._max_attempts and self._is_guilty(accepted, suspects):
             return "poison"
         if accepted.inbound.from_extension is not None:  # what an extension said is said, however late
             return None
         age = self._clock.now() - accepted.accepted_at
-        return "expired" if age > timedelta(seconds=self._settings.expire_after_s) else None
+        return "expired" if age > self._expire_after else None
 
     def _is_guilty(self, accepted: Accepted, suspects: Sequence[Accepted]) -> bool:
         """It was alone in the pipeline when the process died; or it saw so many deaths that it must end anyway."""
-        return suspects == [accepted] or accepted.attempts >= NO_MORE * self._settings.max_attempts
+        return suspects == [accepted] or accepted.attempts >= NO_MORE * self._max_attempts
 
     async def _take_up(
-        self, messages: Sequence[Accepted], fates: Sequence[Fate | None], pipeline: Pipeline, engine: Engine
+        self, messages: Sequence[Accepted], fates: Sequence[Fate | None], give_up: GiveUp, engine: Engine
     ) -> None:
         for accepted, fate in zip(messages, fates, strict=True):
             if fate is None:
@@ -75,11 +85,11 @@ class Recovery:
                 continue
             died = f"the process died {accepted.attempts} times in this message"
             reason = died if fate == "poison" else "too old to be answered after a restart"
-            await pipeline.give_up(accepted, fate, reason, fold=self._may_be_folded(accepted))
+            await give_up(accepted, fate, reason, fold=self._may_be_folded(accepted))
 
     def _may_be_folded(self, accepted: Accepted) -> bool:
         begun = accepted.attempts > 0 and accepted.inbound.from_extension is None
-        return begun and accepted.attempts < NO_FOLD * self._settings.max_attempts
+        return begun and accepted.attempts < NO_FOLD * self._max_attempts
 
 
 def _submit_all(messages: Sequence[Accepted], engine: Engine) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from finclaw.agent.budget.turn_budget import TurnBudget
-from finclaw.agent.model.side_calls import SideCalls
-from finclaw.agent.model.stream_state import StateMachine
-from finclaw.agent.turn_log import TurnLog
+from finclaw.agent.turn_state.side_calls import SideCalls
+from finclaw.agent.turn_state.stream_state import StateMachine
+from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.agent.window.guard import ContextGuard
 from finclaw.errors import ExtensionError
 from finclaw.kernel.approval import Approval

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import CallLedger, OpenCall, Payer
 from finclaw.agent.budget.spend import CallCost, from_metadata, measured_size
-from finclaw.agent.taint import remember_taint
+from finclaw.agent.window.taint import remember_taint
 from finclaw.agent.window.tokens.estimator import characters_of
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import Usage
