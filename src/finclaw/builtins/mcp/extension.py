@@ -103,7 +103,7 @@ class Mcp:
         # The SDK takes most of a second to import, and nobody's message waits for that.
         module = await asyncio.to_thread(importlib.import_module, "finclaw.builtins.mcp.connection")
         for name, offers in self._offers.items():
-            self._connections[name] = connection = self._connection(module.Connection, name, offers)
+            self._connections[name] = connection = self._connection(module.McpConnection, name, offers)
             self._running.append(asyncio.create_task(connection.run(), name=f"mcp {name}"))
 
     def _connection(self, kind: "type[McpConnection]", name: str, offers: Offers) -> "McpConnection":
