@@ -13,11 +13,11 @@ from tests.attack import fleeing
 from tests.builtins.mcp.bench import until
 from tests.tools.process.liveness import SCOPE, alive, dead
 
+from finclaw.tools import worker
 from finclaw.tools.limit import run_with_limit
-from finclaw.tools.process import worker
 from finclaw.tools.process.process_tree import living_descendants
-from finclaw.tools.process.worker import WorkerDied
 from finclaw.tools.threads import ToolThreads
+from finclaw.tools.worker import WorkerDied
 
 pytestmark = [
     pytest.mark.spec("DX-25"),
@@ -179,7 +179,7 @@ from tests.attack.fleeing import flee
 from tests.tools.process.test_worker import SCOPE
 from finclaw.tools.process.process_tree import become_subreaper
 from finclaw.tools.limit import run_with_limit
-from finclaw.tools.process.worker import WorkerDied
+from finclaw.tools.worker import WorkerDied
 become_subreaper()
 try:
     given = {"how": "orphan", "then": "kills the supervisor", "file": sys.argv[1]}

@@ -167,6 +167,24 @@ def test_all_lists_the_public_names() -> None:
     assert len(listed) <= MOST_PUBLIC_NAMES, "a public name is a promise: find one that is not needed"
 
 
+def test_a_package_and_its_parent_import_one_way() -> None:
+    """A reader who opens a sub-package must not need its parent to understand it."""
+    imports: set[tuple[str, str]] = set()
+    for path in SOURCE.rglob("*.py"):
+        here = ".".join(path.relative_to(SOURCE.parent).parent.parts)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("finclaw."):
+                module = str(node.module)
+                is_package = (SOURCE.parent / Path(*module.split("."))).is_dir()
+                imports.add((here, module if is_package else module.rpartition(".")[0]))
+    both = [
+        (parent, child)
+        for child, parent in imports
+        if child.startswith(f"{parent}.") and parent != "finclaw" and (parent, child) in imports
+    ]
+    assert not both, "these import each other: move what both need into the sub-package, or out of it"
+
+
 # ── documents that must stay true ────────────────────────────────────────────────────────────────
 
 

@@ -13,8 +13,8 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.endpoints import ProviderEndpoint, list_endpoints
 from finclaw.providers.http.pool import CONNECT_SECONDS
+from finclaw.providers.http.timeouts import FIRST_BYTE_PRIVATE_S, first_byte_timeout, is_private_address
 from finclaw.providers.settings import Kind, ModelSettings, ProviderSettings, with_usual_keys
-from finclaw.providers.timeouts import FIRST_BYTE_PRIVATE_S, first_byte_timeout, is_private_address
 from finclaw.redaction import Secret
 
 WORK, SPARE = Secret("w-1"), Secret("s-2")

@@ -33,10 +33,10 @@ from finclaw.kernel.record import Reserve, Spend
 from finclaw.kernel.scope import Ids, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.groups import on_demand
 from finclaw.tools.guard.options import GuardChoice
 from finclaw.tools.loop import LoopGuard
 from finclaw.tools.policy import Consent
+from finclaw.tools.policy.groups import on_demand
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.registry import ToolRegistry
 

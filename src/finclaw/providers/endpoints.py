@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
+from finclaw.providers.http.timeouts import FIRST_BYTE_S, IDLE_S, first_byte_timeout, is_loopback, is_private_address
 from finclaw.providers.settings import THE_KEY, WELL_KNOWN, Kind, ModelSettings, ProviderSettings, kind_of
-from finclaw.providers.timeouts import FIRST_BYTE_S, IDLE_S, first_byte_timeout, is_loopback, is_private_address
 from finclaw.redaction import Secret
 
 if TYPE_CHECKING:

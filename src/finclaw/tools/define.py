@@ -18,9 +18,9 @@ from finclaw.tools.arguments import must_be_schema
 from finclaw.tools.docstring import read_docstring
 from finclaw.tools.origin import NEVER_OUR_OWN
 from finclaw.tools.output import as_output
-from finclaw.tools.process.worker import Home, home_of, run_in_process
 from finclaw.tools.signature import Function, signature_of
 from finclaw.tools.threads import ToolThreads
+from finclaw.tools.worker import Home, home_of, run_in_process
 
 Invoke = Callable[[Mapping[str, Any], ToolScope], object]
 """Calls the function with what the model wrote: its result, or an awaitable of it."""

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.errors import ConfigError
-from finclaw.tools.groups import GROUPS
 from finclaw.tools.policy.condition import Condition, Operator
+from finclaw.tools.policy.groups import GROUPS
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.rule import SCOPES, Rule, Scope
 from finclaw.tools.policy.stages import FINANCE_SAFETY, STAGES

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from finclaw.errors import ConfigError
-from finclaw.tools.groups import GROUPS, ToolGroup
 from finclaw.tools.policy.book import RuleBook
 from finclaw.tools.policy.condition import Condition
+from finclaw.tools.policy.groups import GROUPS, ToolGroup
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.rule import Rule, Scope
 from finclaw.tools.policy.stages import FINANCE_SAFETY, STAGES, Stage

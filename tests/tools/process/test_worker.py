@@ -19,8 +19,8 @@ from finclaw.kernel.port import ToolOutput
 from finclaw.tools.contain import Broken
 from finclaw.tools.define import DefinedTool
 from finclaw.tools.limit import run_with_limit
-from finclaw.tools.process.worker import WorkerDied
 from finclaw.tools.threads import ToolThreads
+from finclaw.tools.worker import WorkerDied
 
 
 async def run(tool: DefinedTool, **args: Any) -> ToolOutput:

@@ -17,7 +17,7 @@ from finclaw.cli.commands.tools import build_context, load_policy
 from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.errors import ConfigError
-from finclaw.tools.groups import WEB
+from finclaw.tools.policy.groups import WEB
 from finclaw.tools.policy.known import close
 from finclaw.tools.policy.verdict import Judgement, PolicyContext, StageVerdict
 

@@ -16,7 +16,7 @@ from finclaw.providers.http.non_streaming import is_non_streaming, non_streaming
 from finclaw.providers.http.pool import LazyHttpPool
 from finclaw.providers.http.prefix_cache import Part
 from finclaw.providers.http.sse import EventReader
-from finclaw.providers.timeouts import FIRST_BYTE_S, IDLE_S
+from finclaw.providers.http.timeouts import FIRST_BYTE_S, IDLE_S
 from finclaw.redaction import Secret
 
 API: Final = "https://api.anthropic.com"

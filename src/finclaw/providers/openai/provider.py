@@ -14,11 +14,11 @@ from finclaw.providers.http.non_streaming import is_non_streaming, non_streaming
 from finclaw.providers.http.pool import LazyHttpPool
 from finclaw.providers.http.response import HttpResponse
 from finclaw.providers.http.sse import EventReader
+from finclaw.providers.http.timeouts import FIRST_BYTE_S, IDLE_S
 from finclaw.providers.openai.answer import OpenAIAnswerReader
 from finclaw.providers.openai.failure import IN_STREAM, KINDS
 from finclaw.providers.openai.non_streaming import events_of_non_streaming
 from finclaw.providers.openai.request import OpenAIRequestWriter, OutputLimit
-from finclaw.providers.timeouts import FIRST_BYTE_S, IDLE_S
 from finclaw.redaction import Secret
 
 API: Final = "https://api.openai.com/v1"

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from finclaw.tools.groups import CUSTOM, GROUPS, ToolGroup
+from finclaw.tools.policy.groups import CUSTOM, GROUPS, ToolGroup
 from finclaw.tools.policy.rule import PreparedRule, Rule, Scope
 
 Whom = tuple[Scope, str]

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from finclaw.errors import ConfigError
 from finclaw.kernel.port import Tool
-from finclaw.tools.groups import GROUPS
+from finclaw.tools.policy.groups import GROUPS
 from finclaw.tools.policy.pattern import compile_pattern
 from finclaw.tools.policy.rule import Rule
 

@@ -11,8 +11,8 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from finclaw.errors import ConfigError
-from finclaw.tools.groups import GROUPS, ToolGroup
 from finclaw.tools.policy.book import RuleBook
+from finclaw.tools.policy.groups import GROUPS, ToolGroup
 from finclaw.tools.policy.rule import Rule
 from finclaw.tools.policy.stages import FINANCE_SAFETY, STAGES, Stage
 from finclaw.tools.policy.verdict import Judgement, PolicyContext, StageVerdict

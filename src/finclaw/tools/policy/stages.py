@@ -20,8 +20,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from finclaw.tools.groups import COMMUNICATION, CUSTOM, WEB
 from finclaw.tools.policy.book import RuleBook, Whom
+from finclaw.tools.policy.groups import COMMUNICATION, CUSTOM, WEB
 from finclaw.tools.policy.rule import PreparedRule
 from finclaw.tools.policy.verdict import PolicyContext, StageVerdict
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.port import Isolation, ToolOutput, ToolScope
-from finclaw.tools.groups import BUILT_IN_GROUPS, GROUPS, ToolGroup, list_shown
+from finclaw.tools.policy.groups import BUILT_IN_GROUPS, GROUPS, ToolGroup, list_shown
 
 
 @dataclass(frozen=True)

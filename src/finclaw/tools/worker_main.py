@@ -28,7 +28,7 @@ from finclaw.tools.process.process_tree import (
     set_dumpable,
     set_marker_rlimits,
 )
-from finclaw.tools.process.worker import Home, Request, WorkerAnswer, WorkerDone, WorkerFailed
+from finclaw.tools.worker import Home, Request, WorkerAnswer, WorkerDone, WorkerFailed
 
 
 def main() -> None:

@@ -37,8 +37,7 @@ MEMORY: Final = 1024 * 1024 * 1024
 LONGEST_ANSWER: Final = 32 * 1024 * 1024
 _KEPT: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _BEGIN: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from finclaw.tools.process.worker_main import main; main()"
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from finclaw.tools.worker_main import main; main()"
 )
 _SIZE: Final = 8
 """Bytes before each message that say how long it is."""
