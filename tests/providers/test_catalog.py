@@ -107,8 +107,8 @@ def test_a_dated_name_is_sent_as_it_is_written() -> None:
 
 def test_the_file_is_read_only_when_asked() -> None:
     code = (
-        "import finclaw.app, finclaw.providers.catalog as c; assert c.listed.cache_info().currsize == 0; "
-        "c.Catalog().find('offline/demo'); assert c.listed.cache_info().currsize == 1"
+        "import finclaw.app, finclaw.providers.catalog as c; assert c.load_listed.cache_info().currsize == 0; "
+        "c.Catalog().find('offline/demo'); assert c.load_listed.cache_info().currsize == 1"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

@@ -126,7 +126,7 @@ def _locate(given: ExtensionRef | str, beside: Path, follow: Follow) -> LocatedR
 def _read_file(path: Path, *, required: bool) -> Tree:
     if not required and not path.exists():
         return {}
-    from finclaw.config.document import read_document  # noqa: PLC0415  most runs have no file, and YAML is slow to load
+    from finclaw.config.document import read_document  # noqa: PLC0415  `cold_cpu`: YAML takes 16 ms
 
     return read_document(path)
 

@@ -38,7 +38,7 @@ def open_provider(
 def open_any_endpoint(endpoint: ProviderEndpoint, clock: Clock) -> Provider:
     """The offline assistant of the demo, or a client of a real API."""
     if endpoint.kind == "offline":
-        from finclaw.demo.assistant import OfflineProvider  # noqa: PLC0415  kept from `rss` where a real model answers
+        from finclaw.demo.assistant import OfflineProvider  # noqa: PLC0415  `rss` and start-up: a real model needs none of it
 
         return OfflineProvider()
     return open_endpoint(endpoint, clock)

@@ -1,5 +1,6 @@
 """Types and values in the words of somebody who writes a settings file, and guesses at what they meant."""
 
+import difflib
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
@@ -53,8 +54,6 @@ def got(value: object) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A suggestion to append to a complaint, or nothing."""
-    import difflib  # noqa: PLC0415  only who errs needs it
-
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else ""
 
@@ -75,7 +74,7 @@ def _limits(metas: Iterable[Meta]) -> str:
 
 def printable(text: str, limit: int = 60) -> str:
     """A person's text on one line, whatever is in it. A key in the wrong place is not repeated, nor half of it."""
-    from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  the parser of commands needs none of it
+    from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  start-up: the parser of commands needs none
 
     safe = redact_for_display(text)
     shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in safe[:limit])

@@ -3,6 +3,7 @@
 Read when first asked: the offline model, for one, needs none of it.
 """
 
+import difflib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cache
@@ -163,8 +164,6 @@ class Catalog:
         return _by_name().get((provider, name)) or _by_name().get((kind_of(provider, self._providers) or "", name))
 
     def _near(self, wanted: str) -> str:
-        import difflib  # noqa: PLC0415  only who errs needs it
-
         names = (*self._declared, *self._aliases, *_file_aliases(), *("/".join(key) for key in _by_name()))
         folded = {name.casefold(): name for name in names}
         close = difflib.get_close_matches(wanted.casefold(), folded, n=2, cutoff=0.7)

@@ -1,5 +1,6 @@
 """Endpoints of a model: the right protocol at the right address, one for each of the keys."""
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -78,7 +79,7 @@ def open_endpoint(endpoint: ProviderEndpoint, clock: Clock) -> Provider:
     if endpoint.kind == "offline":
         raise ValueError("the offline assistant is no client of an API")
     if endpoint.kind == "openai":
-        from finclaw.providers.openai import OpenAIProvider  # noqa: PLC0415
+        from finclaw.providers.openai import OpenAIProvider  # noqa: PLC0415  `cold_cpu`: an HTTP client at the start
 
         return OpenAIProvider(
             endpoint.base_url,
@@ -89,7 +90,7 @@ def open_endpoint(endpoint: ProviderEndpoint, clock: Clock) -> Provider:
             first_byte=endpoint.first_byte,
             idle=endpoint.idle,
         )
-    from finclaw.providers.anthropic import AnthropicProvider  # noqa: PLC0415
+    from finclaw.providers.anthropic import AnthropicProvider  # noqa: PLC0415  `cold_cpu`: an HTTP client at the start
 
     return AnthropicProvider(
         endpoint.base_url,
@@ -108,8 +109,6 @@ def _kind_of_model(model: Model, providers: Mapping[str, ProviderSettings]) -> K
         return kind
     if model.provider in providers:
         raise ConfigError(f"providers.{model.provider} does not say what it speaks; add `kind: openai` or another")
-    import difflib  # noqa: PLC0415  only who errs needs it
-
     known = {*providers, *WELL_KNOWN}
     close = difflib.get_close_matches(model.provider, known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"

@@ -23,7 +23,7 @@ def open_kind(kind: StoreKind, state: Path, clock: Clock, emit: Emit, *, threade
         if next(iter(Directories(state / SESSIONS)), None) is not None:
             raise _other("jsonl", f"in the files of {str(state / SESSIONS)!r}", "sqlite")
         return open_store(path, clock, threaded=threaded)
-    from finclaw.storage.jsonl.store import open_jsonl_store  # noqa: PLC0415  only who wants files loads what they need
+    from finclaw.storage.jsonl.store import open_jsonl_store  # noqa: PLC0415  start-up: another store
 
     db = open_database(path)
     try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final, TypeVar
 
 from finclaw.builtins.calculator.expression import (
@@ -181,8 +182,6 @@ def _apply_link(link: Link, left: Number, right: Number, of_the_whole: bool) -> 
 def _function(call: FunctionCall) -> Function:
     if call.name in FUNCTIONS:
         return FUNCTIONS[call.name]
-    from difflib import get_close_matches  # noqa: PLC0415 - only who mistypes a name pays for it
-
     near = ", ".join(get_close_matches(call.name[:40], FUNCTIONS, n=3)) or None
     meant = near or ", ".join(FUNCTIONS)
     raise CannotCalculate(call.at, f"there is no function {call.name[:40]!r}; there is {meant}", suggestion=near)
