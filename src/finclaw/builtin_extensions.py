@@ -44,27 +44,33 @@ class BuiltinServices(Struct, frozen=True, kw_only=True):
     clock: Clock
 
 
-def builtin_extensions(settings: Settings, registrar: Registrar, house: BuiltinServices) -> Iterator[LocatedExtension]:
+def builtin_extensions(
+    settings: Settings, registrar: Registrar, builtin_services: BuiltinServices
+) -> Iterator[LocatedExtension]:
     """They are loaded as any other extension. First is outermost; what the settings list comes after them."""
     prefix = settings.pipeline.command_prefix
     days = settings.storage.retention_days
-    basics = Basics(prefix, lambda: registrar.commands, house.reset, days, registrar.layer_commands)
+    basics = Basics(prefix, lambda: registrar.commands, builtin_services.reset, days, registrar.layer_commands)
     yield as_builtin(basics, "first, so that no other can take the names of its commands")
-    deciding = ApprovalCommands(prefix, house.approvals)
+    deciding = ApprovalCommands(prefix, builtin_services.approvals)
     yield as_builtin(deciding, "as early, for the same reason: nobody else answers to approve and deny")
     yield as_builtin(
-        Finance(DemoMarket(house.clock)), "outside of yours: it labels what your layers have made of a reply"
+        Finance(DemoMarket(builtin_services.clock)), "outside of yours: it labels what your layers have made of a reply"
     )
     yield as_builtin(Calculator(), "its one tool is exact arithmetic, and every result of it is a fact")
     yield as_builtin(Now(), "its one tool tells the time, by the gateway's own clock")
-    yield as_builtin(ReadResult(house.overflow.of), "its one tool reads on in results that were too long to show")
+    yield as_builtin(
+        ReadResult(builtin_services.overflow.of), "its one tool reads on in results that were too long to show"
+    )
     yield as_builtin(EndTurn(), "its layer sees a step before all others let go of it, so that the turn can end there")
     told = partial(turn_context_note, level=settings.agent.compliance)
     yield as_builtin(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
     yield as_builtin(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
     yield as_builtin(CutNote(), "beside it: one line behind an answer that reached its limit before its end")
     if settings.agent.delegate:
-        yield as_builtin(Delegation(house.gateway, registrar.tools), "its one tool gives a task to a turn of its own")
+        yield as_builtin(
+            Delegation(builtin_services.gateway, registrar.tools), "its one tool gives a task to a turn of its own"
+        )
     services = registrar.services
     errands = Errands(services.recall, services.remember, services.accept, lambda: registrar.strangers)
     yield as_builtin(
@@ -90,13 +96,13 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
 
     services = services or replace(NULL_SERVICES, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
     registrar = Registrar(EventStream(), services)
-    house = BuiltinServices(
+    builtin_services = BuiltinServices(
         reset=nowhere,
         gateway=no_gateway,
         approvals=no_gateway,
         overflow=OverflowResults(services.recall, services.remember),
         clock=services.clock,
     )
-    registrar.load(builtin_extensions(settings, registrar, house))
+    registrar.load(builtin_extensions(settings, registrar, builtin_services))
     registrar.load(find_configured(settings))
     return registrar

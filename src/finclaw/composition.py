@@ -62,20 +62,20 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
     gateway is there), ExtensionError, StoreFailed or StoreCorrupt.
     """
     clock = clock or SystemClock()
-    async with AsyncExitStack() as house:
-        house.enter_context(StateLock(settings.state))
+    async with AsyncExitStack() as stack:
+        stack.enter_context(StateLock(settings.state))
         events = EventStream()
         for observer in observers:
             events.observe(observer)
         store = open_store(settings.storage.kind, settings.state, clock, events.emit, threaded=threaded)
-        house.push_async_callback(store.close)
+        stack.push_async_callback(store.close)
 
         routes = ModelRoutes(settings if provider else await learn_windows(settings), provider, clock)
-        house.push_async_callback(routes.close)
+        stack.push_async_callback(routes.close)
         inner = (MailboxChannel("api"), MailboxChannel(DELEGATED))
-        doors = {channel.name: channel for channel in (*inner, *channels)}
-        for channel in doors.values():
-            house.push_async_callback(channel.close)
+        by_name = {channel.name: channel for channel in (*inner, *channels)}
+        for channel in by_name.values():
+            stack.push_async_callback(channel.close)
 
         services = Services(
             recall=store.recall,
@@ -85,20 +85,20 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
             clock=clock,
         )
         registrar = Registrar(events, services)
-        house.push_async_callback(registrar.close)
+        stack.push_async_callback(registrar.close)
         overflow = OverflowResults(store.recall, store.remember)
-        house_of_ours = BuiltinServices(
+        builtin_services = BuiltinServices(
             reset=store.reset, gateway=lambda: app, approvals=lambda: app.consents, overflow=overflow, clock=clock
         )
-        registrar.load(builtin_extensions(settings, registrar, house_of_ours))
+        registrar.load(builtin_extensions(settings, registrar, builtin_services))
         registrar.load(find_configured(settings, extensions))
         registrar.load(extensions)
 
         budget = await open_budget(settings.budget, [route.model for route in routes.default], store, clock)
         guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, overflow)
         agent = _agent(settings, registrar, routes, clock, guards, budget)
-        app = App(settings, registrar, store, agent, doors, clock)
-        house.push_async_callback(app.stop)
+        app = App(settings, registrar, store, agent, by_name, clock)
+        stack.push_async_callback(app.stop)
         await app.start()
         yield app
 

@@ -34,7 +34,7 @@ async def test_a_message_that_kills_three_times(tmp_path: Path) -> None:
         await run.all_told(gateway)
         await gateway.stop()
 
-        told, answer = run.platform.shown("c")
+        told, answer = run.platform.replies_in("c")
         assert (told.reply_to, told.text) == (bad, notice("poison", Inbound(text="poison")).text)
         assert answer.text.startswith("<1 ")
         assert await dead_letters(run.state) == 1
@@ -53,7 +53,7 @@ async def test_poison_comes_back_as_a_repeat_and_is_recognised(tmp_path: Path) -
         gateway = await run.start()
         await run.all_told(gateway)
         await gateway.stop()
-        assert len(run.platform.shown("c")) == 2
+        assert len(run.platform.replies_in("c")) == 2
         assert len(read_books(run.database).entries) == 2
 
 
@@ -162,7 +162,7 @@ async def test_a_message_whose_delivery_layer_kills_on_any_text(tmp_path: Path, 
         entries = {entry.row.message_id: entry for entry in read_books(run.database).entries}
         assert (entries[bad].row.outcome, entries[bad].delivery) == ("failed", "delivered")
         assert {entry.row.outcome for id, entry in entries.items() if id != bad} == {"answered"}
-        assert run.platform.shown("c")[0].text == notice("poison", Inbound(text="poison")).text
+        assert run.platform.replies_in("c")[0].text == notice("poison", Inbound(text="poison")).text
 
 
 async def test_a_delivery_layer_that_kills_on_every_text_of_everybody(tmp_path: Path) -> None:
@@ -172,4 +172,4 @@ async def test_a_delivery_layer_that_kills_on_every_text_of_everybody(tmp_path: 
             run.write(conversation)
         await deaths_until_all_are_told(run)
         assert [entry.row.outcome for entry in read_books(run.database).entries] == ["failed", "failed"]
-        assert [len(run.platform.shown(conversation)) for conversation in ("a", "b")] == [1, 1]
+        assert [len(run.platform.replies_in(conversation)) for conversation in ("a", "b")] == [1, 1]

@@ -26,6 +26,6 @@ async def test_five_times_at_once_and_five_times_after_a_restart(tmp_path: Path,
 
         found = await run.drain()
         assert found.clean, str(found)
-        assert (found.messages, found.units, len(run.platform.shown("c"))) == (1, 1, 1 + found.repeats)
+        assert (found.messages, found.units, len(run.platform.replies_in("c"))) == (1, 1, 1 + found.repeats)
         assert len(read_books(run.database).rows.turns) == 1
         assert sum(isinstance(event, Acked) for event in run.audience.events) == 10

@@ -12,7 +12,7 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.cli.doctor.extensions import checks
 from finclaw.cli.parser import build_parser
 from finclaw.config.schema import Settings
-from finclaw.kernel.extension import HOUSE_COMMANDS
+from finclaw.kernel.extension import OWN_COMMANDS
 
 Listed = Callable[[str], Path]
 
@@ -168,7 +168,7 @@ def test_our_own_commands_load_no_extension(listed: Listed) -> None:
 
 
 def test_no_extension_may_take_a_word_of_ours() -> None:
-    assert set(build_parser().commands) <= HOUSE_COMMANDS
+    assert set(build_parser().commands) <= OWN_COMMANDS
 
 
 # ── the list ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -84,22 +84,22 @@ _ANYTHING: Final = cast("type[object]", Any)
 
 def services(settings: Settings) -> Services:
     """What `api.state`, `api.send` and `api.database` are in a process without a gateway."""
-    errands = _Errands(settings)
+    command_services = _CommandServices(settings)
     return Services(
-        recall=errands.recall,
-        remember=errands.remember,
-        accept=errands.accept,
+        recall=command_services.recall,
+        remember=command_services.remember,
+        accept=command_services.accept,
         database=partial(ExtensionDatabase, settings.state / EXTENSIONS),
-        clock=errands.clock,
+        clock=command_services.clock,
     )
 
 
-class _Errands:
+class _CommandServices:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.clock = SystemClock()
         self._one_at_a_time: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        """A command may run one loop after another; within one, its own errands need not find each other busy."""
+        """A command may run one loop after another; within one, its own calls need not find each other busy."""
 
     async def recall(self, extension: str, session: str) -> Any:
         if not (self._settings.state / DATABASE).exists():

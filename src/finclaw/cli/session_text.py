@@ -7,10 +7,11 @@ from textwrap import indent
 import msgspec
 
 from finclaw.cli.formatting import clean, one_line, wrap
-from finclaw.cli.session_keys import name_of
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.record import IntegrityFinding, SessionRecord
+from finclaw.routing.session_key import place_of
 from finclaw.tools.guard.redact import redact_for_display
+from finclaw.web.principal import CHANNEL, OWNER
 
 _LONGEST = 1_000
 """Characters of a tool's result that are worth a screen; `--json` and `export` have them all."""
@@ -81,3 +82,10 @@ def findings(key: str, found: Sequence[IntegrityFinding]) -> Iterator[str]:
 def _time(moment: datetime) -> datetime:
     """In the zone of whoever looks."""
     return moment.astimezone()
+
+
+def name_of(key: str) -> str:
+    """What to give to `--session` for it; empty for a session that only its own channel reaches."""
+    place = place_of(key)
+    ours = place is not None and (place.channel, place.account, place.peer) == (CHANNEL, OWNER.name, OWNER.name)
+    return place.conversation if ours and place is not None else ""

@@ -33,7 +33,7 @@ from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
-from finclaw.kernel.extension import HOUSE_COMMANDS, RING_NAMES, ContextField, Database, Finding
+from finclaw.kernel.extension import OWN_COMMANDS, RING_NAMES, ContextField, Database, Finding
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Clock, Command, ExtensionRoute, Method, RouteReply, RouteRequest, Tool
 from finclaw.routing.session_key import place_of
@@ -51,17 +51,17 @@ LONGEST_SAYING: Final = 100_000
 class Api:
     """The api of one extension. After loading, only tools and observers may come and go."""
 
-    def __init__(self, mine: Registered, house: ExtensionRegistry) -> None:
+    def __init__(self, mine: Registered, registry: ExtensionRegistry) -> None:
         self._mine = mine
-        self._services = house.services
-        everybody = NameOwners(mine, house)
+        self._services = registry.services
+        everybody = NameOwners(mine, registry)
         self.logger = logging.getLogger(f"finclaw.extension.{mine.name}")
         self.pipeline = _Pipeline(mine)
-        self.tools = _Tools(mine, house)
+        self.tools = _Tools(mine, registry)
         self.commands = _Commands(mine, everybody)
         self.prompt = _Prompt(mine)
-        self.events = _Events(mine, house.events)
-        self.state = _State(mine, house.services)
+        self.events = _Events(mine, registry.events)
+        self.state = _State(mine, registry.services)
         self.tasks = _Tasks(mine, self.logger)
         self.context = _Context(mine, everybody, self.logger)
         self.visible = _Visible(mine)
@@ -132,26 +132,26 @@ class _Pipeline:
 
 
 class _Tools:
-    def __init__(self, mine: Registered, house: ExtensionRegistry) -> None:
+    def __init__(self, mine: Registered, registry: ExtensionRegistry) -> None:
         self._mine = mine
-        self._house = house
+        self._registry = registry
 
     def register(self, tool: Tool, /) -> None:
         if self._mine.stage == "closed":
             raise ExtensionError(f"extension {self._mine.name!r} is closed and registers no more tools")
-        self._house.tools.register(tool, self._mine.name)
+        self._registry.tools.register(tool, self._mine.name)
         self._mine.tools.append(tool)
         if self._mine.stage == "loaded":  # else it is told once the whole extension has succeeded
-            self._house.events.emit(tool_registered(self._mine, tool))
+            self._registry.events.emit(tool_registered(self._mine, tool))
 
     def unregister(self, name: str, /) -> bool:
         mine = next((tool for tool in self._mine.tools if tool.spec.name == name), None)
         if mine is None:
             return False
         self._mine.tools.remove(mine)
-        self._house.tools.unregister(name)
+        self._registry.tools.unregister(name)
         if self._mine.stage == "loaded":
-            self._house.events.emit(ToolUnregistered(tool=name))
+            self._registry.events.emit(ToolUnregistered(tool=name))
         return True
 
 
@@ -274,7 +274,7 @@ class Cli:
         if not _COMMAND.fullmatch(name):
             raise ExtensionError(f"{name!r} cannot be typed as `finclaw {name}`; use small letters, digits and dashes")
         owner = self._everybody.owner(name, lambda each: (one.name for one in each.cli))
-        if name in HOUSE_COMMANDS or owner is not None:
+        if name in OWN_COMMANDS or owner is not None:
             whose = "FinClaw itself" if owner is None else f"extension {owner!r}"
             raise ExtensionError(f"`finclaw {name}` belongs to {whose}; choose another name")
         self._mine.cli.append(

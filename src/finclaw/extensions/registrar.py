@@ -40,7 +40,7 @@ class Registrar:
 
     def __init__(self, events: EventStream, services: Services = NULL_SERVICES) -> None:
         self.events = events
-        self._house = ExtensionRegistry(events, services)
+        self._registry = ExtensionRegistry(events, services)
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
     def load(self, extensions: Iterable[Extension | LocatedExtension]) -> None:
@@ -53,7 +53,7 @@ class Registrar:
         mine = Registered(found.name, found.origin, found.why, found.settings, found.follow)
         try:
             self._must_be_new(found.name)
-            _must_be_plain(found.register(Api(mine, self._house)))
+            _must_be_plain(found.register(Api(mine, self._registry)))
         except (Exception, SystemExit) as error:  # loading an extension is where a stranger's failure is contained
             self._undo(mine)
             if isinstance(error, ConfigError):  # the operator's to mend, and no line of the extension's
@@ -62,7 +62,7 @@ class Registrar:
         finally:
             self._closers += mine.closers  # also of one that failed: what it had opened by then is closed
         mine.stage = "loaded"
-        self._house.loaded.append(mine)
+        self._registry.loaded.append(mine)
         for tool in mine.tools:
             self.events.emit(tool_registered(mine, tool))
 
@@ -70,13 +70,13 @@ class Registrar:
         if not _NAME.fullmatch(name):
             raise ExtensionError(f"{name!r} is no name for an extension; set `name` to letters, digits, '-' and '_'")
         # Its database is a file of that name, and some disks take two spellings for one.
-        if any(each.name.casefold() == name.casefold() for each in self._house.loaded):
+        if any(each.name.casefold() == name.casefold() for each in self._registry.loaded):
             raise ExtensionError("there is an extension of that name already; set another `name`, or list it once")
 
     def _undo(self, mine: Registered) -> None:
         mine.stage = "closed"
         for tool in mine.tools:
-            self._house.tools.unregister(tool.spec.name)
+            self._registry.tools.unregister(tool.spec.name)
         for stop in mine.stop_observing:
             stop()
 
@@ -84,7 +84,7 @@ class Registrar:
 
     @property
     def loaded(self) -> Sequence[Registered]:
-        return self._house.loaded
+        return self._registry.loaded
 
     @property
     def strangers(self) -> Sequence[str]:
@@ -93,11 +93,11 @@ class Registrar:
 
     @property
     def services(self) -> Services:
-        return self._house.services
+        return self._registry.services
 
     @property
     def tools(self) -> ToolRegistry:
-        return self._house.tools
+        return self._registry.tools
 
     def layers(self, ring: str) -> tuple[Layer[Any, Any], ...]:
         return tuple(layer for each in self.loaded for kind, layer in each.layers if kind == ring)

@@ -131,12 +131,12 @@ class ExtensionRegistry:
 class NameOwners:
     """The owners of names, this extension and those before it, for names that only one may have."""
 
-    def __init__(self, mine: Registered, house: ExtensionRegistry) -> None:
+    def __init__(self, mine: Registered, registry: ExtensionRegistry) -> None:
         self._mine = mine
-        self._house = house
+        self._registry = registry
 
     def owner(self, name: str, names: Callable[[Registered], Iterable[str]]) -> str | None:
-        everybody = (*self._house.loaded, self._mine)
+        everybody = (*self._registry.loaded, self._mine)
         return next((each.name for each in everybody if name in names(each)), None)
 
 

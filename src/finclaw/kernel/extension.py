@@ -39,7 +39,7 @@ RingName = Literal["message", "turn", "step", "tool_call", "delivery"]
 RING_NAMES: tuple[RingName, ...] = ("message", "turn", "step", "tool_call", "delivery")
 
 # fmt: off
-HOUSE_COMMANDS: Final = frozenset({
+OWN_COMMANDS: Final = frozenset({
     "approvals", "ask", "backup", "chat", "completion", "config", "cost", "costs", "doctor", "explain", "export",
     "extensions", "forget", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate", "models", "prune",
     "replay", "restore", "send", "serve", "sessions", "skills", "status", "stop", "token", "tools", "trace", "turns",

@@ -23,9 +23,9 @@ class Chats:
         self._channels = channels
 
     def capabilities(self, channel: str) -> Capabilities:
-        """Of one that is not there any more, what most can."""
-        door = self._channels.get(channel)
-        return Capabilities() if door is None else door.capabilities
+        """The capabilities of a channel; of one that is not there any more, those that most have."""
+        found = self._channels.get(channel)
+        return Capabilities() if found is None else found.capabilities
 
     async def chat_of(self, known_as: Sequence[str]) -> Chat | None:
         """None: they never wrote to us directly, or only where a sender is just what a message says."""
@@ -36,8 +36,8 @@ class Chats:
     async def _find_latest(self, who: str) -> Sequence[SessionRecord]:
         """At most two, for a key names its person in one of two ways: as the conversation, or behind it."""
         channel, account, sender = parts_of(who)
-        door = self._channels.get(channel)
-        if door is None or channel in UNREAD or not door.capabilities.authenticated:
+        found = self._channels.get(channel)
+        if found is None or channel in UNREAD or not found.capabilities.authenticated:
             return ()
         theirs = Inbound(text="", channel=channel, account=account, conversation=sender, sender=Sender(sender))
         key = session_key(self._agent, theirs)

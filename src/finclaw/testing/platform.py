@@ -110,8 +110,11 @@ class FakePlatform:
     def unacknowledged(self) -> int:
         return len(self._updates) - self._acked
 
-    def shown(self, conversation: str) -> list[ReplySeen]:
+    def replies_in(self, conversation: str) -> list[ReplySeen]:
+        """What a person could read there, in order."""
         return list(self._shown[conversation])
+
+    shown = replies_in  # its first name, which tests of extensions may use
 
     def times_shown(self, token: str) -> int:
         return self._times[token]

@@ -82,8 +82,8 @@ class LocalLink:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
-    def _start(self, errand: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(errand, self._loop)
+    def _start(self, task: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(task, self._loop)
 
     # ── in the gateway's thread ─────────────────────────────────────────────────────────────────────────────
 

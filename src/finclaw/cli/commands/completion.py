@@ -77,7 +77,7 @@ def _second_words(name: str) -> tuple[str, ...]:
     return tuple(word for line in load_listed() for word in (*line.aliases, line.id))
 
 
-# ── bash ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── bash ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _bash(parser: Parser) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _bash(parser: Parser) -> Iterator[str]:
     yield "complete -o filenames -F _finclaw finclaw"
 
 
-# ── zsh ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── zsh ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _zsh(parser: Parser) -> Iterator[str]:
@@ -158,7 +158,7 @@ def _zsh_option(option: Action) -> Iterator[str]:
         yield _quote(f"{name}[{about}]{after.get(values, f':value:({values})')}")
 
 
-# ── fish ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── fish ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _fish(parser: Parser) -> Iterator[str]:

@@ -15,7 +15,6 @@ from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.commands.config import own_problems, problems, warnings
 from finclaw.cli.doctor import DoctorFinding, bad, extensions, gateway, machine, ok, warn
 from finclaw.cli.doctor import state as state_directory_checks
-from finclaw.cli.doctor.database import check_database
 from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_from
 from finclaw.config.load import state_directory
@@ -54,7 +53,7 @@ def _look(args: Namespace) -> Iterator[DoctorFinding]:
         return
     yield from state_directory_checks.checks(state)
     yield from state_directory_checks.check_disk(state)
-    yield check_database(state)
+    yield state_directory_checks.check_database(state)
     yield from gateway.checks(state, _valid_settings(args))
     yield from extensions.checks(_valid_settings(args))
 
