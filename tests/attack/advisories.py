@@ -209,7 +209,7 @@ ADVISORIES: Final[dict[str, Row]] = {
             "here::test_a_stranger_s_commands_reach_nobody_else",
             "doors::test_nobody_declares_their_own_rights",
             "tests/builtins/mcp/test_client.py::test_a_program_gets_nothing_of_our_environment_but_three_names",
-            "tests/tools/process/test_worker.py::test_it_inherits_no_secret_and_no_open_file",
+            "tests/tools/test_worker.py::test_it_inherits_no_secret_and_no_open_file",
         ),
     ),
     "nanobot: NB PR#3492": Row(

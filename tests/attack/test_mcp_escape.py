@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.builtins.mcp.bench import Bench, until
-from tests.tools.process.liveness import alive, dead
+from tests.tools.liveness import alive, dead
 
 from finclaw.errors import ToolError
 from finclaw.tools.process.process_tree import living_descendants

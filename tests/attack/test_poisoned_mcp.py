@@ -15,7 +15,7 @@ from tests.attack.disguises import plain
 from tests.attack.mcp_site import Message, Site, answered, opened_mcp, text, tool
 from tests.attack.obedient import Obedient
 from tests.builtins.mcp.bench import Bench, until
-from tests.tools.process.liveness import dead
+from tests.tools.liveness import dead
 from tests.walks.house import Gateway, Parts
 
 import finclaw

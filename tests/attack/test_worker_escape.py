@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.attack import fleeing
 from tests.builtins.mcp.bench import until
-from tests.tools.process.liveness import SCOPE, alive, dead
+from tests.tools.liveness import SCOPE, alive, dead
 
 from finclaw.tools import worker
 from finclaw.tools.limit import run_with_limit
@@ -144,7 +144,7 @@ if os.fork() == 0:
 _GATEWAY = """
 import asyncio, sys
 from tests.attack.fleeing import flee
-from tests.tools.process.test_worker import SCOPE
+from tests.tools.liveness import SCOPE
 asyncio.run(flee.run({"how": sys.argv[1], "then": sys.argv[3], "file": sys.argv[2]}, SCOPE))
 """
 
@@ -176,7 +176,7 @@ async def test_of_a_gateway_that_was_killed_with_its_supervisor_the_next_one_end
 _FIRST = """
 import asyncio, os, sys
 from tests.attack.fleeing import flee
-from tests.tools.process.test_worker import SCOPE
+from tests.tools.liveness import SCOPE
 from finclaw.tools.process.process_tree import become_subreaper
 from finclaw.tools.limit import run_with_limit
 from finclaw.tools.worker import WorkerDied

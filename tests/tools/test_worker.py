@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.tools import dangerous
-from tests.tools.process.liveness import SCOPE, dead
+from tests.tools.liveness import SCOPE, dead
 
 from finclaw.errors import InvalidArguments, ToolError, ToolTimeout, ToolUnavailable
 from finclaw.kernel.port import ToolOutput
