@@ -364,7 +364,7 @@ class Life:
             self.conversation,
             self.conversation.push,
             input_id=input_id,
-            gauge=ContextSize(count, count_text, new_correction),
+            size=ContextSize(count, count_text, new_correction),
             compact=Compactor(summaries, count, count_text, lambda: AT),
             emit=self.events.append,
             ids=IDS,

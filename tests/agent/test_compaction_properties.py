@@ -62,7 +62,7 @@ class Turn:
             self.conversation,
             self.conversation.push,
             input_id="now",
-            gauge=ContextSize(count, count_text, new_correction),
+            size=ContextSize(count, count_text, new_correction),
             compact=Compactor(self.summaries, count, count_text, lambda: AT),
             emit=self.events.append,
             ids=IDS,

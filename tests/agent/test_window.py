@@ -315,7 +315,7 @@ class Turn:
             self.conversation,
             self.conversation.push,
             input_id="now",
-            gauge=self.gauge,
+            size=self.gauge,
             compact=compact,
             emit=self.events.append,
             ids=IDS,

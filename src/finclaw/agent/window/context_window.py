@@ -35,7 +35,7 @@ class ContextWindow:
         self._clock = clock
         self._ask = ask
         self._estimator = estimator
-        self._gauges: dict[Vocabulary, ContextSizes] = {}
+        self._sizes: dict[Vocabulary, ContextSizes] = {}
 
     async def fit(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> int:
         """Before each call, of the model that will be asked: the longest answer that it may be asked for.
@@ -100,13 +100,13 @@ class ContextWindow:
     def _new_guard(self, turn: TurnState, model: Model) -> ContextGuard:
         estimator = self._estimator(model)
         count, count_text = estimator.tokens_of, estimator.tokens_in
-        gauges = self._gauges.setdefault(model.vocabulary, ContextSizes(count, count_text, self._correction_of))
+        sizes = self._sizes.setdefault(model.vocabulary, ContextSizes(count, count_text, self._correction_of))
         summaries = Summaries(self._summariser(turn, model), count, count_text, model.window)
         return ContextGuard(
             turn.ctx.conversation,
             turn.log.push,
             input_id=turn.ctx.input.id,
-            gauge=gauges.of(turn.ctx.ids["session"]),
+            size=sizes.of(turn.ctx.ids["session"]),
             compact=Compactor(summaries, count, count_text, self._clock.now),
             emit=turn.ctx.emit,
             ids=turn.ctx.ids,

@@ -42,7 +42,7 @@ class ContextGuard:
         push: Callable[[MessageEvent], None],
         *,
         input_id: str,
-        gauge: ContextSize,
+        size: ContextSize,
         compact: Compactor,
         emit: Emit,
         ids: Ids,
@@ -51,7 +51,7 @@ class ContextGuard:
         self._conversation = conversation
         self._push = push
         self._input_id = input_id
-        self._gauge = gauge
+        self._size = size
         self._compact = compact
         self._emit = emit
         self._ids = ids
@@ -59,7 +59,7 @@ class ContextGuard:
         self._summaries = sum(
             1 for each in conversation.events if isinstance(each, Replace) and is_summary(each.message)
         )
-        gauge.begin(conversation)
+        size.begin(conversation)
 
     async def fit(self, model: Model, max_tokens: int, system: str, tools: Sequence[ToolSpec]) -> int:
         """Before each model call: compacts if need be. Gives the longest answer that may be asked for.
@@ -67,9 +67,9 @@ class ContextGuard:
         Raises ContextTooLong when what must be sent is too much for this model.
         """
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
-        self._gauge.use(model)
-        self._gauge.head(system, tools)
-        self._gauge.follow(self._conversation)
+        self._size.use(model)
+        self._size.head(system, tools)
+        self._size.follow(self._conversation)
         state = self._tell(capacity)
         if state.compaction_needed:
             self._must_fit(model, capacity, self._least())  # else everything would be forgotten for nothing
@@ -81,9 +81,9 @@ class ContextGuard:
     async def shrink_after_refusal(self, model: Model, max_tokens: int) -> bool:
         """The model refused the request as too long. False: nothing more can be taken away, so do not try again."""
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
-        self._gauge.use(model)
-        self._gauge.follow(self._conversation)
-        self._gauge.note_overflow(capacity.limit)
+        self._size.use(model)
+        self._size.follow(self._conversation)
+        self._size.note_overflow(capacity.limit)
         self._tell(capacity)
         gained = await self._shrink(capacity)
         self._tell(capacity)
@@ -91,16 +91,16 @@ class ContextGuard:
 
     def note_usage(self, usage: Usage, answer: Message) -> None:
         """After each answer, before it is in the conversation."""
-        self._gauge.note_usage(usage, answer)
+        self._size.note_usage(usage, answer)
 
     def state(self, model: Model, max_tokens: int) -> WindowState:
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
-        return capacity.state(self._gauge.tokens, self._gauge.breakdown)
+        return capacity.state(self._size.tokens, self._size.breakdown)
 
     def _least(self) -> int:
         """What is sent however much is taken away: the head, and the person's current input."""
         messages = reversed(self._conversation.next_messages)
-        return self._gauge.tokens_with(next((each for each in messages if each.id == self._input_id), None))
+        return self._size.tokens_with(next((each for each in messages if each.id == self._input_id), None))
 
     @staticmethod
     def _must_fit(model: Model, capacity: Capacity, tokens: int) -> None:
@@ -111,8 +111,8 @@ class ContextGuard:
             )
 
     def _tell(self, capacity: Capacity) -> WindowState:
-        state = capacity.state(self._gauge.tokens, self._gauge.breakdown)
-        self._gauge.announcer.tell(state, capacity.table, self._emit, self._ids)
+        state = capacity.state(self._size.tokens, self._size.breakdown)
+        self._size.notifier.tell(state, capacity.table, self._emit, self._ids)
         return state
 
     async def _shrink(self, capacity: Capacity) -> bool:
@@ -129,8 +129,8 @@ class ContextGuard:
         if (known := remember_taint(self._conversation, before)) is not None:
             self._push(known)
         if done.events:
-            self._gauge.forget_measured()
-            self._gauge.follow(self._conversation)
+            self._size.forget_measured()
+            self._size.follow(self._conversation)
             sizes = {"before": done.before_tokens, "after": done.after_tokens}
             self._emit(ContextCompacted(strategy=done.strategy, fits=done.fits, **sizes, **self._ids))
         return done.after_tokens < done.before_tokens
@@ -141,9 +141,9 @@ class ContextGuard:
         Where system prompt and tools fill much of the window, the messages get a share of what is left: a target that
         leaves nothing would have the model forget what it has just read.
         """
-        head = self._gauge.breakdown.system + self._gauge.breakdown.tools
-        target = self._gauge.as_counted(capacity.target) - head
-        share = self._gauge.as_counted(capacity.at(capacity.table.compact)) - head
+        head = self._size.breakdown.system + self._size.breakdown.tools
+        target = self._size.as_counted(capacity.target) - head
+        share = self._size.as_counted(capacity.at(capacity.table.compact)) - head
         return Options(
             target_tokens=max(_LEAST_TARGET, target, int(share * _SHARE)),
             strategy=self.policy.strategy,

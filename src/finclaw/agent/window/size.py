@@ -48,7 +48,7 @@ class ContextSize:
         self._recent: dict[str, Message] = {}
         self._passing: dict[str, Message] = {}
         self._seen = 0
-        self.announcer = ContextNotifier()
+        self.notifier = ContextNotifier()
         self._model: str = ""
         self._correction_of = correction
         self._correction = CorrectionFactor()
@@ -193,11 +193,11 @@ class ContextSizes:
         self._kept: OrderedDict[str, ContextSize] = OrderedDict()
 
     def of(self, session: str) -> ContextSize:
-        gauge = self._kept.pop(session, None) or self._make()
-        self._kept[session] = gauge
+        size = self._kept.pop(session, None) or self._make()
+        self._kept[session] = size
         while len(self._kept) > self._limit:
             self._kept.popitem(last=False)
-        return gauge
+        return size
 
     def forget(self, sessions: Iterable[str]) -> None:
         for session in sessions:
