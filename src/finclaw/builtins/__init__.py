@@ -1,1 +1,1 @@
-"""Our own extensions. They use the same door as anybody's."""
+"""Built-in extensions. They use the same API as any other."""

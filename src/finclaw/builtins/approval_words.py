@@ -1,4 +1,4 @@
-"""What the approval commands answer, in the language of whoever asks."""
+"""Texts of the approval commands, in the language of the person who asks."""
 
 from collections.abc import Sequence
 from typing import Final, Literal

@@ -1,4 +1,4 @@
-"""The commands by which people decide: approve, deny, approvals; and grants, for every yes that stands."""
+"""The commands by which people decide: approve, deny, approvals; and grants, which lists those that hold."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, cast, get_args

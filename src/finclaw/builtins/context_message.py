@@ -1,4 +1,4 @@
-"""What the model should know about this moment: when, where, who, and what other extensions provide.
+"""A context note for the model: when, where, who, and what other extensions provide.
 
 The note stands behind the input, not before it and not in the system prompt. Everything before it, the input included,
 is then the same in the next turn, where the note is gone, and a model's cache can keep it. Within the turn the note

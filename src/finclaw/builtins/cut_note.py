@@ -1,4 +1,4 @@
-"""Tells the person that an answer ends where it reached its limit, and not where the model would have ended it.
+"""A note to the person that an answer ends where it reached its limit, and not where the model would have ended it.
 
 Half a figure looks like a figure: without the line, `75,3` would be read as one.
 """

@@ -1,4 +1,4 @@
-"""Errands: what an extension's command at the terminal asks of the running gateway, through the HTTP door.
+"""Errands: requests of an extension's terminal command to the running gateway, over HTTP.
 
 Whoever holds the state directory is the only one to write there. So a command of another process asks it.
 """

@@ -1,4 +1,4 @@
-"""Tells the person that another model than the chosen one has answered: one line, when that begins or changes.
+"""A note to the person that another model than the chosen one has answered: one line, when that begins or changes.
 
 Nothing is remembered here. Each answer says who gave it, and instead of whom; those of the conversation so far tell
 whether it was said before.

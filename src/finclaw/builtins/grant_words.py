@@ -1,4 +1,4 @@
-"""What the command for standing grants answers, in the language of whoever asks."""
+"""Texts of the command for grants, in the language of the person who asks."""
 
 from collections.abc import Sequence
 from typing import Final, Literal

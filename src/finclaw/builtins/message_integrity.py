@@ -1,4 +1,4 @@
-"""No request that a model's API would refuse, and no answer that is none.
+"""Integrity of requests and answers: no request that a model's API would refuse, and no answer that is none.
 
 Before a model call the conversation is made whole: each call with its result, words in it, a user first. What other
 layers or an old file have broken is mended through events and told to observers. After it, an answer without words

@@ -1,4 +1,4 @@
-"""The last messages only: when there are more than the limit, the oldest exchanges leave the conversation for good.
+"""A message window: when there are more than the limit, the oldest exchanges leave the conversation for good.
 
 It cuts deeper than it must, and seldom: a conversation that loses its first message every turn has a new beginning
 every turn, and what a model's cache had kept of it is worthless each time.

@@ -1,4 +1,4 @@
-"""What the model should know about this turn alone, as a passing note; what it says is for the prompt's author."""
+"""A passing note about this turn alone, for the model; what it says is decided by the prompt's author."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,7 @@
-"""What time is it, here or elsewhere? A tool, because a model that guesses the day guesses the market's hours too."""
+"""The tool that tells the time, here or elsewhere.
+
+It exists because a model that guesses the day guesses the market's hours too.
+"""
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo

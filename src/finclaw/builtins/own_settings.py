@@ -1,4 +1,4 @@
-"""An extension's own settings as a struct. What does not fit is said with what would."""
+"""Settings of a built-in extension as a struct. What does not fit is said with what would."""
 
 from typing import TypeVar
 

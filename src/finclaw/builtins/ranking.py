@@ -1,4 +1,4 @@
-"""Which of many short texts fits a question best: BM25, over the words of English, Korean and their neighbours."""
+"""Ranking of short texts by a question: BM25, over the words of English, Korean and their neighbours."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Some questions may only be answered after a look: until the tools they need have run, the model is asked again.
+"""Required tools for some questions: until the tools they need have run, the model is asked again.
 
 An answer that came too early is not delivered and leaves the conversation. After a few tries the person is told
 plainly, instead of being given an answer that rests on nothing.
@@ -29,7 +29,7 @@ _GIVEN_UP: Final[dict[Language, str]] = {
 
 
 class ToolRequirement(Struct, frozen=True, forbid_unknown_fields=True):
-    """When the person's text has `when` in it, all of the tools must have run; with `any`, one of them."""
+    """A rule: when the person's text has `when` in it, all of the tools must have run; with `any`, one of them."""
 
     tools: Annotated[tuple[str, ...], Meta(min_length=1)]
     when: str = ""

@@ -1,4 +1,4 @@
-"""How long steps, tool calls and turns take and how big they are: names and numbers in the log, never words."""
+"""Timings and sizes of steps, tool calls and turns: names and numbers in the log, never words."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""When there are too many tools to show, the model sees a few and finds the others with `tools__search`.
+"""Tool search: when there are too many tools to show, the model sees a few and finds the others with `tools__search`.
 
 What it finds stays with the session, durably, and is there from the next step on. The search always goes over
 everything that this turn may use, never over what an earlier search has left visible.

@@ -1,4 +1,4 @@
-"""What every setting is, in the words of the schema itself: its value, where that came from, and its docstring.
+"""Descriptions of every setting, from the schema itself: its value, where that came from, and its docstring.
 
 A docstring under a field is nothing that Python keeps, so it is read from the source: words in one place only.
 """

@@ -1,4 +1,4 @@
-"""What can be told of extensions' settings without running any of them: whether what they refer to is there."""
+"""Problems of extensions' settings that show without running any of them: whether what they refer to is there."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Make a settings dataclass from a tree of given values, and complain about everything that does not fit, at once."""
+"""Filling of a settings dataclass from a tree of values, with every problem reported at once."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""One value that somebody set, and where, so that every complaint can point at it."""
+"""A value of the settings with the place where it was set, so that every complaint can point at it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What `config show` leaves out of commands and addresses: secrets that somebody wrote into the file all the same."""
+"""Redaction of commands and addresses in `config show`: secrets that somebody wrote into the file all the same."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Read the settings, once, at start: the file, then the environment, then the command line; the later wins.
+"""Loading of the settings, once, at start: the file, then the environment, then the command line; the later wins.
 
 Nobody else reads the file or the environment. Whatever is wrong is said in one line that tells where and what to do.
 """
@@ -46,7 +46,7 @@ def load_settings(
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What was set and where, before anybody has judged it."""
+    """Values and where they were set, before they are checked."""
 
     state: Path
     file: Path

@@ -1,4 +1,4 @@
-"""What is wrong with the models that the settings name: nobody is asked, and every problem is told at once."""
+"""Problems of the models that the settings name: no server is asked, and every problem is told at once."""
 
 from collections.abc import Iterator
 

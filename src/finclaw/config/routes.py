@@ -45,7 +45,7 @@ def open_any_endpoint(endpoint: ProviderEndpoint, clock: Clock) -> Provider:
 
 
 class ModelRoutes:
-    """`default` is the chosen model by each of its keys, then its fallbacks by theirs.
+    """Routes to models. `default` is the chosen model by each of its keys, then its fallbacks by theirs.
 
     A provider that was brought along answers for the chosen model, and for no other.
     """

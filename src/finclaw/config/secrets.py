@@ -12,7 +12,7 @@ from finclaw.redaction import Secret
 
 @dataclass(frozen=True, slots=True)
 class SecretKeeper:
-    """Follows references. `beside` is the directory from which a relative `file:` path counts.
+    """A resolver of references to secrets. `beside` is the directory from which a relative `file:` path counts.
 
     `only_looking`: nobody is going to be asked for anything, so no secret is read, and none need be there.
     """

@@ -1,4 +1,4 @@
-"""Types and values in the words of somebody who writes a settings file, and guesses at what they meant."""
+"""Descriptions of types and values for the author of a settings file, and guesses at what they meant."""
 
 import difflib
 import types

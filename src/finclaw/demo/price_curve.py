@@ -1,4 +1,4 @@
-"""How the demo market moves: prices and volumes as pure functions of seed, instrument and minute.
+"""Price curves of the demo market: prices and volumes as pure functions of seed, instrument and minute.
 
 Whole numbers until the last step, so that every machine, in any order of asking, sees the same market.
 """

@@ -50,11 +50,11 @@ class WrongCurrency(ToolError):
 
 
 class ImpossiblePrice(ToolError):
-    """Between two steps of its exchange, or nothing at all: it would never be reached."""
+    """A price between two steps of its exchange, or none at all: it would never be reached."""
 
 
 class ImplausiblePrice(ToolError):
-    """Far from the price, and no currency was named: perhaps another is meant. Suggestion: the instrument's own."""
+    """A price far from the market's, without a currency: perhaps another is meant. Suggestion: the instrument's own."""
 
 
 class TooManyAlerts(ToolError):
@@ -79,7 +79,7 @@ class RemoveArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Alerts:
-    """Everybody's alerts. Those of one person in one conversation are theirs alone."""
+    """Alerts of everybody. Those of one person in one conversation are theirs alone."""
 
     def __init__(self, market: Market) -> None:
         self._market = market

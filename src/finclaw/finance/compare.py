@@ -22,7 +22,7 @@ _DESCRIPTION = (
 
 
 class OnlyOne(ToolError):
-    """Nothing to compare it with."""
+    """A comparison of a single instrument."""
 
 
 class CompareArguments(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Money in another currency, and the tool that tells it. The rates used are told with the result."""
+"""Currency conversion, and the tool for it. The rates used are told with the result."""
 
 from decimal import Decimal
 from typing import Annotated, Literal

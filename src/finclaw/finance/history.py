@@ -1,4 +1,4 @@
-"""The tool that tells how a price got where it is: its bars, and the change over a period."""
+"""The price history tool: an instrument's bars, and the change over a period."""
 
 from datetime import date
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What can be priced, and how a person's word for it is understood.
+"""Instruments, and how a person's word for one is understood.
 
 Only codes, names and listed aliases are understood. A near miss is offered back and never taken: a plausible
 price of the wrong company is the worst answer there is.
@@ -29,13 +29,13 @@ class Instrument(Struct, frozen=True, kw_only=True):
 
 
 class Ambiguous(Struct, frozen=True):
-    """One word that several instruments go by; only the person knows which is meant."""
+    """An ambiguous name that several instruments go by; only the person knows which is meant."""
 
     candidates: tuple[Instrument, ...]
 
 
 class Unknown(Struct, frozen=True):
-    """No such instrument. `near` ones look alike, best first."""
+    """An unknown instrument. `near` ones look alike, best first."""
 
     near: tuple[Instrument, ...]
 

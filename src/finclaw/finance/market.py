@@ -37,7 +37,7 @@ class Quote(Struct, frozen=True, kw_only=True):
 
 
 class Bar(Struct, frozen=True, kw_only=True):
-    """What happened to a price in one piece of time. `ends` is the last minute that is in it."""
+    """A bar: what happened to a price in one piece of time. `ends` is the last minute that is in it."""
 
     day: date
     starts: datetime
@@ -54,7 +54,10 @@ def percent(change: Decimal, base: Decimal) -> Decimal:
 
 
 class Market(Protocol):
-    """A source of prices. Who opens it closes it. Methods raise ToolError when there is no price to be had."""
+    """A source of prices.
+
+    The caller that opens it closes it. Methods raise ToolError when there is no price to be had.
+    """
 
     @property
     def source(self) -> str:

@@ -35,7 +35,7 @@ _LONGEST_BREAK = 20
 
 
 class Move(Struct, frozen=True, kw_only=True):
-    """From the last close before the period to the latest price in it. Highs and lows are of closes."""
+    """A price change: from the last close before the period to the latest price in it. Highs and lows are of closes."""
 
     instrument: Instrument
     period: Period

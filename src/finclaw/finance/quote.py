@@ -1,4 +1,4 @@
-"""The tool that tells a price, in another currency too if it is wanted."""
+"""The quote tool: a price, in another currency too if it is wanted."""
 
 from decimal import Decimal
 from typing import Annotated

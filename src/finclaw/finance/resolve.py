@@ -1,4 +1,4 @@
-"""From a person's word to the one instrument that is meant, or a refusal that names the candidates.
+"""Resolution of a person's word to the one instrument that is meant, or a refusal that names the candidates.
 
 The class of the refusal tells what is wrong. Its `suggestion` is for code to read: on the first line what was asked, on
 each further line a candidate. The message says the same for the model. A name that is not certain is never priced.

@@ -1,4 +1,4 @@
-"""How the tools of this package tell what they found: records of plain lines for the model, facts for the figures.
+"""Output of the finance tools: records of plain lines for the model, facts for the figures.
 
 A record is a run of `key: value` lines; a blank line ends it. A moment is a fact too: seconds since 1970 with the
 unit "unix", for opening hours and holidays are figures that must not be invented either.

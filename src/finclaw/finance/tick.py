@@ -1,4 +1,7 @@
-"""The smallest step a price can move by. A price between two steps was never traded and betrays itself as invented."""
+"""Tick sizes: the smallest step a price can move by.
+
+A price between two steps was never traded and betrays itself as invented.
+"""
 
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Where instruments trade, and when: sessions, day by day, in the venue's own time."""
+"""Trading venues and their hours: sessions, day by day, in the venue's own time."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
@@ -26,7 +26,10 @@ class Session(Struct, frozen=True):
 
 
 class Venue(Struct, frozen=True, kw_only=True):
-    """`opens` may be on the eve (`eve`), as currencies do: their Monday begins on Sunday afternoon in New York."""
+    """A venue and its hours.
+
+    `opens` may be on the eve (`eve`), as currencies do: their Monday begins on Sunday afternoon in New York.
+    """
 
     code: str
     name_en: str
@@ -84,7 +87,7 @@ class Venue(Struct, frozen=True, kw_only=True):
 
 
 class Opening(Struct, frozen=True, kw_only=True):
-    """Is it open, why not, and when does that change? `changes_at` is None where it never does."""
+    """Whether a venue is open, why not, and when that changes. `changes_at` is None where it never does."""
 
     venue: Venue
     reason: Reason

@@ -1,1 +1,1 @@
-"""The nouns and the one mechanism. Nothing here opens a file, a socket or a database."""
+"""The kernel: types, ports, events and `compose`. Nothing here opens a file, a socket or a database."""

@@ -1,4 +1,4 @@
-"""A person's word about one exact action: what was asked, of whom, and what became of it."""
+"""Approvals: a person's decision about one exact action, what was asked, of whom, and what became of it."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ _DEEPEST: Final = 64
 
 
 class Addressee(Struct, frozen=True, kw_only=True):
-    """Somebody who may decide and reads in a chat of their own: the card goes there, too, under this message id."""
+    """An approver who reads in a chat of their own: the card goes there, too, under this message id."""
 
     name: str
     session: str
@@ -102,7 +102,7 @@ class Approval(Struct, frozen=True, kw_only=True):
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """What somebody said about an approval. `by` is their identity, as their door authenticated it."""
+    """A decision about an approval. `by` is their identity, as their door authenticated it."""
 
     verdict: ApprovalVerdict
     by: str
@@ -111,7 +111,7 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """A yes that stands: for this tool with exactly these arguments and this person, in one session or in all."""
+    """A grant: approval of this tool with exactly these arguments for this person, in one session or in all."""
 
     id: str
     """Of the approval that gave it."""
@@ -125,7 +125,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """A grant as people look at it: what it lets pass, for whom and until when."""
+    """A grant as it is shown to people: what it lets pass, for whom and until when."""
 
     id: str
     tool: str
@@ -138,7 +138,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Struct, frozen=True):
-    """Why a decision did not count. Nothing was written."""
+    """The reason why a decision did not count. Nothing was written."""
 
     why: RefusalReason
     approval: Approval | None = None

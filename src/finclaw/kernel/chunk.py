@@ -1,4 +1,4 @@
-"""What a model is asked, and the pieces in which it answers. A whole answer is a stream, collected."""
+"""Model requests, and the chunks of an answer's stream. A whole answer is a stream, collected."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -75,7 +75,10 @@ class Price(Struct, frozen=True):
 
 
 class Features(Struct, frozen=True):
-    """What a model can do, or takes in its requests. The defaults are the least that any server offers."""
+    """Features of a model: what it can do, or takes in its requests.
+
+    The defaults are the least that any server offers.
+    """
 
     tools: bool = True
     images: bool = False

@@ -1,4 +1,4 @@
-"""The real clock. Nothing else in the house asks the system for the time."""
+"""The system clock. Nothing else asks the system for the time."""
 
 import asyncio
 import time

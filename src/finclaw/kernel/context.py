@@ -1,4 +1,4 @@
-"""What a turn is told about its message: who wrote it, where, in which conversation. Frozen, all of it."""
+"""The context of a message, for its turn: who wrote it, where, in which conversation. Frozen, all of it."""
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar

@@ -1,4 +1,4 @@
-"""What a channel gives us, what we give it, and the proof that it took it."""
+"""Messages from and to a channel, and the receipt that it took one."""
 
 import itertools
 import os
@@ -38,7 +38,7 @@ def drawn_after(mark: str, given: str) -> bool:
 
 
 class Sender(Struct, frozen=True):
-    """Who wrote, as the channel or token authenticated them; never a field of the message's body."""
+    """The author of a message, as the channel or token authenticated them; never a field of the message's body."""
 
     id: str
     name: str = ""
@@ -61,7 +61,7 @@ PoolName = Literal["main", "cron", "subagent"]
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the turn of an inner message may use. Only the gateway sets it; no door does."""
+    """Limits of an internal message's turn. Only the gateway sets it; no door does."""
 
     pool: PoolName = "main"
     tools: tuple[str, ...] | None = None
@@ -122,7 +122,7 @@ class Embed(Struct, frozen=True, kw_only=True):
 
 
 class Outbound(Struct, frozen=True, kw_only=True):
-    """Something for a person to read. `perishable` answers are worthless once they are old."""
+    """A message for a person to read. `perishable` answers are worthless once they are old."""
 
     text: str
     kind: OutboundKind = "reply"
@@ -134,7 +134,7 @@ class Outbound(Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a channel can do. `idempotent`: a repeated token is recognised by the platform and shown once."""
+    """Capabilities of a channel. `idempotent`: a repeated token is recognised by the platform and shown once."""
 
     max_length: int = 4_000
     reactions: bool = False
@@ -146,6 +146,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 class Receipt(Struct, frozen=True):
-    """A platform's word that it has the unit."""
+    """A platform's confirmation that it has the item."""
 
     platform_id: str

@@ -1,4 +1,4 @@
-"""Everything an observer may see. An observer can change nothing, and its failure is logged, never raised."""
+"""Events: everything an observer may see. An observer can change nothing, and its failure is logged, never raised."""
 
 from collections.abc import Callable
 from decimal import Decimal

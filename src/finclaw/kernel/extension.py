@@ -1,4 +1,4 @@
-"""The one page that says what an extension can do.
+"""The extension API: the one page that says what an extension can do.
 
 An extension is a module or object with `register(api)`. It is loaded once, in the order of the list that names
 it, before the first message; what it registers stays for the life of the process. Inside `register` it may only
@@ -180,7 +180,7 @@ class RoutesApi(Protocol):
 
 
 class Finding(Struct, frozen=True):
-    """What a look at something found; `advice` says what to do about it."""
+    """The result of a check; `advice` says what to do about it."""
 
     result: Literal["ok", "warning", "error"]
     text: str

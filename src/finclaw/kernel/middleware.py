@@ -1,4 +1,4 @@
-"""The onion. One `compose` builds all five rings, once, at start-up.
+"""Middleware: layers around a core. One `compose` builds all five rings, once, at start-up.
 
 First listed is outermost; a lower priority is further out, stable for equals. A layer gets the call's context,
 may change it, and goes inward with `await ctx.next()`, at most once. A layer that does not go inward answers
@@ -29,7 +29,7 @@ LEFT_BEHIND_GRACE: Final = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Layer(Generic[Seen_contra, Given_co]):
-    """A named function around a noun. `why` is the reason for its place, printed beside it."""
+    """A layer: a named function around a core. `why` is the reason for its place, printed beside it."""
 
     name: str
     run: Callable[[Seen_contra], Awaitable[Given_co]]

@@ -1,4 +1,7 @@
-"""The borders of the house. Each contract says: may it raise, is it idempotent, who closes it."""
+"""Ports: the interfaces to channels, providers, tools and clients.
+
+Each contract says: may it raise, is it idempotent, who closes it.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What the store keeps, as the rest of the house sees it: rows become these and nothing else."""
+"""Records of the store, as all other packages see them: rows become these and nothing else."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
@@ -273,7 +273,7 @@ FindingKind = Literal[
 
 
 class IntegrityFinding(Struct, frozen=True):
-    """What is wrong with a stored conversation. `message_id` is empty for a line that could not be read."""
+    """A defect of a stored conversation. `message_id` is empty for a line that could not be read."""
 
     kind: FindingKind
     message_id: str

@@ -1,4 +1,4 @@
-"""What is known of models, in one place: the data file beside this one, and what the settings add to it.
+"""The catalog of models: the data file beside this one, and what the settings add to it.
 
 Read when first asked: the offline model, for one, needs none of it.
 """
@@ -35,7 +35,7 @@ Feature = Literal[
 
 
 class Listed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A line of the data file."""
+    """A model of the data file."""
 
     provider: str
     name: str

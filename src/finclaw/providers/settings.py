@@ -1,4 +1,4 @@
-"""The providers' piece of the configuration: who is asked, where, with which key; and what is known of a model."""
+"""Settings of providers and models: who is asked, where, with which key; and what is known of a model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace

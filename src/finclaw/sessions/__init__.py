@@ -1,1 +1,1 @@
-"""Whose conversation it is: its messages, and the order of its turns."""
+"""Sessions: the messages of a conversation, and the order of its turns."""

@@ -1,4 +1,7 @@
-"""How many turns of a kind run at once. A turn enters its pool after its lane and gives its seat back when it ends."""
+"""Concurrency limits: how many turns of a kind run at once.
+
+A turn enters its pool after its lane and gives its seat back when it ends.
+"""
 
 import asyncio
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""How much memory a message takes, near enough to keep a limit by: what is long is measured, the rest reckoned."""
+"""Memory estimates of messages, near enough to keep a limit by: what is long is measured, the rest reckoned."""
 
 from sys import getsizeof
 from typing import Any, Final, cast

@@ -1,1 +1,1 @@
-"""What lasts: implementations of the store ports."""
+"""Stores: implementations of the store ports, in SQLite and in plain files."""

@@ -1,4 +1,4 @@
-"""Which store a state directory has. One that holds conversations of the other kind is refused, so none are hidden."""
+"""Store selection. A state directory that holds conversations of the other kind is refused, so none are hidden."""
 
 from pathlib import Path
 from typing import Literal

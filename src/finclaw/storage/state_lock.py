@@ -1,4 +1,4 @@
-"""One gateway to a state directory, by a lock of the kernel: it dies with its holder, however the holder dies."""
+"""The lock of a state directory, for one gateway. It is the kernel's: it dies with its holder, however that dies."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""A long conversation as it was read: pages of JSON, each of which becomes messages when somebody looks at one of them.
+"""The history of a long conversation: packed pages, each of which becomes messages when one of them is looked at.
 
 A turn looks at the last few messages, and a model's API is told what was said and nothing else. So the pages of an
 old conversation mostly stay what they are: that is less memory, and no thousand objects are made for every turn.
@@ -13,7 +13,10 @@ from finclaw.transcript.page import Page, PlainText, plain_text
 
 
 class PagedHistory(Sequence[Message]):
-    """Pages first, then messages. It equals the tuple of all its messages, and never changes."""
+    """A sequence of messages: pages first, then messages.
+
+    It equals the tuple of all its messages, and never changes.
+    """
 
     __slots__ = ("_paged", "pages", "tail")
 

@@ -1,4 +1,4 @@
-"""A conversation at rest, made whole: each message once, each call with its result right behind it, nothing invented.
+"""Repair of a stored conversation: each message once, each call with its result right behind it, nothing invented.
 
 Mending loses no words. A result whose call is gone is quoted in a note; a call whose result is gone gets one that says
 so; what stands elsewhere is brought to its call. Mending twice changes nothing more, and a whole conversation nothing.
@@ -19,7 +19,10 @@ ABORTED: Final = "[Execution aborted]"
 
 
 class Report(Struct, frozen=True):
-    """Not recoverable: there was something, and nothing of it could be read; it is left as it is."""
+    """The result of a repair.
+
+    Not recoverable: there was something, and nothing of it could be read; it is left as it is.
+    """
 
     findings: tuple[IntegrityFinding, ...] = ()
     is_recoverable: bool = True

@@ -1,4 +1,4 @@
-"""Many messages as they were written, which become messages when somebody looks at one of them.
+"""Packed pages of messages: JSON as it was written, which becomes messages when one of them is looked at.
 
 Most messages are nothing but words, and a model's API is told the words and who said them. So they stand apart from
 what only we keep of a message, and in the form in which every API takes them: nobody reads them to pass them on.
@@ -24,7 +24,7 @@ _message: Final = msgspec.json.Decoder(Message)
 
 
 class MessageMeta(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A message without its words and who said them."""
+    """Metadata of a message: all but its role and its words."""
 
     id: str
     source: Source
@@ -33,7 +33,7 @@ class MessageMeta(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class PlainText(NamedTuple):
-    """What a model is told of some messages."""
+    """The plain text of some messages, for the request to a model."""
 
     speakers: Sequence[bytes]
     """The role of each, as far as its words are here."""
@@ -84,10 +84,10 @@ def decompress_meta(beside: bytes) -> bytes:
 
 
 class Page:
-    """So many messages of the base, none of them passing: JSON, until somebody looks at one of them.
+    """A packed page: messages of the base, none of them passing, as JSON until one of them is looked at.
 
     `words` has two lines for each: the role, and the words as a string. Where both are empty the line of `beside` is
-    the message, else what is `MessageMeta` them. It may be packed.
+    the message, else its `MessageMeta`. It may be compressed.
     """
 
     __slots__ = ("_messages", "_without_ids", "_written", "length", "size")

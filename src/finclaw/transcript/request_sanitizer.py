@@ -1,4 +1,6 @@
-"""A mended conversation as every model's API takes it. History keeps its names and ids; stand-ins live in the request.
+"""The request sanitizer: a repaired conversation as every model's API takes it.
+
+History keeps its names and ids; stand-ins live in the request.
 
 Messages that need no change are the same objects, so that whoever keeps their bytes finds them again.
 """

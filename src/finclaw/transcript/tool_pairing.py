@@ -1,4 +1,4 @@
-"""Which tool result answers which tool call, in a conversation where either may be missing, doubled or out of place."""
+"""Pairing of tool results with tool calls, in a conversation where either may be missing, doubled or out of place."""
 
 from collections.abc import Sequence
 

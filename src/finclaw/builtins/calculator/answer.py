@@ -1,4 +1,4 @@
-"""From an expression to what the model reads: what was understood, and what came out."""
+"""The calculator's answer to an expression: what was understood, and what came out."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Expressions become numbers. All work is counted, so that no expression takes long."""
+"""Evaluation of expressions. All work is counted, so that no expression takes long."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an expression is made of, once it is understood. Chains are flat: many summands are not deep."""
+"""The syntax tree of an expression. Chains are flat: many summands are not deep."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The calculator as the house sees it: one tool, which tells what it understood and what came out."""
+"""The calculator extension: one tool, which tells what it understood and what came out."""
 
 import asyncio
 from datetime import datetime

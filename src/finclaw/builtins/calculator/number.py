@@ -1,4 +1,4 @@
-"""Numbers as the calculator has them: exact while they can be, else sixty digits of which twenty-eight are shown.
+"""Numbers of the calculator: exact while they can be, else sixty digits of which twenty-eight are shown.
 
 A sum, a product or a quotient of what people write is a fraction and stays one. A root or a logarithm is seldom one,
 and a fraction may grow beyond all use: these become decimals, and whoever prints them says that they are rounded.
@@ -28,7 +28,10 @@ _SHOWING: Final = Context(prec=28, rounding=ROUND_HALF_UP)
 
 
 class Impossible(Exception):
-    """It has no value, or none that can be computed. The words say why; who knows the place adds it."""
+    """An expression without a value, or with none that can be computed.
+
+    The words say why; who knows the place adds it.
+    """
 
 
 @total_ordering

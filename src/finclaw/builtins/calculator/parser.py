@@ -1,4 +1,7 @@
-"""Words become expressions. A descent by hand: it knows what it accepts, and never asks Python what a text means."""
+"""The parser of expressions: a recursive descent by hand.
+
+It knows what it accepts, and never asks Python what a text means.
+"""
 
 import re
 from fractions import Fraction

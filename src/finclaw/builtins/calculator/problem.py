@@ -1,4 +1,4 @@
-"""What is wrong with an expression, and at which of its characters."""
+"""Errors of an expression, with the character where it is wrong."""
 
 from finclaw.errors import ToolError
 

@@ -1,4 +1,4 @@
-"""An expression cut into words: numbers, names, signs. Currency signs are taken out, if they all are the same."""
+"""The tokenizer of expressions: numbers, names, signs. Currency signs are taken out, if they all are the same."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A stranger's schema that would keep our checker busy for hours is refused before anything is checked with it."""
+"""Bounds on tool schemas of MCP servers: one that would keep our checker busy for hours is refused before its use."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""One server, kept at hand: opened, listed, called, and opened again after longer and longer pauses when it is lost.
+"""A connection to one MCP server: opened, listed, called, and opened again after longer and longer pauses when lost.
 
 Whatever a server does, it does to its own connection only.
 """

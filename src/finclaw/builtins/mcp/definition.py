@@ -1,4 +1,4 @@
-"""A tool as its server describes it: what is pinned of it, and what of it a model gets to see."""
+"""Tool definitions of MCP servers: what is pinned of it, and what of it a model gets to see."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ _SHOWN_TO_MODELS: Final = ("description", "title")
 
 
 class Definition(Struct, frozen=True):
-    """Exactly as the server gave it. Nothing of it is ours."""
+    """A tool definition, exactly as the server gave it. Nothing of it is ours."""
 
     name: str
     description: str

@@ -1,4 +1,4 @@
-"""MCP as the house sees it: servers from the settings, their tools in the registry, and a word on how they are."""
+"""The MCP extension: servers from the settings, their tools in the registry, and a word on how they are."""
 
 import asyncio
 import importlib

@@ -1,4 +1,4 @@
-"""A server at an address: the SDK's own client, on a line that gives up when an answer does not end.
+"""HTTP transport to an MCP server: the SDK's own client, which gives up when an answer does not end.
 
 The line leads to addresses that were judged, and to no other: whatever the server's name means by then, and wherever
 it would like to redirect us to.

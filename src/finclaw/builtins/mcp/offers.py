@@ -1,4 +1,4 @@
-"""Which tools of one server stand in the registry: those that are the ones that were let in."""
+"""Tools of one MCP server in the registry: those whose definition is the approved one."""
 
 import asyncio
 import logging
@@ -60,7 +60,9 @@ class RemoteTool:
 
 
 class Offers:
-    """`left_out` says of a tool why it is not offered, by the name that it has on its server.
+    """Registered tools of a server.
+
+    `left_out` says of a tool why it is not offered, by the name that it has on its server.
 
     `unread` are those that are offered though nobody has read their descriptions, by the names that they have here.
     """

@@ -1,4 +1,4 @@
-"""Which definition of each tool the operator has let in, and whether anybody has read it.
+"""Pins: which definition of each tool the operator has let in, and whether anybody has read it.
 
 Another definition, by a single byte, is not that tool. One that nobody has read is a stranger's text like any other.
 A tool is known by its name here, as grants and rules know it: `get.time` and `get_time` are the same `clock__get_time`,
@@ -56,7 +56,10 @@ class Pin(Struct, frozen=True, kw_only=True):
 
 
 class Pins:
-    """Every read and write is one transaction in the extension's own file, so a terminal may approve meanwhile."""
+    """The pins in their database.
+
+    Every read and write is one transaction in the extension's own file, so a terminal may approve meanwhile.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

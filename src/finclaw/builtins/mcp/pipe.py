@@ -1,4 +1,4 @@
-"""A server as a program of ours: its lines in and out, with limits, and its process tree killed with it."""
+"""Pipe transport to an MCP server that we start: lines in and out, with limits; its process tree is killed with it."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What a server answers to a call, as text between marks that it cannot have known."""
+"""Results of MCP calls, as text between marks that it cannot have known."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What an operator decides about MCP servers, and what a server is told of it."""
+"""Settings of MCP servers, and the environment that a server gets."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How the servers are, in a few lines for whoever runs the gateway."""
+"""The status of MCP servers, in a few lines for the operator."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where a server at an address is: its name is looked up once and judged as for any page, and held to from then on.
+"""Resolved addresses of an MCP server: its name is looked up once and judged as for any page, and held to from then on.
 
 A public name that leads into our own network is a trick. A server of one's own is one whose address says so, as
 `localhost` and `10.0.0.5` do, or whose settings do.
@@ -19,7 +19,7 @@ _OURSELVES = "localhost"
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Nothing but these addresses is connected to while the connection lasts."""
+    """Addresses of a server: nothing but these is connected to while the connection lasts."""
 
     location: Location
     addresses: tuple[Address, ...]

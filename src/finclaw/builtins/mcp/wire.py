@@ -1,4 +1,4 @@
-"""What every way to a server has in common: its end is noticed, and one that talks without being asked is cut off."""
+"""What all transports to a server share: its end is noticed, and one that talks without being asked is cut off."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ class ServerLost(ToolError):
 
 
 class ConnectionEnd:
-    """Why a connection is over, once it is; whoever looks after it is woken."""
+    """The end of a connection and its reason; setting it wakes the task that looks after the connection."""
 
     def __init__(self) -> None:
         self.reason = ""

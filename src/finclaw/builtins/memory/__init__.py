@@ -1,4 +1,4 @@
-"""What a person asked us to remember: kept for that person alone, and told to the model when a message calls for it."""
+"""Memory: notes that a person asked for, kept for them alone, and told to the model when a message calls for it."""
 
 from finclaw.builtins.memory.extension import Memory, MemorySettings
 from finclaw.builtins.own_settings import read_settings

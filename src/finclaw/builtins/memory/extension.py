@@ -1,4 +1,4 @@
-"""Memory as the house sees it: three tools, one command, and a few notes beside a message that calls for them.
+"""The memory extension: three tools, one command, and a few notes beside a message that calls for them.
 
 Nothing is saved or forgotten but on the person's own wish, which is looked for in their words and not in the model's.
 In a group nothing is read aloud: others see the answers there. Where strangers' words have been read, a note must be

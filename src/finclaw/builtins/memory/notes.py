@@ -1,4 +1,4 @@
-"""The notes in their database: numbered for each person, found by their words, and gone when they are forgotten."""
+"""The store of notes: numbered for each person, found by their words, and gone when they are forgotten."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ _COLUMNS: Final = "notes.number, notes.text, notes.saved_at, notes.sources"
 
 
 class Note(Struct, frozen=True):
-    """`sources`: strangers' words that had been read when the person said yes to it; it may be theirs."""
+    """A note. `sources`: strangers' words that had been read when the person said yes to it; it may be theirs."""
 
     number: int
     text: str
@@ -77,7 +77,10 @@ class TooManyNotes(ToolError):
 
 
 class NoteStore:
-    """All raise SessionError (StoreFailed: the disk) and leave everything as it was then."""
+    """The notes of all people, in a database.
+
+    All methods raise SessionError (StoreFailed: the disk) and leave everything as it was then.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Whose notes they are, and where they may be read aloud."""
+"""Owners of notes, and the chats in which their notes may be shown."""
 
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import PersonId

@@ -1,4 +1,7 @@
-"""Whether a person wished it, told by their own words in this turn: not by what they quote, nor by any tool or page."""
+"""Detection of a wish to save or forget, in the person's own words of this turn.
+
+What they quote does not count, nor what any tool or page says.
+"""
 
 import re
 import unicodedata

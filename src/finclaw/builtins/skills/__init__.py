@@ -1,4 +1,4 @@
-"""Know-how from a directory: folders with a `SKILL.md`, given when they are asked for, and short texts beside them."""
+"""Skills from a directory: folders with a `SKILL.md`, given when they are asked for, and short texts beside them."""
 
 from finclaw.builtins.own_settings import read_settings
 from finclaw.builtins.skills.extension import Skills, SkillSettings

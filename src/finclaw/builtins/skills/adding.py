@@ -1,4 +1,4 @@
-"""Putting a skill's folder into the directory, and taking it away: whole or not at all, and never over another."""
+"""Installation and removal of a skill's folder: whole or not at all, and never over another."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What a step may use: the skills by name in one tool's description, and the tools of those that were given."""
+"""The tool catalog of a step: the skills by name in one tool's description, and the tools of those that were given."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Skills as the house sees them: listed by name, and given as passing messages when a message calls for them.
+"""The skills extension: skills are listed by name, and given as passing messages when a message calls for them.
 
 A skill is called for by its words (`when`), by a command of its own, or by the model, with `skills__use`. However often
 it is given, it is there once, and the conversation never keeps it. An edit counts from the next turn on.

@@ -1,4 +1,4 @@
-"""From the text of a file to a skill. What stands above the `---` is YAML, of which little is understood on purpose."""
+"""The parser of SKILL.md. What stands above the `---` is YAML, of which little is understood on purpose."""
 
 import re
 import unicodedata

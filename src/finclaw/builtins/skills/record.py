@@ -1,4 +1,4 @@
-"""What `finclaw skills add` has written down about a skill: what was added, from where and when."""
+"""Installation records of `finclaw skills add`: what was added, from where and when."""
 
 import hashlib
 from datetime import datetime
@@ -16,7 +16,7 @@ _LARGEST: Final = 10_000
 
 
 class Record(Struct, frozen=True):
-    """Hidden, and so no part of what it speaks of."""
+    """An installation record. Its file is hidden, and so no part of the skill."""
 
     source: str
     sha256: str

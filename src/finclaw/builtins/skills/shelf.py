@@ -1,4 +1,4 @@
-"""The directory as it is now. Each file is read once for each time it was changed."""
+"""The skills directory as it is now. Each file is read once for each time it was changed."""
 
 import logging
 import os

@@ -14,7 +14,7 @@ NAME: Final = r"^[a-z0-9](?:[a-z0-9-]{0,46}[a-z0-9])?$"
 
 
 class BadSkill(ConfigError):
-    """For whoever put it there; a gateway leaves it out and says so."""
+    """A skill that cannot be read; a gateway leaves it out and says so."""
 
 
 class SkillCommand(Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,7 +24,7 @@ class SkillCommand(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """Without a description it is not listed: it is given when its words are said, or always."""
+    """A skill. Without a description it is not listed: it is given when its words are said, or always."""
 
     name: str
     text: str

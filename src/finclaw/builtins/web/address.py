@@ -1,4 +1,4 @@
-"""Which addresses are the open internet. Our own table: what the interpreter believes changes with its version."""
+"""Public and private addresses. The table is our own: what the interpreter believes changes with its version."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address

@@ -74,7 +74,10 @@ def is_readable(media_type: str) -> bool:
 
 
 class Fetcher:
-    """The only door to an address that somebody else has named. GET, no cookies, no credentials, no proxy."""
+    """A client for web pages, the only way to an address that somebody else has named.
+
+    GET, no cookies, no credentials, no proxy.
+    """
 
     def __init__(
         self, gate: AddressGate | None = None, *, limits: FetchLimits | None = None, tls: ssl.SSLContext | None = None

@@ -1,4 +1,7 @@
-"""Whether a location may be asked, and at which addresses. Nothing is connected to that did not pass here."""
+"""Address checks: whether a location may be asked, and at which addresses.
+
+Nothing is connected to that did not pass here.
+"""
 
 import asyncio
 import socket

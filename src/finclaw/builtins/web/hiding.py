@@ -1,4 +1,4 @@
-"""What a page keeps from people's eyes must not reach the model: hidden words are how a page whispers to one."""
+"""Detection of hidden text: what people cannot see must not reach the model, for a page instructs one that way."""
 
 import re
 from collections.abc import Mapping

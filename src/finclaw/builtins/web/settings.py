@@ -1,4 +1,4 @@
-"""What an operator decides about fetching."""
+"""Settings of web fetching."""
 
 from typing import Annotated
 

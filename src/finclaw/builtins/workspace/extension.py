@@ -1,4 +1,4 @@
-"""The workspace as the house sees it: one tool that reads a file of it, and one that lists a folder."""
+"""The workspace extension: one tool that reads a file of it, and one that lists a folder."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One directory, and a way into it that leads nowhere else, whatever somebody does to it meanwhile.
+"""The root directory of a workspace: paths never lead out of it, whatever somebody does to it meanwhile.
 
 A path is walked name by name, each opened inside the directory before it and never through a link. So there is no
 moment between looking and opening: what was looked at is what is open.
@@ -24,7 +24,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_
 
 
 class NotReadable(ToolError):
-    """The words say which path, why not, and what to do."""
+    """A path that cannot be read. The words say which, why not, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Bytes as text, if that is what they are, and a page of its lines."""
+"""Text files: bytes decoded, if they are text, and a page of their lines."""
 
 import codecs
 import re

@@ -1,4 +1,4 @@
-"""One clause of a message, read: what is wanted, of what, over which time, in which currency."""
+"""Parsing of one clause of a message: what is wanted, of what, over which time, in which currency."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The conversation as the assistant needs it: the last thing said, and what it had looked up before that."""
+"""The dialogue so far, as the assistant needs it: the last thing said, and what it had looked up before that."""
 
 from collections.abc import Iterator, Sequence
 

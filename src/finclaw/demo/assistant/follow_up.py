@@ -1,4 +1,4 @@
-"""What a message leaves out because it was said before: "and MSFT?", "그럼 원화로는?", "last month?", "the first"."""
+"""Follow-up questions, completed by what was said before: "and MSFT?", "그럼 원화로는?", "last month?", "the first"."""
 
 import re
 from collections.abc import Iterable

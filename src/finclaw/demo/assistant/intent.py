@@ -1,4 +1,4 @@
-"""What people ask of it, as one table: the first row whose pattern is in the text wins.
+"""Intents of questions, as one table: the first row whose pattern is in the text wins.
 
 The order is part of the meaning: "tell me when Apple hits 250" must be seen as an alert before it is seen as a price.
 """

@@ -1,4 +1,4 @@
-"""From what was understood to what is done: tool calls and plain sentences, in the order in which they were wanted."""
+"""The plan of an answer: tool calls and plain sentences, in the order in which they were wanted."""
 
 import re
 from collections.abc import Callable, Iterator

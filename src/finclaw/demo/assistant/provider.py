@@ -1,4 +1,4 @@
-"""The provider itself: it looks at the request, makes up its mind, and streams what it decided."""
+"""The offline provider: it reads the request, plans an answer or tool calls, and streams them."""
 
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What it says without looking anything up. No figure is in here: there is no fact it could come from."""
+"""Fixed replies, for what needs no tool. No figure is in here: there is no fact it could come from."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What the error types of this API mean."""
+"""Error types of Anthropic's API, and what they mean."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The part of JSON Schema that the API holds an answer to. The rest is for whoever checks the answer."""
+"""JSON Schemas narrowed to the part that the API holds an answer to. The rest is left to the check of the answer."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast

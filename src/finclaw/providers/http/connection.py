@@ -27,7 +27,7 @@ class ConnectionBroken(OSError):
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """Asks one question after the other; each must be read to its end before the next.
+    """A connection that sends one request after the other; each response must be read to its end before the next.
 
     What comes is read into `buffer` and looked at before anything else is, so all connections of a loop may share it.
     Without it every read would cost as much room as the largest, and getting that costs more than the reading.

@@ -1,4 +1,4 @@
-"""Server-sent events from bytes. Characters are never looked at, so a read may end in the middle of one."""
+"""A parser of server-sent events. Characters are never looked at, so a read may end in the middle of one."""
 
 import re
 from typing import Final
@@ -21,7 +21,7 @@ Event = tuple[bytes, bytes]
 
 
 class EventReader:
-    """Bytes in as they come, whole events out. Raises StreamCut for one that is too long to be meant."""
+    """A parser: bytes in as they come, whole events out. Raises StreamCut for one that is too long to be meant."""
 
     def __init__(self, longest: int = LONGEST_EVENT) -> None:
         self._longest = longest

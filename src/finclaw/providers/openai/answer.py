@@ -1,4 +1,4 @@
-"""The events of one answer become chunks. What this version does not know is passed over."""
+"""A reader of answers: events become chunks. What this version does not know is passed over."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -72,7 +72,7 @@ _decode_lax: Final = msgspec.json.Decoder(_Event, strict=False).decode
 
 
 class OpenAIAnswerReader:
-    """Reads one event after the other. `ended` is True once the answer is whole and `Done` has been given."""
+    """A reader of one answer's events. `ended` is True once the answer is whole and `Done` has been given."""
 
     def __init__(self, name: str) -> None:
         self.ended = False

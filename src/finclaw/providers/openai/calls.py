@@ -1,4 +1,6 @@
-"""Which piece belongs to which tool call. Servers leave out, repeat or never change the index, the id and the name.
+"""Assembly of streamed tool calls: which piece belongs to which call.
+
+Servers leave out, repeat or never change the index, the id and the name.
 
 Nothing says that a call is over before the answer is, so all calls stay open until then.
 """

@@ -1,4 +1,4 @@
-"""What the codes, types and finish reasons of this API mean, and those of servers that speak as it does."""
+"""Error codes, types and finish reasons of OpenAI's API and of compatible servers, and what they mean."""
 
 from collections.abc import Mapping
 from typing import Final

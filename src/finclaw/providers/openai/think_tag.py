@@ -1,4 +1,4 @@
-"""ThinkingField that a server left among the words: it was not told how its model marks them, and passes `<think>` on.
+"""Thinking that a server left among the words: it was not told how its model marks them, and passes `<think>` on.
 
 Only what stands first is looked at; behind the thoughts, or where there are none, words are words.
 """
@@ -15,7 +15,10 @@ _MOST_SPACE: Final = 1_000
 
 
 class ThinkTag:
-    """Fed with the words as they come. Once `passed`, it need not be asked any more."""
+    """A parser of `<think>` at the beginning of an answer, fed with the words as they come.
+
+    Once `passed`, it need not be asked any more.
+    """
 
     def __init__(self, thinking: int, text: int) -> None:
         """The places of both in the answer."""

@@ -1,4 +1,4 @@
-"""Which directory a session has: a name that a person can read, and a hash, for a key is anybody's text."""
+"""Directory names of sessions: readable for a person, with a hash, for a key is anybody's text."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""The few things that are done to files: whole on disk or undone, and refusals in words for the operator."""
+"""File operations of the JSON Lines store: whole on disk or undone, with errors in words for the operator."""
 
 import errno
 import os
@@ -13,11 +13,14 @@ _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class FileChanged(StoreFailed):
-    """Somebody else writes here: what we know of the file is not true any more."""
+    """The file was changed by another program: what we know of it is not true any more."""
 
 
 class Files:
-    """Methods raise StoreFailed. What is below the line is one call of the kernel each; tests take the power there."""
+    """Reads and writes of whole files. Methods raise StoreFailed.
+
+    What is below the line is one call of the kernel each; tests cut the power there.
+    """
 
     def read(self, path: Path) -> bytes:
         """Nothing, if there is no such file."""

@@ -1,4 +1,4 @@
-"""One writer per session of the file store, across tasks and processes.
+"""Write locks of the file store: one writer per session, across tasks and processes.
 
 A task waits in its own process first, in order; only the first in line asks the kernel. So a dead holder blocks
 nobody, a live one is never robbed, and a file is open only while its lock is held.

@@ -1,4 +1,4 @@
-"""One lock file. Who holds it is the kernel's word (flock); its text is a courtesy to readers and never a claim.
+"""A lock file. The kernel (flock) decides who holds it; its text is for readers, and never a claim.
 
 The file stays when the lock is free: whoever unlinks a lock file that others have open makes two locks of one.
 Release and process exit write that it is free; after a fork the child has closed its copy and holds nothing.

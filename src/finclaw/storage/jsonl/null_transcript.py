@@ -1,4 +1,4 @@
-"""For the SQL of a turn: the conversation is not in this database. What is logged is given, and given back."""
+"""A transcript without rows, for a turn whose conversation is in files: its events are given back as they came."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,6 +14,8 @@ UNCOUNTED: Final = -1
 
 
 class NullTranscript:
+    """A transcript that keeps nothing in the database but the number of a session's messages."""
+
     def begin(self, db: apsw.Connection, turn: int, first: Sequence[TurnEvent]) -> tuple[TurnEvent, ...]:
         return tuple(first)
 

@@ -1,4 +1,4 @@
-"""Sessions' files at work: one holder at a time, settled before anybody sees them, off the event loop."""
+"""Open sessions of the file store: one lock holder at a time, settled before use, off the event loop."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ class Run(Protocol):
 
 
 class LockedSession:
-    """A session's files in the hands of whoever holds its lock."""
+    """A session's files while its write lock is held."""
 
     def __init__(self, files: SessionFiles, handle: LockHandle, run: Run) -> None:
         self.files = files

@@ -1,4 +1,4 @@
-"""What a line of base.jsonl may be: a message, or the mark behind the last message of a folded turn."""
+"""Records of base.jsonl: a message, or the mark behind the last message of a folded turn."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final

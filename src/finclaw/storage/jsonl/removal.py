@@ -1,4 +1,4 @@
-"""Directories whose sessions are gone. Those of another database are nobody's here, and stay."""
+"""Removal of directories whose sessions are gone. Those of another database stay."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection

@@ -1,4 +1,4 @@
-"""A damaged base file made whole: what can be read is kept and mended, what it was before is kept beside it."""
+"""Repair of a damaged base file: what can be read is kept and mended, and the damaged file is kept beside it."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""The store with its conversations in plain files; everything else, and the word on what has happened, in SQLite.
+"""The JSON Lines store: conversations in plain files, everything else in SQLite, which decides what has happened.
 
 A commit comes in three steps under the session's write lock: the events are on disk, the database commits, the base
 follows. Only the second decides. Whatever the third leaves undone is done when the session is next looked at.

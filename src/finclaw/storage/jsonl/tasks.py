@@ -1,4 +1,4 @@
-"""Work on files that is done to its end, also when its caller is cancelled, and that can be held up for a copy."""
+"""File tasks that run to their end, also when their caller is cancelled, and that can be paused for a copy."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine

@@ -20,7 +20,7 @@ Told = tuple[list[Approval], list[Accepted]]
 
 
 class ApprovalRows(ABC):
-    """The part of a store that keeps approvals. Whoever has it brings the commit."""
+    """The part of a store that keeps approvals. The class that inherits it brings the commit."""
 
     _clock: Clock
     _ids: PublicIds

@@ -1,4 +1,4 @@
-"""How long open approvals have waited in this process, by a clock that nobody can set.
+"""Waiting times of open approvals in this process, by a clock that nobody can set.
 
 The wall clock decides after a restart. While the process runs it may be set back, and a question that is good for five
 minutes must not be good for an hour because of that.

@@ -1,4 +1,7 @@
-"""The books: what turns have cost, by day, agent, user and model. Sums are exact: Python adds amounts, not SQL."""
+"""Cost accounting: what turns have cost, by day, agent, user and model.
+
+Sums are exact: Python adds amounts, not SQL.
+"""
 
 from collections.abc import Sequence
 from datetime import date

@@ -1,4 +1,7 @@
-"""Rows to nouns and back. Ids carry the database's name, so that those of two databases never meet."""
+"""A codec between rows and the kernel's types.
+
+Ids carry the database's name, so that those of two databases never meet.
+"""
 
 import hashlib
 from datetime import UTC, datetime, timedelta

@@ -222,7 +222,7 @@ def reset(db: apsw.Connection, transcript: Transcript, key: str) -> None:
 
 
 class ConversationState(Struct, frozen=True, kw_only=True):
-    """What the database knows of a conversation that is kept elsewhere."""
+    """The database's state of a conversation that is kept in files."""
 
     version: int
     cleared: int

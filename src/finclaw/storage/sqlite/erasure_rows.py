@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class ErasureRows(ABC):
-    """The part of a store that erases. Whoever has it brings the commit."""
+    """The part of a store that erases. The class that inherits it brings the commit."""
 
     transcript: Transcript
     _ids: PublicIds

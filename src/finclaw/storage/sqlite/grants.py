@@ -1,4 +1,4 @@
-"""A yes that reaches further than once, as rows: exactly this action, for exactly this person."""
+"""Grants as rows: approvals that hold more than once, for exactly this action and exactly this person."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Units: planned with the outcome, marked before the socket write, settled with the platform's word."""
+"""Outbox items: planned with the outcome, marked before the socket write, settled by the platform's answer."""
 
 from collections.abc import Sequence
 from typing import Any

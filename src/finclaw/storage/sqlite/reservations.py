@@ -1,6 +1,6 @@
 """Reservations of model calls in the rows of their turns: on disk before a request leaves, so that no call is unbooked.
 
-A process that dies leaves them there. Whoever comes next enters them into the books, at the most that they may have
+A process that dies leaves them there. The next process enters them into the books, at the most that they may have
 cost and marked as interrupted, and takes them out of the row in the same commit: once, however often it is tried.
 """
 
@@ -27,7 +27,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SettledCalls(msgspec.Struct, frozen=True):
-    """What a turn has left, once nothing of it is open any more."""
+    """The calls of a turn once none is open any more: side costs, and whether all of it is in the books."""
 
     beside: tuple[Spend, ...] = ()
     booked: bool = True

@@ -1,4 +1,4 @@
-"""Removing what is old, a bounded piece at a time, so that nobody who wants to write waits for long."""
+"""Retention: old rows are removed a bounded piece at a time, so that no writer waits for long."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What extensions remember: one JSON value each, and one each per session."""
+"""Extension state: one JSON value for each extension, and one for each of its sessions."""
 
 from typing import Any, Final
 

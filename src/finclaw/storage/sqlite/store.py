@@ -1,4 +1,7 @@
-"""The store's ports on one SQLite database. Everything here is a hop to the writer; the SQL is next door."""
+"""The store's ports on one SQLite database.
+
+Each method hands a task to the writer; the SQL is in the modules beside it.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Turns as they are told afterwards: the latest in short, and one with all that is left of what it did."""
+"""Traces of turns: the latest in short, and one with all that is left of what it did."""
 
 from decimal import Decimal
 from typing import Any

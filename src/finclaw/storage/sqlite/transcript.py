@@ -1,4 +1,4 @@
-"""Where conversations and the logs of running turns are kept: in rows of the same database, or elsewhere."""
+"""Storage of conversations and of running turns' logs: in rows of the same database, or in files."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol, assert_never

@@ -1,4 +1,4 @@
-"""Group commit. Whoever wants something on disk hands in a piece of work; all that wait share one commit.
+"""Group commit: callers hand in pieces of work, and all that wait share one commit.
 
 One that fails takes nobody with it: the group is then done again with a SAVEPOINT around each piece. A failed COMMIT
 fails them all, and none happened. Reads are no part of it: they follow the commit of their group in a read transaction,
@@ -32,7 +32,7 @@ LAZY_SECONDS: Final = 0.02
 
 
 class WriterTask(Generic[T]):
-    """One all-or-nothing piece. `then` runs on the loop after the commit, whoever still waits or not.
+    """One all-or-nothing piece of work. `then` runs on the loop after the commit, also if its caller is gone.
 
     A `repeatable` one changes nothing but the database, so it may be undone and done again.
     """
