@@ -34,8 +34,8 @@ from finclaw.storage.state_lock import StateLock
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.guard.options import GuardChoice
 from finclaw.tools.policy import Consent
-from finclaw.tools.policy.known import must_know
 from finclaw.tools.policy.policy import Policy
+from finclaw.tools.policy.rule_check import check_rules
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class Guards(NamedTuple):
 
 def _policy(settings: Settings, registrar: Registrar) -> Policy:
     """Raises ConfigError for a rule about a tool that is not there."""
-    for warning in must_know(settings.tools.rules, registrar.tools.list()):
+    for warning in check_rules(settings.tools.rules, registrar.tools.list()):
         log.warning("%s", warning)
     policy = Policy(settings.tools.rules)
     policy.prepare(tool.spec.name for tool in registrar.tools.list())

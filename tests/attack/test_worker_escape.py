@@ -14,9 +14,9 @@ from tests.builtins.mcp.bench import until
 from tests.tools.liveness import SCOPE, alive, dead
 
 from finclaw.tools import worker
-from finclaw.tools.limit import run_with_limit
 from finclaw.tools.process.process_tree import living_descendants
 from finclaw.tools.threads import ToolThreads
+from finclaw.tools.time_limit import run_with_limit
 from finclaw.tools.worker import WorkerDied
 
 pytestmark = [
@@ -178,7 +178,7 @@ import asyncio, os, sys
 from tests.attack.fleeing import flee
 from tests.tools.liveness import SCOPE
 from finclaw.tools.process.process_tree import become_subreaper
-from finclaw.tools.limit import run_with_limit
+from finclaw.tools.time_limit import run_with_limit
 from finclaw.tools.worker import WorkerDied
 become_subreaper()
 try:

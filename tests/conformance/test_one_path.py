@@ -31,11 +31,10 @@ from finclaw.testing import Reply, call, reply
 from finclaw.tools.approval.people import Person
 from finclaw.tools.define import ToolOptions, raw_tool, tool
 from finclaw.tools.policy.condition import Condition
-from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.rule import Rule
 from finclaw.tools.policy.stages import STAGES, Stage
-from finclaw.tools.policy.verdict import PolicyContext, StageVerdict
+from finclaw.tools.policy.verdict import PolicyContext, StageVerdict, facts_of
 from finclaw.tools.registry import ToolRegistry
 
 CARD = "card 4111 1111 1111 1111"

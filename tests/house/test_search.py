@@ -33,7 +33,7 @@ QUESTIONS = (
     Question("Where is a budget checked?", "budget", "src/finclaw/agent/budget/budget.py"),
     Question("Where is the cost of a call reserved?", "reservation", "src/finclaw/storage/sqlite/reservations.py"),
     Question("Who knows what strangers' text a turn has read?", "taint", "src/finclaw/agent/window/taint.py"),
-    Question("What stops a model that repeats a call?", "loop", "src/finclaw/tools/loop.py"),
+    Question("What stops a model that repeats a call?", "loop", "src/finclaw/tools/loop_guard.py"),
     Question("Where is a secret redacted?", "redact", "src/finclaw/tools/guard/redact.py"),
     Question("What validates the arguments of a tool?", "jsonschema", "src/finclaw/tools/arguments.py"),
     Question("What kills the processes that a tool left?", "orphan", "src/finclaw/tools/process/process_tree.py"),

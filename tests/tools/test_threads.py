@@ -13,10 +13,10 @@ from finclaw.errors import ToolTimeout, ToolUnavailable
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import ToolScope
 from finclaw.testing import FakeClock
-from finclaw.tools.contain import Broken
+from finclaw.tools.containment import Broken
 from finclaw.tools.define import tool
-from finclaw.tools.limit import run_with_limit
 from finclaw.tools.threads import ToolThreads
+from finclaw.tools.time_limit import run_with_limit
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
 who = contextvars.ContextVar("who", default="nobody")
@@ -91,7 +91,7 @@ async def test_so_many_at_once_and_one_that_waits_can_be_cancelled() -> None:
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """For threads that end as soon as the machine has time for them, however busy it is."""
     monkeypatch.setattr("finclaw.tools.threads.STOP_PATIENCE", 60)
-    monkeypatch.setattr("finclaw.tools.limit.GRACE", 60)
+    monkeypatch.setattr("finclaw.tools.time_limit.GRACE", 60)
 
 
 @pytest.mark.usefixtures("patience")

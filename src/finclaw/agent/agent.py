@@ -34,7 +34,7 @@ from finclaw.kernel.scope import Ids, StepContext, StepResult, ToolCallContext, 
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.guard.options import GuardChoice
-from finclaw.tools.loop import LoopGuard
+from finclaw.tools.loop_guard import LoopGuard
 from finclaw.tools.policy import Consent
 from finclaw.tools.policy.groups import on_demand
 from finclaw.tools.policy.policy import Policy

@@ -14,14 +14,13 @@ from finclaw.kernel.approval import Approval, action_hash
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.tools.approval.action import Action, definition_of
 from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.declared import must_be_declared
 from finclaw.tools.policy import Consent
 from finclaw.tools.policy.announce import announce
-from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.verdict import PolicyContext
+from finclaw.tools.policy.verdict import PolicyContext, facts_of
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.sources import others_heard, sources_met
+from finclaw.tools.strict_arguments import check_strict_arguments
 
 QUOTE_SECONDS: Final = 10.0
 
@@ -63,7 +62,7 @@ class Permission:
             case "deny":
                 raise ToolDenied(f"{tool.spec.name} may not run here: {judgement.reason}; it was not run")
             case "require-approval":
-                must_be_declared(tool.spec, args)  # a card shows only what the tool takes, and as it takes it
+                check_strict_arguments(tool.spec, args)  # a card shows only what the tool takes, and as it takes it
                 sources = met or sources_met(conversation, inbound)
                 await self._ask_person(call, tool, args, scope, sources, untrusted=untrusted or overheard)
             case _:

@@ -38,7 +38,7 @@ from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import Outcome, ToolCallContext, TurnContext, TurnResult
 from finclaw.testing.clock import FakeClock
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.loop import without_warning
+from finclaw.tools.loop_guard import without_warning
 
 NOT_RECORDED: Final = "NotRecorded"
 

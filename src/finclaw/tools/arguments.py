@@ -1,4 +1,4 @@
-"""Arguments as the model wrote them, checked against the tool's schema before anybody acts on them."""
+"""Validation of a call's arguments against the tool's JSON Schema, before anybody acts on them."""
 
 import asyncio
 import hashlib

@@ -20,7 +20,7 @@ from finclaw.errors import (
 )
 from finclaw.kernel.event import Circuit
 from finclaw.kernel.port import Clock
-from finclaw.tools.limit import CutOff
+from finclaw.tools.time_limit import CutOff
 
 OPEN_AT: Final = 5
 """Failures within the window; fewer than half of the calls there do not count, for a busy upstream may fail some."""

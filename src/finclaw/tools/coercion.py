@@ -1,4 +1,4 @@
-"""What a model plainly meant although it wrote another type: `"5"` where a number goes. Exact, or not at all."""
+"""Coercion of an argument of the wrong type that plainly means a value: `"5"` where a number goes. Exact, or not."""
 
 import json
 import re

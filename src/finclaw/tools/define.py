@@ -1,4 +1,4 @@
-"""How a plain function becomes a tool: its annotations are the schema, its docstring is what the model reads."""
+"""Definition of a tool from a plain function: annotations are the schema, the docstring is what the model reads."""
 
 import inspect
 import re

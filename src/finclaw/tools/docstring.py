@@ -1,4 +1,4 @@
-"""What a function's docstring tells the model: its first paragraph, and a Google-style `Args:` block."""
+"""A parser of docstrings for the model: the first paragraph, and a Google-style `Args:` block."""
 
 import inspect
 import re
@@ -12,6 +12,8 @@ _ARGUMENT: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?:\s*(?P<tex
 
 
 class ToolDocstring(Struct, frozen=True):
+    """A docstring's description of a tool and of its arguments."""
+
     description: str
     arguments: dict[str, str] = field(default_factory=dict[str, str])
 

@@ -1,4 +1,4 @@
-"""Whose words a tool's result holds. What strangers wrote may ask for things, and must not get them unasked.
+"""The origin of a tool's result: whose words it holds. What strangers wrote may ask for things, and must not get them.
 
 A turn that has read such words runs nothing that moves money or speaks for the person unless that person approves,
 and sees what was read.

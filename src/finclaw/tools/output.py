@@ -1,4 +1,4 @@
-"""What a tool returned, as what the house takes: text and facts."""
+"""Conversion of what a tool returned to a ToolOutput: text and facts."""
 
 from collections.abc import Iterable
 from typing import cast

@@ -1,4 +1,4 @@
-"""All tools of the house by name, with where they come from; and the breakers in front of what they depend on."""
+"""The registry of all tools by name, with their sources; and the circuit breakers of what they depend on."""
 
 import re
 from datetime import datetime
@@ -30,7 +30,7 @@ _FIELDS: Final = (
 
 
 class ToolEntry(Struct, frozen=True):
-    """`source` is the extension that brought it, or `builtin`, `mcp`, `skill`."""
+    """A registered tool. `source` is the extension that brought it, or `builtin`, `mcp`, `skill`."""
 
     tool: Tool
     source: str
@@ -38,6 +38,8 @@ class ToolEntry(Struct, frozen=True):
 
 
 class ToolRegistry:
+    """A mutable set of tools with unique names."""
+
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._entries: dict[str, ToolEntry] = {}

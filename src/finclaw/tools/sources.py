@@ -1,4 +1,4 @@
-"""What of a conversation was written by strangers: pages, files, other people's servers, forwarded messages."""
+"""Sources of a conversation that strangers wrote: pages, files, other people's servers, forwarded messages."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -23,7 +23,7 @@ from msgspec import Struct
 from finclaw import errors
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.port import ToolOutput, ToolScope
-from finclaw.tools.contain import Broken
+from finclaw.tools.containment import Broken
 from finclaw.tools.process.process_tree import (
     HAS_PROCESS_TREE,
     kill_descendants,

@@ -21,7 +21,7 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.port import CommandScope, Tool, ToolScope
 from finclaw.storage.sqlite.extension import ExtensionDatabase
-from finclaw.tools.limit import run_with_limit
+from finclaw.tools.time_limit import run_with_limit
 
 SERVERS = Path(__file__).parent / "servers"
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("web:owner"))

@@ -12,9 +12,8 @@ from tests.builtins.mcp.bench import SCOPE, Bench, honest, rogue, until
 
 from finclaw.errors import ConfigError, ExtensionError, InvalidArguments, ToolError
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.verdict import PolicyContext
+from finclaw.tools.policy.verdict import PolicyContext, facts_of
 
 
 @pytest.mark.spec("EX-07", "T-09")

@@ -13,10 +13,9 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.port import Isolation, Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 from finclaw.tools.policy.condition import Condition
-from finclaw.tools.policy.facts import facts_of
-from finclaw.tools.policy.known import must_know
 from finclaw.tools.policy.rule import Rule
-from finclaw.tools.policy.verdict import ToolFacts
+from finclaw.tools.policy.rule_check import check_rules
+from finclaw.tools.policy.verdict import ToolFacts, facts_of
 
 Read = Callable[[str], Settings]
 
@@ -73,7 +72,7 @@ def test_to_allow_somebody_something_their_channel_must_be_said() -> None:
 def test_an_unknown_name_stops_the_start_and_all_are_told_at_once() -> None:
     rules = [Rule("market__*", "allow"), Rule("markt__quote", "deny"), Rule("*", "deny", "group", ("finanse",))]
     with pytest.raises(ConfigError) as failed:
-        must_know(rules, TOOLS)
+        check_rules(rules, TOOLS)
     assert "tools.rules[2] (deny markt__quote): there is no tool 'markt__quote'; did you mean market__quote" in str(
         failed.value
     )
@@ -85,13 +84,13 @@ def test_an_unknown_name_stops_the_start_and_all_are_told_at_once() -> None:
 @pytest.mark.spec("Y-13")
 def test_a_pattern_that_fits_nothing_yet_is_only_a_warning() -> None:
     rules = [Rule("github__*", "deny"), Rule("market__*", "allow"), Rule("order__place", "deny", "tool")]
-    assert must_know(rules, TOOLS) == ("tools.rules[1]: no tool fits 'github__*' yet",)
-    assert must_know([], ()) == ()
+    assert check_rules(rules, TOOLS) == ("tools.rules[1]: no tool fits 'github__*' yet",)
+    assert check_rules([], ()) == ()
 
 
 def test_a_group_of_an_extensions_own_is_known() -> None:
     rules = [Rule("*", "deny", "group", ("garden", "web"))]
-    assert must_know(rules, [named("garden__water", "garden")]) == ()
+    assert check_rules(rules, [named("garden__water", "garden")]) == ()
 
 
 # ── what is known of a tool ─────────────────────────────────────────────────────────────────────────────────

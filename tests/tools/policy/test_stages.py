@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from finclaw.errors import ConfigError
-from finclaw.tools.policy.book import RuleBook
 from finclaw.tools.policy.condition import Condition
 from finclaw.tools.policy.groups import GROUPS, ToolGroup
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.rule import Rule, Scope
+from finclaw.tools.policy.rule_book import RuleBook
 from finclaw.tools.policy.stages import FINANCE_SAFETY, STAGES, Stage
 from finclaw.tools.policy.verdict import Judgement, PolicyContext, StageVerdict, ToolFacts, Verdict
 

@@ -14,7 +14,7 @@ from finclaw.kernel.approval import Approval
 from finclaw.kernel.context import Context
 from finclaw.kernel.message import Message, ToolCall, ToolResult
 from finclaw.kernel.scope import ToolCallContext, TurnContext
-from finclaw.tools.loop import LoopGuard
+from finclaw.tools.loop_guard import LoopGuard
 
 if TYPE_CHECKING:
     from finclaw.agent.model.route import ModelRoute

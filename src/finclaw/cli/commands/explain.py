@@ -18,7 +18,7 @@ from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_c
 from finclaw.cli.options import settings_from
 from finclaw.errors import ConfigError
 from finclaw.tools.policy.groups import WEB
-from finclaw.tools.policy.known import close
+from finclaw.tools.policy.rule_check import suggest_names
 from finclaw.tools.policy.verdict import Judgement, PolicyContext, StageVerdict
 
 _LONGEST = 1_000
@@ -54,7 +54,7 @@ def run(args: Namespace) -> int:
     name = _name(args.words)
     tool = tools.get(name)
     if tool is None:
-        raise ConfigError(f"there is no tool {name!r}{close(name, tools)}")
+        raise ConfigError(f"there is no tool {name!r}{suggest_names(name, tools)}")
     ctx = build_context(args, settings, tool)
     judgement = policy.judge(ctx)
     after = policy.judge(replace(ctx, untrusted=True)) if args.strangers else None

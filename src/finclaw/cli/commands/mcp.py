@@ -31,11 +31,10 @@ from finclaw.tools.guard import GuardOptions, guard_off_loop
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.options import GuardChoice
 from finclaw.tools.guard.redact import redact_for_display
-from finclaw.tools.limit import run_with_limit
-from finclaw.tools.policy.facts import facts_of
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.rule import Rule
-from finclaw.tools.policy.verdict import PolicyContext
+from finclaw.tools.policy.verdict import PolicyContext, facts_of
+from finclaw.tools.time_limit import run_with_limit
 from finclaw.web.principal import OWNER
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from finclaw.cli.formatting import fit_line, json_line, plural, table, terminal_
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
 from finclaw.extensions.registrar import Registrar
-from finclaw.tools.policy.facts import facts_of
-from finclaw.tools.policy.known import must_know
 from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.verdict import Judgement, PolicyContext, ToolFacts
+from finclaw.tools.policy.rule_check import check_rules
+from finclaw.tools.policy.verdict import Judgement, PolicyContext, ToolFacts, facts_of
 from finclaw.web.principal import OWNER
 
 ALWAYS = "always"
@@ -51,7 +50,7 @@ def _is_searched(settings: Settings) -> bool:
 def load_policy(settings: Settings) -> tuple[Policy, Mapping[str, ToolFacts]]:
     """The policy as a gateway would have it, and the tools by name. Raises as a gateway would at its start."""
     registrar = load_registrar(settings)
-    must_know(settings.tools.rules, registrar.tools.list())
+    check_rules(settings.tools.rules, registrar.tools.list())
     return Policy(settings.tools.rules), {tool.name: tool for tool in _tools_of(registrar)}
 
 

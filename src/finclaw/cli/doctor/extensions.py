@@ -27,7 +27,7 @@ from finclaw.extensions.registration import DoctorCheck
 from finclaw.kernel import extension as kernel
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
-from finclaw.tools.policy.known import must_know
+from finclaw.tools.policy.rule_check import check_rules
 
 _LEVELS: dict[str, Level] = {"ok": "ok", "warning": "warn", "error": "bad"}
 
@@ -102,7 +102,7 @@ def problems_when_loaded(settings: Settings, *, with_model: bool) -> Iterator[st
         return
     try:
         registrar = load_registrar(settings)
-        must_know(settings.tools.rules, registrar.tools.list())
+        check_rules(settings.tools.rules, registrar.tools.list())
     except FinclawError as error:
         yield str(error)
         return

@@ -1,4 +1,4 @@
-"""Tells observers what becomes of approvals."""
+"""The announcer of approvals: one event for every change of an approval's state."""
 
 from collections.abc import Iterable
 
@@ -7,6 +7,8 @@ from finclaw.kernel.event import ApprovalChange, ApprovalChanged, Emit
 
 
 class Announcer:
+    """An emitter of `ApprovalChanged` events."""
+
     def __init__(self, emit: Emit, agent: str) -> None:
         self._emit = emit
         self._agent = agent

@@ -1,4 +1,4 @@
-"""What a person reads before they decide: made by code from the action itself, all of it or nothing."""
+"""The card that a person reads before they decide: made by code from the action itself, all of it or nothing."""
 
 from collections.abc import Iterable
 from typing import Final

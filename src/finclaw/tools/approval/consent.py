@@ -1,4 +1,4 @@
-"""Who may decide. It is told by the event that carried the decision, never by anything written in it."""
+"""Authorization of decisions: who may decide is told by the event that carried the decision, never by its text."""
 
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval, RefusalReason

@@ -1,4 +1,4 @@
-"""What only the gateway may show to a person: approval ids, the commands that use one, and the head of a card.
+"""A filter against forged cards: only the gateway may show approval ids, the commands that use one, and a card's head.
 
 A model that writes them could make a false card look true. It is told no id (`kernel/approval_id.py`), so whatever
 looks like one in its words is made up, or was guessed.

@@ -1,4 +1,4 @@
-"""A yes that stands: who may still rely on it, who may look at it, and who may take it back."""
+"""Grants, approvals that hold for later calls too: who may rely on one, who may see it, and who may revoke it."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -29,6 +29,8 @@ _MANY: Final = 1_000
 
 
 class Grants:
+    """A lookup of valid grants, and their revocation."""
+
     def __init__(
         self,
         store: ApprovalStore,

@@ -1,4 +1,4 @@
-"""Who is who. A role comes from the settings, by what a door authenticated, and from nowhere else."""
+"""Identities and roles of people. A role comes from the settings, for an identity that a channel authenticated."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -22,7 +22,7 @@ _IDENTITY: Final = re.compile(r"[^:\s]+:[^:\s]+:\S+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody known by name at one or more doors."""
+    """A person with a name and their identities on one or more channels."""
 
     name: str
     """What they are called here."""

@@ -1,4 +1,4 @@
-"""An action in few words, for lists, answers and what follows a decision. The card alone shows it to decide by."""
+"""Summaries of an action, for lists, answers and what follows a decision. Only the card is made to decide by."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal

@@ -1,4 +1,4 @@
-"""Waits for the next moment at which somebody must be told about an approval; while nothing is open, for nothing."""
+"""A timer for approvals: it sleeps until the next reminder or expiry is due, and without end while nothing is open."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ _AFTER_TROUBLE: Final = 5.0
 
 
 class ApprovalWatch:
-    """The app starts and stops it."""
+    """A background task that the app starts and stops."""
 
     def __init__(self, approvals: Approvals, clock: Clock) -> None:
         self._approvals = approvals

@@ -1,4 +1,4 @@
-"""HTML taken out of a result: the words stay, and so do `a < b`, `List<int>` and the tags of other people's XML.
+"""Stripping of HTML from a result: the words stay, and so do `a < b`, `List<int>` and the tags of other people's XML.
 
 Only names that HTML knows, and tags that could run or load something, are taken for tags. A full HTML parser would
 read `x<y>z` as a tag, glue the cells of a table into one number and turn `&` into `&amp;`.

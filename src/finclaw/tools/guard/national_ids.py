@@ -1,4 +1,4 @@
-"""Numbers a state gives a person: the Korean resident number and the American social security number."""
+"""National identity numbers: the Korean resident number and the American social security number."""
 
 import re
 from collections.abc import Iterator

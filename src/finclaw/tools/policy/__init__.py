@@ -1,4 +1,7 @@
-"""May this tool run? Nine stages judge every call; `policy.py` asks them, `stages.py` says what each of them does."""
+"""The policy, which decides whether a tool may run. Nine stages judge every call.
+
+`policy.py` asks them, and `stages.py` says what each of them does.
+"""
 
 from finclaw.tools.policy.verdict import Consent, Verdict, nobody
 

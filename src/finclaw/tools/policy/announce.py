@@ -1,4 +1,4 @@
-"""Tells of a judgement: an event for every one, another for a deny, a line in the log for sensitive data."""
+"""Events about a judgement: one for each, another for a deny, and a line in the log for sensitive data."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What a rule may ask of a call's arguments: a path, an operator and a value. Every question has an answer.
+"""Conditions of a rule on a call's arguments: a path, an operator and a value. Every condition has an answer.
 
 An answer is yes, no or "nobody can tell" (None): the path leads nowhere, a text is not a plain number, two texts
 differ only in case, width or space around them, or two things are of different kinds. Where nobody can tell, the

@@ -1,4 +1,4 @@
-"""Asks the stages in their order and settles what they said.
+"""The policy: it asks the stages in their order and combines their verdicts.
 
 A deny ends it at once. Demands for approval add up, and the first one decides at the end. An allow ends nothing, so
 that finance safety is always asked; it lifts what is only a default: a group's, or the tool's own. It lifts no rule, no
@@ -11,9 +11,9 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from finclaw.errors import ConfigError
-from finclaw.tools.policy.book import RuleBook
 from finclaw.tools.policy.groups import GROUPS, ToolGroup
 from finclaw.tools.policy.rule import Rule
+from finclaw.tools.policy.rule_book import RuleBook
 from finclaw.tools.policy.stages import FINANCE_SAFETY, STAGES, Stage
 from finclaw.tools.policy.verdict import Judgement, PolicyContext, StageVerdict
 

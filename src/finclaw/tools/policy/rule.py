@@ -1,4 +1,4 @@
-"""What an operator lays down: for whom, for which tools, with which arguments, and what then."""
+"""A rule of the operator: for whom, for which tools, with which arguments, and with which verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

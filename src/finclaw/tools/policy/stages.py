@@ -20,9 +20,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from finclaw.tools.policy.book import RuleBook, Whom
 from finclaw.tools.policy.groups import COMMUNICATION, CUSTOM, WEB
 from finclaw.tools.policy.rule import PreparedRule
+from finclaw.tools.policy.rule_book import RuleBook, Whom
 from finclaw.tools.policy.verdict import PolicyContext, StageVerdict
 
 _EVERYBODY: Final[tuple[Whom, ...]] = (("global", ""),)

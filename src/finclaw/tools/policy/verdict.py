@@ -26,6 +26,20 @@ class ToolFacts(Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
+def facts_of(tool: Tool, source: str = "") -> ToolFacts:
+    """What policy must know of a tool, read off the tool itself."""
+    return ToolFacts(
+        name=tool.spec.name,
+        group=tool.group,
+        transactional=tool.transactional,
+        requires_approval=tool.approval,
+        sensitive=tool.sensitive,
+        changes=tool.changes,
+        external=bool(tool.upstream),
+        source=source,
+    )
+
+
 class PolicyContext(Struct, frozen=True, kw_only=True):
     """One call: which tool, for whom, from where, with which arguments.
 

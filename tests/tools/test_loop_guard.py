@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.tools.guard import guard_result
-from finclaw.tools.loop import LoopAction, LoopGuard, LoopVerdict
+from finclaw.tools.loop_guard import LoopAction, LoopGuard, LoopVerdict
 
 AAPL = {"symbol": "AAPL"}
 LADDER: list[LoopAction] = ["run", "run", "warn", "warn", "refuse", "refuse", "refuse", "end", "end"]

@@ -1,4 +1,4 @@
-"""Whatever a tool does to the code around it stays with the tool."""
+"""Containment of a tool's failures: an exit, a fork or any exception stays with the tool."""
 
 import os
 from collections.abc import Generator

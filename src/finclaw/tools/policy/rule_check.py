@@ -1,4 +1,4 @@
-"""Do the rules speak of things that exist? A misspelled deny protects nothing, so it stops the start."""
+"""A check that rules name tools and groups that exist. A misspelled deny protects nothing, so it stops the start."""
 
 from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
@@ -10,7 +10,7 @@ from finclaw.tools.policy.pattern import compile_pattern
 from finclaw.tools.policy.rule import Rule
 
 
-def must_know(rules: Iterable[Rule], tools: Iterable[Tool]) -> tuple[str, ...]:
+def check_rules(rules: Iterable[Rule], tools: Iterable[Tool]) -> tuple[str, ...]:
     """Raises ConfigError for every name that nobody has. Gives what is only worth a warning: patterns that fit nothing,
     which a connection may bring something for later.
     """
@@ -30,14 +30,14 @@ def must_know(rules: Iterable[Rule], tools: Iterable[Tool]) -> tuple[str, ...]:
 
 def _problems(where: str, rule: Rule, names: Collection[str], groups: Collection[str]) -> Iterator[str]:
     if compile_pattern(rule.pattern).wild is None and rule.pattern not in names:
-        yield f"{where} ({rule}): there is no tool {rule.pattern!r}{close(rule.pattern, names)}"
+        yield f"{where} ({rule}): there is no tool {rule.pattern!r}{suggest_names(rule.pattern, names)}"
     if rule.scope == "group":
         for each in rule.who:
             if each not in groups:
-                yield f"{where} ({rule}): there is no group {each!r}{close(each, groups)}"
+                yield f"{where} ({rule}): there is no group {each!r}{suggest_names(each, groups)}"
 
 
-def close(name: str, known: Iterable[str]) -> str:
+def suggest_names(name: str, known: Iterable[str]) -> str:
     """What to append to a complaint: the names that were perhaps meant, or all of them where they are few."""
     names = sorted(known)
     alike = get_close_matches(name, names, n=3, cutoff=0.6) or _with_that_word(name, names)

@@ -1,4 +1,4 @@
-"""All rules, found quickly: by tool once and for all, then by whom they are for."""
+"""An index of all rules: by tool, which is looked up once, and then by whom they are for."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

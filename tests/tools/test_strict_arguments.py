@@ -10,8 +10,8 @@ from msgspec import Struct
 from finclaw.errors import InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.declared import must_be_declared
 from finclaw.tools.define import tool
+from finclaw.tools.strict_arguments import check_strict_arguments
 
 
 class Point(Struct, array_like=True):
@@ -108,7 +108,7 @@ def test_what_a_tool_takes_still_fits() -> None:
         "free": {"anything": {"at": "all"}},
     }
     args = check(given)
-    must_be_declared(order.spec, args)
+    check_strict_arguments(order.spec, args)
     assert args["legs"] == given["legs"]
 
 
@@ -167,7 +167,7 @@ def test_an_open_schema_is_taken_as_closed_where_a_person_is_asked(name: str) ->
     """Security trial H3a: most MCP servers leave `additionalProperties` out."""
     schema, args, words = OPEN[name]
     with pytest.raises(InvalidArguments) as refused:
-        must_be_declared(spec(schema), args)
+        check_strict_arguments(spec(schema), args)
     assert words in str(refused.value)
     assert "server__buy" in str(refused.value)
 
@@ -185,7 +185,7 @@ def test_an_open_schema_is_taken_as_closed_where_a_person_is_asked(name: str) ->
     ],
 )
 def test_a_schema_that_says_that_it_is_open_is_open(schema: dict[str, Any]) -> None:
-    must_be_declared(spec(schema), {"extra": {"anything": [1, {"goes": "here"}]}})
+    check_strict_arguments(spec(schema), {"extra": {"anything": [1, {"goes": "here"}]}})
 
 
 def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
@@ -193,10 +193,10 @@ def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
     deep: dict[str, Any] = {}
     for _ in range(50):
         deep = {"next": deep}
-    must_be_declared(loop, deep)
+    check_strict_arguments(loop, deep)
     wide = spec({"properties": {"x": {"type": "array", "items": {"anyOf": [{}] * 200}}}})
     with pytest.raises(InvalidArguments, match="too large"):
-        must_be_declared(wide, {"x": list(range(1_000))})
+        check_strict_arguments(wide, {"x": list(range(1_000))})
 
 
 # ── numbers ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -216,22 +216,22 @@ Refused = Callable[[Any, dict[str, Any]], bool]
 def test_a_whole_number_that_no_float_holds_is_refused(value: int, schema: dict[str, Any]) -> None:
     """Security trial L3: the card showed …931 and …936 ran."""
     with pytest.raises(InvalidArguments, match="more digits"):
-        must_be_declared(spec({"properties": {"quantity": schema}}), {"quantity": value})
+        check_strict_arguments(spec({"properties": {"quantity": schema}}), {"quantity": value})
 
 
 def test_a_whole_number_that_no_float_holds_is_refused_in_a_list_too() -> None:
     with pytest.raises(InvalidArguments, match=r"legs\[0\]\.weight"):
-        must_be_declared(order.spec, {"symbol": "A", "legs": [{"symbol": "A", "weight": 2**53 + 1}]})
+        check_strict_arguments(order.spec, {"symbol": "A", "legs": [{"symbol": "A", "weight": 2**53 + 1}]})
 
 
 @pytest.mark.parametrize(
     ("kind", "value"), [("number", 2**53), ("number", 2**60), ("integer", 2**53 + 1), ("number", 1.5)]
 )
 def test_numbers_that_arrive_as_they_are_shown_pass(kind: str, value: float) -> None:
-    must_be_declared(spec({"properties": {"quantity": {"type": kind}}}), {"quantity": value})
+    check_strict_arguments(spec({"properties": {"quantity": {"type": kind}}}), {"quantity": value})
 
 
 def test_a_fraction_for_a_whole_number_is_refused_before_anybody_is_asked() -> None:
     """JSON Schema takes 1.0 for an integer; the tool would refuse it after the yes."""
     with pytest.raises(InvalidArguments, match="whole number"):
-        must_be_declared(spec({"properties": BUY}), {"quantity": 1.0})
+        check_strict_arguments(spec({"properties": BUY}), {"quantity": 1.0})

@@ -1,4 +1,4 @@
-"""A tool under its time limit: cancelled when it is over, left behind if it does not heed that."""
+"""The time limit of a tool: its task is cancelled when the time is over, and abandoned if it ignores that."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from typing import Any, Final
 from finclaw.errors import ToolAwaiting, ToolError, ToolTimeout
 from finclaw.kernel.cancel import until_done
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
-from finclaw.tools.contain import Broken, as_exception, in_this_process
+from finclaw.tools.containment import Broken, as_exception, in_this_process
 from finclaw.tools.output import as_output
 
 log = logging.getLogger(__name__)

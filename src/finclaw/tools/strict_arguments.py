@@ -26,7 +26,7 @@ _ALTERNATIVES: Final = ("allOf", "anyOf", "oneOf")
 _CONDITIONS: Final = ("if", "then", "else")
 
 
-def must_be_declared(spec: ToolSpec, args: Mapping[str, Any]) -> None:
+def check_strict_arguments(spec: ToolSpec, args: Mapping[str, Any]) -> None:
     """Raises InvalidArguments, naming them, for arguments that the schema does not declare or a float cannot hold.
 
     An object is free to hold anything only where its schema says so: `additionalProperties: true`, or, below the

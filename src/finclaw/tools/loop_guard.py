@@ -1,4 +1,4 @@
-"""Finds a model that goes in circles: the same call with the same result, counted in one history per turn.
+"""A loop guard against a model that repeats itself: the same call with the same result in one turn.
 
 Each call has a count of its own, so it does not matter what is called in between: A B A B A is three times A. Five
 quotes for five tickers are five calls, and a poll whose result changes begins anew with every change. Results are
