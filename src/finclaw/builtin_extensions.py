@@ -26,7 +26,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
 from finclaw.extensions.loading import LocatedExtension, as_builtin, find
 from finclaw.extensions.registrar import Registrar
-from finclaw.extensions.registration import NULL_SERVICES, Services, nowhere
+from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_gateway
 from finclaw.finance.extension import Finance
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Clock, Gateway
@@ -97,7 +97,7 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
     services = services or replace(NULL_SERVICES, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
     registrar = Registrar(EventStream(), services)
     builtin_services = BuiltinServices(
-        reset=nowhere,
+        reset=raise_no_gateway,
         gateway=no_gateway,
         approvals=no_gateway,
         overflow=OverflowResults(services.recall, services.remember),

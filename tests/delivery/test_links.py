@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from finclaw.delivery.links import may_hold_links, show_safely
+from finclaw.delivery.links import make_links_safe, may_hold_links
 
 NAMED = {"https://good.example/a", "https://good.example/X_(Y)"}
 
 
 def shown(text: str) -> str:
-    return show_safely(text, lambda address: address in NAMED)
+    return make_links_safe(text, lambda address: address in NAMED)
 
 
 @pytest.mark.parametrize(

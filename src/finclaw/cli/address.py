@@ -27,6 +27,8 @@ _PAUSE: Final = 0.1
 
 
 class Address(NamedTuple):
+    """The address of a gateway on this machine, and its process."""
+
     host: str
     port: int
     pid: int

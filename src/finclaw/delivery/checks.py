@@ -21,20 +21,22 @@ _WITHHELD: Final[dict[Language, str]] = {"en": "This answer was withheld", "ko":
 
 
 class Check(Struct, frozen=True):
+    """A visibility check of an extension."""
+
     extension: str
     look: Callable[[str], str | None]
 
 
-def objection(checks: Sequence[Check], text: str) -> str | None:
+def find_objection(checks: Sequence[Check], text: str) -> str | None:
     """The first check's words against this text; None when every one lets it pass."""
     for check in checks:
-        words = _words(check, text)
+        words = _run_check(check, text)
         if words is not None:
             return words
     return None
 
 
-def _words(check: Check, text: str) -> str | None:
+def _run_check(check: Check, text: str) -> str | None:
     try:
         said = cast("object", check.look(text))
     except Exception:  # a check is a stranger, and one that cannot look must not let anything through
@@ -53,22 +55,22 @@ def apply_visibility_checks(
 ) -> Visible:
     """What a person gets: the words themselves, or a line that says why not."""
     visible = make_visible(outbound, capabilities)
-    why = objection(checks, _everything(visible)) if visible.parts and checks else None
+    why = find_objection(checks, _visible_text(visible)) if visible.parts and checks else None
     if why is None:
         return visible
     log.warning("a text was withheld: %s", why)
-    told = make_visible(_instead(outbound, inbound, f": {why}"), capabilities)
-    if objection(checks, told.text) is None:
+    told = make_visible(_withheld_notice(outbound, inbound, f": {why}"), capabilities)
+    if find_objection(checks, told.text) is None:
         return told
-    return make_visible(_instead(outbound, inbound, "."), capabilities)  # even the reason must not be seen
+    return make_visible(_withheld_notice(outbound, inbound, "."), capabilities)  # even the reason must not be seen
 
 
-def _everything(visible: Visible) -> str:
+def _visible_text(visible: Visible) -> str:
     cards = (embed for part in visible.parts for embed in part.embeds)
     return "\n".join([visible.text, *(line for card in cards for line in (card.title, card.text, card.url or ""))])
 
 
-def _instead(outbound: Outbound, inbound: Inbound, ending: str) -> Outbound:
+def _withheld_notice(outbound: Outbound, inbound: Inbound, ending: str) -> Outbound:
     return Outbound(
         text=_WITHHELD[language_of(inbound.text)] + ending,
         kind="notice",

@@ -36,7 +36,7 @@ def may_hold_links(text: str) -> bool:
     return _SIGNS.search(text) is not None
 
 
-def show_safely(text: str, is_named: IsNamed) -> str:
+def make_links_safe(text: str, is_named: IsNamed) -> str:
     """The text without pictures and tags, and with every address that is not named in a form that nobody can click."""
     text = _TAG.sub("< ", _IMAGE.sub("", text))
     pieces, at = list[str](), 0
@@ -50,19 +50,19 @@ def _link(link: re.Match[str], is_named: IsNamed) -> str:
     label, target = link[1], link[2]
     if _RELATIVE.fullmatch(target) or is_named(target):
         return link[0].replace(label, _addresses(label, is_named), 1) if label else link[0]
-    shown = f"({_unclickable(target)})"
+    shown = f"({_defang(target)})"
     return f"{_addresses(label, is_named)} {shown}" if label else shown
 
 
 def _addresses(text: str, is_named: IsNamed) -> str:
     def replace_address(found: re.Match[str]) -> str:
         address = without_punctuation(found[0])
-        return found[0] if is_named(address) else _unclickable(address) + found[0][len(address) :]
+        return found[0] if is_named(address) else _defang(address) + found[0][len(address) :]
 
     return _ADDRESS.sub(replace_address, text)
 
 
-def _unclickable(address: str) -> str:
+def _defang(address: str) -> str:
     """As people write addresses that one should not follow: hxxps://example[.]com/a."""
     plain = _PLAIN.fullmatch(address)
     if plain is None:  # a scheme or a spelling of which nobody knows what a client makes of it

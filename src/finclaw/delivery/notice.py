@@ -79,7 +79,7 @@ def notice(which: Notice, inbound: Inbound, about: str = "") -> Outbound:
     return Outbound(text=text, kind="notice", reply_to=inbound.message_id, thread=inbound.thread)
 
 
-def at_the_limit(limit: str) -> Notice:
+def limit_notice(limit: str) -> Notice:
     """By the setting that stands in the way."""
     match limit:
         case "turn_usd":
@@ -92,7 +92,7 @@ def at_the_limit(limit: str) -> Notice:
             return "out_of_order"
 
 
-def without_answer(error: ProviderError) -> Notice:
+def error_notice(error: ProviderError) -> Notice:
     """By who can do something about it: time, the person, or only who runs the gateway."""
     match error:
         case ContextTooLong():

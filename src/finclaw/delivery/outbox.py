@@ -43,6 +43,8 @@ Place = tuple[str, str, str]
 
 
 class OrderedSender:
+    """A sender of outbox items, in order within each conversation."""
+
     def __init__(
         self,
         store: Outbox,
@@ -79,7 +81,7 @@ class OrderedSender:
 
     async def recover(self) -> None:
         """After a start: what was on its way is now in doubt; what was planned is due at once."""
-        units = [_doubt(unit) if unit.state == "sending" else unit for unit in await self._store.pending()]
+        units = [_mark_doubtful(unit) if unit.state == "sending" else unit for unit in await self._store.pending()]
         doubtful = [unit for unit in units if unit.state == "unknown"]
         if doubtful:
             await self._store.settle(*doubtful)
@@ -127,12 +129,12 @@ class OrderedSender:
             while queue and not (self._closing and queue[0].state != "sending"):
                 unit = queue[0]
                 bind_log_ids(message=unit.inbound_id, turn=unit.turn_id or "", session=unit.session)
-                unit = await self._see_through(unit)
+                unit = await self._send_item(unit)
                 del self._since[queue.popleft().id]
                 if unit.state != "sent":
                     self._drop_rest(queue, unit.inbound_id)
                 if queue and queue[0].state == "planned" and not self._closing:
-                    queue[0] = await self._hand_over(unit, queue[0])
+                    queue[0] = await self._settle_and_begin_next(unit, queue[0])
                 else:
                     await self._settle(unit, lazy=unit.state == "sent")
         except Exception:  # nobody waits for this task, and the other places go on
@@ -145,18 +147,18 @@ class OrderedSender:
         while queue and queue[0].inbound_id == inbound_id:
             del self._since[queue.popleft().id]
 
-    async def _hand_over(self, unit: OutboxItem, following: OutboxItem) -> OutboxItem:
+    async def _settle_and_begin_next(self, unit: OutboxItem, following: OutboxItem) -> OutboxItem:
         """The receipt of one and the start of the next are one commit, so that no crash can lose the place between."""
         following = replace(following, state="sending")
         await self._settle(unit, following)
         crash_point("next_unit:after_commit")
         return following
 
-    async def _see_through(self, unit: OutboxItem) -> OutboxItem:
+    async def _send_item(self, unit: OutboxItem) -> OutboxItem:
         """Try until it is sent, or certain that it never will be."""
         while True:
             unit, channel = await self._wait_for_channel(unit)
-            end = await self._asked_again(unit) if self._is_too_old(unit) else self._hopeless(unit, channel)
+            end = await self._ask_again(unit) if self._is_too_old(unit) else self._give_up(unit, channel)
             if end is not None:
                 return end
             if unit.state != "sending":
@@ -166,7 +168,7 @@ class OrderedSender:
             if unit.state in ("sent", "dead"):
                 return unit
 
-    def _hopeless(self, unit: OutboxItem, channel: Channel) -> OutboxItem | None:
+    def _give_up(self, unit: OutboxItem, channel: Channel) -> OutboxItem | None:
         """The unit as it ends when it must not be tried (again)."""
         if unit.state == "unknown" and not channel.capabilities.idempotent and unit.outbound.kind == "confirmation":
             return replace(unit, state="dead")  # it may have arrived, and an order must not be confirmed twice
@@ -184,7 +186,7 @@ class OrderedSender:
         waited = timedelta(seconds=self._clock.monotonic() - self._since[unit.id])
         return max(waited, self._clock.now() - unit.planned_at) > PERISHES_AFTER
 
-    async def _asked_again(self, unit: OutboxItem) -> OutboxItem:
+    async def _ask_again(self, unit: OutboxItem) -> OutboxItem:
         expired = replace(unit, state="expired")
         await retry_until_committed(
             lambda: self._store.ask_again(unit, self._submit), self._clock, "a question asked again"
@@ -194,7 +196,7 @@ class OrderedSender:
     async def _try(self, unit: OutboxItem, channel: Channel) -> OutboxItem:
         crash_point("send:before")
         try:
-            receipt = await channel.send(_as_shown(unit, channel))
+            receipt = await channel.send(_mark_resent(unit, channel))
         except SendRefused as error:
             log.error("unit %s was refused for good: %s", unit.id, error)
             return replace(unit, state="dead")
@@ -219,14 +221,14 @@ class OrderedSender:
         wait = RETRY_SECONDS[unit.attempts - 1] if unit.attempts <= len(RETRY_SECONDS) else RETRY_LAST
         log.warning("unit %s not sent (%s); next try in %g s", unit.id, error, max(wait, error.retry_after or 0))
         await self._settle(unit)
-        await self._rest(unit.lane, max(wait, error.retry_after or 0))
+        await self._sleep(unit.lane, max(wait, error.retry_after or 0))
         return unit
 
     async def _wait_in_doubt(self, unit: OutboxItem) -> OutboxItem:
         """Sending again at once would meet the same trouble, and each time may show the person one more copy."""
-        unit = _doubt(unit)
+        unit = _mark_doubtful(unit)
         await self._settle(unit)
-        await self._rest(unit.lane, IN_DOUBT)
+        await self._sleep(unit.lane, IN_DOUBT)
         return unit
 
     async def _wait_for_channel(self, unit: OutboxItem) -> tuple[OutboxItem, Channel]:
@@ -240,10 +242,10 @@ class OrderedSender:
             if unit.state == "sending":
                 unit = replace(unit, state="unknown" if unit.doubts else "planned")
                 await self._settle(unit)
-            await self._rest(unit.lane, LOOK_AGAIN if channel is not None else RETRY_LAST)
+            await self._sleep(unit.lane, LOOK_AGAIN if channel is not None else RETRY_LAST)
         return unit, channel
 
-    async def _rest(self, place: Place, seconds: float) -> None:
+    async def _sleep(self, place: Place, seconds: float) -> None:
         """Wait with nothing on its way: a stop does not wait with us."""
         if self._stopping:
             raise asyncio.CancelledError
@@ -265,11 +267,11 @@ def _id(unit: OutboxItem) -> str:
     return unit.id
 
 
-def _doubt(unit: OutboxItem) -> OutboxItem:
+def _mark_doubtful(unit: OutboxItem) -> OutboxItem:
     return replace(unit, state="unknown", doubts=unit.doubts + 1)
 
 
-def _as_shown(unit: OutboxItem, channel: Channel) -> OutboxItem:
+def _mark_resent(unit: OutboxItem, channel: Channel) -> OutboxItem:
     """A repeat that the platform would show twice says that it is one."""
     if not unit.doubts or channel.capabilities.idempotent:
         return unit

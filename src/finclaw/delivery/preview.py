@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from finclaw.delivery.checks import Check, objection
+from finclaw.delivery.checks import Check, find_objection
 from finclaw.delivery.control import control_token
 from finclaw.delivery.visible import clean_words
 from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
@@ -105,7 +105,7 @@ def with_previews(emit: Emit, checks: Sequence[Check] = (), make_safe: Callable[
         elif isinstance(event, TextStreamed) and not withheld:
             seen = preview.feed(event.text)
             seen = make_safe(clean_words(seen)) if seen else seen
-            withheld = bool(seen and checks) and objection(checks, shown + seen) is not None
+            withheld = bool(seen and checks) and find_objection(checks, shown + seen) is not None
             if seen and not withheld:
                 emit(
                     PreviewUpdated(

@@ -56,14 +56,14 @@ Redact = Callable[[str], str]
 """Takes out of a text what nobody may read. Logs cannot know what that is; who starts them does."""
 
 
-def as_it_is(text: str) -> str:
+def redact_nothing(text: str) -> str:
     return text
 
 
 class JsonLines(logging.Formatter):
     """A log formatter: one JSON object a line, for machines."""
 
-    def __init__(self, redact: Redact = as_it_is) -> None:
+    def __init__(self, redact: Redact = redact_nothing) -> None:
         super().__init__()
         self._redact = redact
 
@@ -85,7 +85,7 @@ class JsonLines(logging.Formatter):
 class PlainLines(logging.Formatter):
     """A log formatter for people at a terminal."""
 
-    def __init__(self, redact: Redact = as_it_is) -> None:
+    def __init__(self, redact: Redact = redact_nothing) -> None:
         super().__init__()
         self._redact = redact
 
@@ -125,7 +125,9 @@ def _redacted_text(text: str, redact: Redact, name: str) -> str:
     return told[len(before) : -1] if whole else redact(text)
 
 
-def start_logging(level: str = "info", form: Literal["json", "plain"] = "json", redact: Redact = as_it_is) -> None:
+def start_logging(
+    level: str = "info", form: Literal["json", "plain"] = "json", redact: Redact = redact_nothing
+) -> None:
     """Send our logs to standard error. Called once, by a program that owns the process; never by the library."""
     handler, lines = logging.StreamHandler(), JsonLines(redact) if form == "json" else PlainLines(redact)
     # The last resort is where libraries, and lost tasks, say what nobody else takes.

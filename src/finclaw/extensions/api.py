@@ -263,6 +263,8 @@ class _Visible:
 
 
 class Cli:
+    """The part of the api that registers commands of the command line."""
+
     def __init__(self, mine: Registered, everybody: NameOwners) -> None:
         self._mine = mine
         self._everybody = everybody
@@ -283,6 +285,8 @@ class Cli:
 
 
 class ExtensionRoutes:
+    """The part of the api that registers HTTP routes."""
+
     def __init__(self, mine: Registered) -> None:
         self._mine = mine
 
@@ -302,6 +306,8 @@ class ExtensionRoutes:
 
 
 class Doctor:
+    """The part of the api that registers checks of `finclaw doctor`."""
+
     def __init__(self, mine: Registered) -> None:
         self._mine = mine
 

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from finclaw.agent.settings import ExtensionRef, LocatedRef
 from finclaw.errors import ConfigError
 from finclaw.extensions.attribution import attribute_error, origin_of
-from finclaw.extensions.settings import nobody_follows
+from finclaw.extensions.settings import refuse_reference
 from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.redaction import Follow
 
@@ -41,7 +41,7 @@ class LocatedExtension(Struct, frozen=True):
     origin: str
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     why: str = ""
-    follow: Follow = nobody_follows
+    follow: Follow = refuse_reference
     """Its settings' references to secrets."""
 
 
@@ -199,5 +199,5 @@ def make_found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> Lo
         cast("Callable[[ExtensionApi], None]", register),
         origin or origin_of(thing) or ref.use,
         ref.settings,
-        follow=(ref.follow if isinstance(ref, LocatedRef) else None) or nobody_follows,
+        follow=(ref.follow if isinstance(ref, LocatedRef) else None) or refuse_reference,
     )

@@ -16,6 +16,8 @@ STOP_GRACE: Final = 2.0
 
 
 class RecurringTasks:
+    """The tasks that run recurring work."""
+
     def __init__(self, recurring: Sequence[Recurring], clock: Clock) -> None:
         self._recurring = tuple(recurring)
         self._clock = clock
@@ -23,7 +25,7 @@ class RecurringTasks:
         self._stopping = False
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._again_and_again(each), name="recurring") for each in self._recurring]
+        self._tasks = [asyncio.create_task(self._repeat(each), name="recurring") for each in self._recurring]
 
     async def stop(self) -> None:
         self._stopping = True
@@ -34,7 +36,7 @@ class RecurringTasks:
             if stuck:
                 log.error("%d recurring tasks ignore that the gateway stops and are left behind", len(stuck))
 
-    async def _again_and_again(self, recurring: Recurring) -> None:
+    async def _repeat(self, recurring: Recurring) -> None:
         while not self._stopping:  # one that has swallowed its cancellation ends here all the same
             await self._clock.sleep(recurring.seconds)
             try:

@@ -12,7 +12,7 @@ from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
-from finclaw.extensions.settings import nobody_follows
+from finclaw.extensions.settings import refuse_reference
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erasure
@@ -25,12 +25,16 @@ from finclaw.tools.registry import ToolRegistry
 
 
 class Recurring(Struct, frozen=True):
+    """Recurring work of an extension, and its period."""
+
     seconds: float
     run: Callable[[], Awaitable[None]]
     logger: logging.Logger
 
 
 class CliCommand(Struct, frozen=True):
+    """A command that an extension adds to the command line."""
+
     extension: str
     name: str
     about: str
@@ -39,12 +43,16 @@ class CliCommand(Struct, frozen=True):
 
 
 class DoctorCheck(Struct, frozen=True):
+    """A check that an extension adds to `finclaw doctor`."""
+
     extension: str
     name: str
     look: Callable[[], Finding]
 
 
 class OwnDatabase(Database, Protocol):
+    """A database of an extension that can be closed."""
+
     async def scrub(self) -> None:
         """Overwrite what removals left in free pages and in the journal. Makes no file that is not there."""
         ...
@@ -62,7 +70,7 @@ class Registered(Struct):
     origin: str = ""
     why: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    follow: Follow = nobody_follows
+    follow: Follow = refuse_reference
     stage: Literal["loading", "loaded", "closed"] = "loading"
     layers: list[tuple[RingName, Layer[Any, Any]]] = field(default_factory=list[tuple[RingName, Layer[Any, Any]]])
     tools: list[Tool] = field(default_factory=list[Tool])
@@ -103,7 +111,7 @@ class Services(Struct, frozen=True, kw_only=True):
     clock: Clock = field(default_factory=SystemClock)
 
 
-async def nowhere(*_: object) -> Any:
+async def raise_no_gateway(*_: object) -> Any:
     raise ExtensionError("no gateway runs in this process; state and messages are for what a gateway calls")
 
 
@@ -111,7 +119,9 @@ def _no_database(extension: str, _: Sequence[str]) -> OwnDatabase:
     raise ExtensionError(f"there is no state directory here for a database of extension {extension!r}")
 
 
-NULL_SERVICES = Services(recall=nowhere, remember=nowhere, accept=nowhere, database=_no_database)
+NULL_SERVICES = Services(
+    recall=raise_no_gateway, remember=raise_no_gateway, accept=raise_no_gateway, database=_no_database
+)
 """For looking at what extensions register, without a gateway."""
 
 

@@ -50,7 +50,7 @@ class _Reader:
             self._follow(f"settings.{at[1] if at else ''}", self._refused[-1])
 
 
-def nobody_follows(setting: str, _: object) -> NoReturn:
+def refuse_reference(setting: str, _: object) -> NoReturn:
     """For settings that a program made itself: no file is near, and no environment was handed over."""
     raise ConfigError(
         f"{setting} must be a finclaw.Secret here; env:NAME and file:PATH are followed in settings that were loaded"

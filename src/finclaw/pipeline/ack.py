@@ -22,6 +22,8 @@ SIGN_SECONDS: Final = 5.0
 
 
 class Ack:
+    """The stage that shows the sender that work has begun."""
+
     def __init__(self, *, enabled: bool) -> None:
         self._enabled = enabled
 

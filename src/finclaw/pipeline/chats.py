@@ -17,6 +17,8 @@ _PAGE: Final = 100
 
 
 class Chats:
+    """A lookup of direct chats in the store."""
+
     def __init__(self, agent: str, store: ConversationStore, channels: Mapping[str, Channel]) -> None:
         self._agent = agent
         self._store = store

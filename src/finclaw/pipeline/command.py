@@ -19,6 +19,8 @@ Admitted = tuple[NormalMessage, Sender]
 
 
 class Commands:
+    """The stage that answers commands."""
+
     def __init__(self, prefix: str, commands: Iterable[Command]) -> None:
         self._prefix = prefix
         self._commands = tuple(commands)

@@ -17,6 +17,8 @@ from finclaw.pipeline.normalize import NormalMessage
 
 
 class Contexts:
+    """The stage that builds the context of a message."""
+
     def __init__(self, agent: str, channels: Mapping[str, Channel]) -> None:
         self._agent = agent
         self._channels = channels

@@ -14,6 +14,8 @@ from finclaw.kernel.port import Clock
 
 
 class ContextFieldProviders:
+    """The providers of context fields that extensions registered."""
+
     def __init__(self, fields: Sequence[ContextField], clock: Clock) -> None:
         self._fields = tuple(fields)
         self._clock = clock
@@ -27,7 +29,7 @@ class ContextFieldProviders:
 
     async def _ask(self, provided: ContextField, context: Context) -> list[tuple[str, Any]]:
         try:
-            return [(provided.field, await self._within(provided, context))]
+            return [(provided.field, await self._fetch_within_budget(provided, context))]
         except TimeoutError:
             provided.logger.warning("the context field %r took longer than %g s", provided.field, provided.budget)
         except Exception:  # a provider is a stranger; the turn goes on without what it knows
@@ -38,7 +40,7 @@ class ContextFieldProviders:
             provided.logger.exception("the context field %r was cancelled from inside", provided.field)
         return []
 
-    async def _within(self, provided: ContextField, context: Context) -> Any:
+    async def _fetch_within_budget(self, provided: ContextField, context: Context) -> Any:
         """By the clock. One that ignores its cancellation is left behind; nobody waits for it."""
         fetching = asyncio.ensure_future(provided.fetch(context))
         limit = asyncio.ensure_future(self._clock.sleep(provided.budget))
@@ -50,9 +52,9 @@ class ContextFieldProviders:
         finally:
             limit.cancel()
             fetching.cancel()
-            fetching.add_done_callback(_look_away)
+            fetching.add_done_callback(_ignore_result)
 
 
-def _look_away(fetching: "asyncio.Future[Any]") -> None:
+def _ignore_result(fetching: "asyncio.Future[Any]") -> None:
     if not fetching.cancelled():
         fetching.exception()

@@ -80,6 +80,8 @@ class Deadline:
 
 
 class Pause:
+    """A context manager in which the clock of a deadline stands still."""
+
     __slots__ = ("_deadline",)
 
     def __init__(self, deadline: Deadline) -> None:

@@ -43,6 +43,8 @@ DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
 
 
 class Deliver:
+    """The stage that delivers the reply and finishes the turn."""
+
     def __init__(
         self,
         store: Store,
@@ -66,11 +68,11 @@ class Deliver:
         inbound, why = run.inbound, ""
         outbound = Outbound(text=result.text, reply_to=inbound.message_id, thread=inbound.thread)
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
-            visible = self._past_layers(run, replace(outbound, kind="notice"))
+            visible = self._apply_checks(run, replace(outbound, kind="notice"))
         else:
             visible = await self._prepare(run, outbound, result)
             if not visible.parts and _is_wordless(result):
-                visible, why = self._past_layers(run, notice("wordless", inbound)), "the model said nothing"
+                visible, why = self._apply_checks(run, notice("wordless", inbound)), "the model said nothing"
         said, visible = visible.text, self._with_action(run, visible) if not result.asked else visible
         if visible.parts:
             set_final_text(turn, said or visible.text, self._clock.now())
@@ -132,7 +134,7 @@ class Deliver:
     async def _prepare_notice(self, run: MessageRun) -> Visible:
         reply = run.reply or Outbound(text="")
         if run.inbound.from_extension == CARDS:  # as in `answer`: past every layer
-            return self._past_layers(run, reply)
+            return self._apply_checks(run, reply)
         try:
             async with asyncio.timeout(NOTICE_PATIENCE):  # the pipeline's own deadline may be over by now
                 return await self._prepare(run, reply, None)
@@ -144,7 +146,7 @@ class Deliver:
             log.exception("a delivery layer let its own cancellation out on a notice; it goes out as it is")
         return apply_visibility_checks(reply, Capabilities(), self._checks, run.inbound)
 
-    def _past_layers(self, run: MessageRun, outbound: Outbound) -> Visible:
+    def _apply_checks(self, run: MessageRun, outbound: Outbound) -> Visible:
         return apply_visibility_checks(outbound, self._capabilities(run), self._checks, run.inbound)
 
     def _with_action(self, run: MessageRun, visible: Visible) -> Visible:
@@ -240,7 +242,7 @@ def set_final_text(turn: TurnLog, text: str, now: datetime) -> None:
         turn.push(Append(Message(new_id(), "assistant", (Text(text),), Source("system"), now)))
     elif answer.text != text:
         kept = tuple(block for block in answer.blocks if not isinstance(block, Text))
-        metadata = {**answer.metadata, "model_text": _own_words(answer.text, text)}
+        metadata = {**answer.metadata, "model_text": _text_for_replay(answer.text, text)}
         turn.push(Replace(answer.id, replace(answer, blocks=(*kept, Text(text)), metadata=metadata)))
 
 
@@ -255,7 +257,7 @@ def _last_answer(turn: TurnLog) -> Message | None:
     return next((each for each in reversed(turn.conversation.next_messages) if each.id == name), None)
 
 
-def _own_words(written: str, seen: str) -> str | int:
+def _text_for_replay(written: str, seen: str) -> str | int:
     """What the model itself wrote, for a replay: its text, or its length where the person saw it with more behind."""
     return len(written) if seen.startswith(written) else written
 

@@ -38,11 +38,15 @@ _UNSAFE_IN_NAME: Final = re.compile(r"[^\w.() -]")
 
 
 class AdmittedTurn(Struct, frozen=True):
+    """A turn that may begin: its context and its log."""
+
     context: Context
     log: TurnLog
 
 
 class Dispatch:
+    """The stage that waits for the lane and claims the turn."""
+
     def __init__(
         self,
         store: ConversationStore,

@@ -19,6 +19,8 @@ LAST_WAIT: Final = 3.0
 
 
 class LocalEngine:
+    """An engine that runs every message as a task of this process."""
+
     def __init__(self, pipeline: Pipeline, lanes: Lanes, emit: Emit) -> None:
         self._pipeline = pipeline
         self._lanes = lanes
@@ -57,16 +59,16 @@ class LocalEngine:
         outcome: Outcome | None = None
         with log_ids(message=accepted.id, session=accepted.session):
             try:
-                async with self._pipeline.room_for(accepted):
+                async with self._pipeline.crash_isolation(accepted):
                     outcome = await self._pipeline.handle(accepted)
                 log.info("%s", outcome.kind, extra={"ms": outcome.duration_ms, "reason": outcome.reason})
             except Exception:  # it stays unfinished on disk, and the next start takes it up
                 log.exception("message %s could not be brought to an end", accepted.id)
             finally:
                 self._tasks.pop(accepted.id, None)
-                self._tell(accepted.id, outcome)
+                self._notify_waiters(accepted.id, outcome)
 
-    def _tell(self, inbound_id: str, outcome: Outcome | None) -> None:
+    def _notify_waiters(self, inbound_id: str, outcome: Outcome | None) -> None:
         for waiting in self._waiting.pop(inbound_id, ()):
             if not waiting.done():
                 waiting.set_result(outcome)
@@ -76,7 +78,7 @@ class LocalEngine:
         ended: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(inbound_id, []).append(ended)
         if self._stopped or inbound_id not in self._tasks:
-            self._tell(inbound_id, None)
+            self._notify_waiters(inbound_id, None)
         return ended
 
     async def idle(self) -> None:
@@ -96,4 +98,4 @@ class LocalEngine:
             for task in stuck:
                 log.error("%s ignores that the gateway stops and is left behind", task.get_name())
         for inbound_id in list(self._waiting):
-            self._tell(inbound_id, None)
+            self._notify_waiters(inbound_id, None)

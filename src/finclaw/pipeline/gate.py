@@ -10,6 +10,8 @@ from finclaw.tools.approval.people import People
 
 
 class Gate:
+    """The stage that admits a message and identifies its sender."""
+
     def __init__(self, *, require_mention: bool, people: People | None = None) -> None:
         self._require_mention = require_mention
         self._people = people
@@ -22,11 +24,11 @@ class Gate:
 
     def identify_sender(self, inbound: Inbound) -> Sender:
         """The sender with the roles that the settings give them."""
-        if self._people is None or _came_through_here(inbound):
+        if self._people is None or _is_own_task(inbound):
             return inbound.sender
         return self._people.sender(inbound)
 
 
-def _came_through_here(inbound: Inbound) -> bool:
+def _is_own_task(inbound: Inbound) -> bool:
     """A task that one of our own turns gave: its sender is the one whom we admitted then."""
     return inbound.limits is not None and inbound.limits.approval is None

@@ -66,6 +66,8 @@ class Stoppable:
 
 @dataclass(slots=True, kw_only=True)
 class MessageRun(MessageContext):
+    """The run of one message through the pipeline."""
+
     accepted: Accepted
     journal: Journal
     deadline: Deadline

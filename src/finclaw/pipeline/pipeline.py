@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from finclaw.agent.agent import Agent
 from finclaw.agent.model.operator_hints import reason_with_hint
-from finclaw.delivery.notice import Notice, at_the_limit, notice, without_answer
+from finclaw.delivery.notice import Notice, error_notice, limit_notice, notice
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import log_ids
 from finclaw.errors import (
@@ -67,6 +67,8 @@ class Stages(Struct, frozen=True, kw_only=True):
 
 
 class Pipeline:
+    """The pipeline of a gateway."""
+
     def __init__(
         self,
         settings: PipelineSettings,
@@ -88,7 +90,7 @@ class Pipeline:
         self._isolation = CrashIsolation()
         self._recovery_throttle = RecoveryThrottle(store, clock)
         self._one_by_one = asyncio.Lock()
-        self._walks: dict[str, MessageRun] = {}
+        self._runs: dict[str, MessageRun] = {}
         self._accepted: dict[int, Accepted] = {}
         """By the run's object id: what layers can reach of a run, they can change."""
         self._ring = compose("message", layers, self._run_to_outcome, Outcome)
@@ -114,7 +116,7 @@ class Pipeline:
             return None
         return self._stages.dispatch.claim_on_accept(inbound, session)
 
-    def room_for(self, accepted: Accepted) -> AbstractAsyncContextManager[None]:
+    def crash_isolation(self, accepted: Accepted) -> AbstractAsyncContextManager[None]:
         """Entered before `handle`. Whatever ran when the process died is a suspect, and may be innocent.
 
         So those on their last try go one after the other, and one that died with others even then is tried alone.
@@ -126,17 +128,17 @@ class Pipeline:
             log.warning("message %s was in the pipeline in %d crashes: now it runs alone", accepted.id, tries)
             return self._isolation.exclusive(accepted)
         on_last_try = tries > 0 and tries + 1 >= most
-        return self._last_try(accepted) if on_last_try else self._isolation.shared(accepted)
+        return self._one_at_a_time(accepted) if on_last_try else self._isolation.shared(accepted)
 
     @asynccontextmanager
-    async def _last_try(self, accepted: Accepted) -> AsyncGenerator[None]:
+    async def _one_at_a_time(self, accepted: Accepted) -> AsyncGenerator[None]:
         async with self._isolation.shared(accepted), self._one_by_one:
             yield
 
     async def handle(self, accepted: Accepted) -> Outcome:
         """See one accepted message through to its one recorded outcome. Only cancellation (a stop) gets out."""
         run = self._new_run(accepted)
-        self._walks[accepted.id], self._accepted[id(run)] = run, accepted
+        self._runs[accepted.id], self._accepted[id(run)] = run, accepted
         try:
             if accepted.left and not run.inbound.from_extension:
                 await self._recovery_throttle.mark_attempt(accepted.id)
@@ -145,12 +147,12 @@ class Pipeline:
             if run.recorded is None:
                 outcome = await self._stages.deliver.close(run, run.complete_outcome(outcome))
         except asyncio.CancelledError:
-            await self._put_back(run)
+            await self._return_to_inbox(run)
             raise
         finally:
             self._recovery_throttle.leave(accepted.id)
             run.leave()
-            del self._walks[accepted.id], self._accepted[id(run)]
+            del self._runs[accepted.id], self._accepted[id(run)]
         outcome = run.recorded or outcome
         self._emit(MessageEnded(outcome=outcome.kind, reason=outcome.reason, reply=outcome.reply, **run.ids))
         return outcome
@@ -166,7 +168,7 @@ class Pipeline:
 
     def stop(self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"]) -> bool:
         """Stop a message that waits for its turn or is in it; its sender is told. False: nothing there to stop."""
-        run = self._walks.get(inbound_id)
+        run = self._runs.get(inbound_id)
         if run is None or not run.stoppable.stop(reason):
             return False
         run.stopped_by_person = by == "person"
@@ -249,13 +251,13 @@ class Pipeline:
             async with run.deadline:
                 return await self.run_stages(run)
         except Exception as error:  # noqa: BLE001  a message's task is where a stranger's failure is contained
-            return run.recorded or self._ended_by(run, error)
+            return run.recorded or self._outcome_of_error(run, error)
         except asyncio.CancelledError:
             if asked_to_stop():
                 raise
             return run.recorded or self._end_by_leaked_cancellation(run)
 
-    def _ended_by(self, run: MessageRun, error: Exception) -> Outcome:
+    def _outcome_of_error(self, run: MessageRun, error: Exception) -> Outcome:
         if isinstance(error, Halt):
             return run.end_by_halt(error)
         which: Notice = "failed"
@@ -271,11 +273,11 @@ class Pipeline:
                 which, about = "model_unknown", error.model
                 log.warning("a model was chosen that cannot be asked: %s", error)
             case BudgetExceeded():
-                which = at_the_limit(error.limit)
+                which = limit_notice(error.limit)
                 run.unaffordable = run.log is not None and not run.log.paid_calls()
                 log.warning("a model was not asked: %s", error)
             case ProviderError():
-                which, reason = without_answer(error), reason_with_hint(error)
+                which, reason = error_notice(error), reason_with_hint(error)
                 log.error("the model did not answer: %s", reason)
             case TimeoutError() if run.deadline.expired:
                 which, reason = "timeout", f"timeout after {self._settings.timeout_ms} ms, by pipeline.timeout_ms"
@@ -313,7 +315,7 @@ class Pipeline:
         with run.deadline.pause():
             await self._recovery_throttle.clear_attempt(run.accepted.id)
 
-    async def _put_back(self, run: MessageRun) -> None:
+    async def _return_to_inbox(self, run: MessageRun) -> None:
         """We are stopping in good order: the next start takes the message up, and this try does not count."""
         accepted = run.accepted
         counted = accepted.claim is not None or run.log is not None or self._recovery_throttle.has_attempt(accepted.id)

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.delivery.links import IsNamed, may_hold_links, show_safely
+from finclaw.delivery.links import IsNamed, make_links_safe, may_hold_links
 from finclaw.kernel.envelope import Embed, Inbound, Outbound
 from finclaw.kernel.message import Message
 from finclaw.kernel.text import Language, language_of
@@ -33,14 +33,14 @@ class SafeLinks:
         """For a piece of an answer that is still being written."""
         if not may_hold_links(text) or not self._has_met_strangers():
             return text
-        return show_safely(text, self._is_named())
+        return make_links_safe(text, self._is_named())
 
     def outbound(self, outbound: Outbound) -> Outbound:
         texts = (outbound.text, *(part for card in outbound.embeds for part in (card.title, card.text, card.url or "")))
         if not any(map(may_hold_links, texts)) or not self._has_met_strangers():
             return outbound
         is_named = self._is_named()
-        text = show_safely(outbound.text, is_named)
+        text = make_links_safe(outbound.text, is_named)
         if text.count("[.]") > outbound.text.count("[.]") and not self._inbound.is_internal:
             text = f"{text}\n\n{_NOTE[language_of(self._inbound.text)]}"
         return replace(outbound, text=text, embeds=tuple(_card(card, is_named) for card in outbound.embeds))
@@ -54,10 +54,10 @@ class SafeLinks:
 
 
 def _card(card: Embed, is_named: IsNamed) -> Embed:
-    title, text = show_safely(card.title, is_named), show_safely(card.text, is_named)
+    title, text = make_links_safe(card.title, is_named), make_links_safe(card.text, is_named)
     if card.url is None or is_named(card.url):
         return Embed(title=title, text=text, url=card.url)
-    return Embed(title=title, text=f"{text}\n{show_safely(card.url, is_named)}".strip())
+    return Embed(title=title, text=f"{text}\n{make_links_safe(card.url, is_named)}".strip())
 
 
 def _named_in(messages: Iterable[Message]) -> set[str]:

@@ -46,12 +46,12 @@ class Watchdog:
         if watched is not None:
             watched.sign = True
             if isinstance(event, ExecutionCompleted):
-                self._leave_alone(event.inbound_id)
+                self._stop_watching(event.inbound_id)
         elif isinstance(event, ExecutionStarted):
             self._watched[event.inbound_id] = _Watched(event, self._clock.monotonic())
             self._set_timer()
 
-    def _leave_alone(self, inbound_id: str) -> None:
+    def _stop_watching(self, inbound_id: str) -> None:
         del self._watched[inbound_id]
         if not self._watched:
             self.close()
@@ -79,13 +79,13 @@ class Watchdog:
         inbound_id = watched.started.inbound_id
         if silent >= self._abort_s:
             del self._watched[inbound_id]
-            self._tell(watched, silent, aborted=self._stop(inbound_id, f"no sign of life for {silent:.0f} s"))
+            self._report_stalled(watched, silent, aborted=self._stop(inbound_id, f"no sign of life for {silent:.0f} s"))
         elif silent >= self._warn_s and not watched.warned:
             watched.warned = True
-            self._tell(watched, silent, aborted=False)
+            self._report_stalled(watched, silent, aborted=False)
             watched.sign = False  # our own warning is none
 
-    def _tell(self, watched: _Watched, silent: float, *, aborted: bool) -> None:
+    def _report_stalled(self, watched: _Watched, silent: float, *, aborted: bool) -> None:
         turn = watched.started
         what = "was stopped after" if aborted else "has shown"
         log.warning("turn %s %s %.0f s without a sign of life", turn.turn_id, what, silent)

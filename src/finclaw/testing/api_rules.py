@@ -20,6 +20,8 @@ _OPENAI_ID: Final = re.compile(r"(?s).{1,40}")
 
 
 class Violation(Struct, frozen=True):
+    """A rule that a message breaks."""
+
     message_id: str
     text: str
 

@@ -21,6 +21,8 @@ NEVER_SHOWN = frozenset({"dead", "expired"})
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
+    """The broken promises that were found, by kind; all empty: there are none."""
+
     lost: tuple[str, ...] = ()
     duplicated: tuple[str, ...] = ()
     out_of_order: tuple[str, ...] = ()

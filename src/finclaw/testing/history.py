@@ -53,6 +53,8 @@ class InboundRow(Struct, frozen=True, kw_only=True):
 
 
 class TurnRow(Struct, frozen=True, kw_only=True):
+    """A row of the turns."""
+
     id: str
     inbound_id: str
 

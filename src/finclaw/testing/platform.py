@@ -33,6 +33,8 @@ class SendFault:
 
 
 class FakePlatform:
+    """A fake chat service: conversations, updates for the gateway, and faults when sending."""
+
     def __init__(self, history: History | None = None, *, idempotent: bool = False) -> None:
         self.history = history or History()
         self.idempotent = idempotent

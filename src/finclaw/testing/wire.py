@@ -15,10 +15,14 @@ class Update(Struct, frozen=True):
 
 
 class Updates(Struct, frozen=True):
+    """New messages for the gateway."""
+
     updates: list[Update]
 
 
 class SendBody(Struct, frozen=True):
+    """A reply that the gateway sends."""
+
     conversation: str
     token: str
     text: str
@@ -26,9 +30,13 @@ class SendBody(Struct, frozen=True):
 
 
 class SendAnswer(Struct, frozen=True):
+    """The receipt of a reply."""
+
     id: str
 
 
 class RefusedSend(Struct, frozen=True, omit_defaults=True):
+    """A refusal to send, perhaps with the seconds to wait."""
+
     error: str
     retry_after: float | None = None

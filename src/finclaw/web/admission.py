@@ -18,6 +18,8 @@ CHECK_AGAIN: Final[web.RequestKey[Callable[[], None]]] = web.RequestKey("check_a
 
 
 class Admission:
+    """The admission of requests: authentication, limits for connections, and the check of the token again."""
+
     def __init__(self, authenticator: Authenticator, connections: Connections, watch: TokenWatch) -> None:
         self.authenticator = authenticator
         self.connections = connections

@@ -29,6 +29,8 @@ _decode_body = msgspec.json.Decoder(MessageBody).decode
 
 
 class HttpRoute(NamedTuple):
+    """A route of the API: its method, its path, the scope that it needs, and its handler."""
+
     method: str
     path: str
     scope: Scope

@@ -34,6 +34,8 @@ _STATES: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
 
 
 class ApprovalsApi:
+    """The handlers for approvals and grants."""
+
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 

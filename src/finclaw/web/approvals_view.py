@@ -47,10 +47,14 @@ def not_revoked(why: RefusalReason) -> tuple[int, str]:
 
 
 class ApproveBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The request body that approves."""
+
     scope: ApprovalScope = "once"
 
 
 class DenyBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The request body that denies, with a reason for the person who asked."""
+
     reason: Annotated[str, Meta(max_length=300)] = ""
 
 
@@ -83,6 +87,8 @@ class DecidedApproval(Approval, frozen=True, kw_only=True):
 
 
 class ApprovalsView(Struct, frozen=True):
+    """A list of approvals."""
+
     items: tuple[ListedApproval, ...]
 
 
@@ -103,6 +109,8 @@ def _fields(approval: Approval) -> dict[str, Any]:
 
 
 class GrantsView(Struct, frozen=True):
+    """A list of grants."""
+
     items: tuple[Standing, ...]
 
 

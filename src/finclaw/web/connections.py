@@ -72,6 +72,8 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
+    """The open connections of the server, with limits for those that have not shown the token."""
+
     def __init__(self, now: Callable[[], float], most: int | None = None) -> None:
         self._now = now
         self._most = cap_for_open_files() if most is None else most

@@ -54,6 +54,8 @@ class _Open(Struct):
 
 
 class LiveStream:
+    """A bounded log of events, and its followers."""
+
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._boot = secrets.token_hex(4)
         self._entries: deque[_Entry] = deque(maxlen=capacity)

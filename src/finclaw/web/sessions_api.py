@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 
 class SessionsApi:
+    """The handlers for sessions, erasure and backups."""
+
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 

@@ -26,12 +26,16 @@ HEARTBEAT: Final = 30.0
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", forbid_unknown_fields=True):
+    """The first frame of a client: its token, and where it wants to go on."""
+
     token: str | None = None
     after: str | None = None
     conversation: str | None = None
 
 
 class SocketMessage(msgspec.Struct, frozen=True, tag="message", forbid_unknown_fields=True):
+    """A message that a client sends."""
+
     message: MessageBody
 
 
@@ -41,6 +45,8 @@ _say = msgspec.json.Decoder(SocketMessage).decode
 
 
 class LiveSockets:
+    """The WebSockets of the live stream."""
+
     def __init__(
         self, gateway: Gateway, live: LiveStream, admission: Admission, stopping: asyncio.Event, max_frame: int
     ) -> None:

@@ -21,6 +21,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EventStreams:
+    """The streams of server-sent events."""
+
     def __init__(
         self, live: LiveStream, authenticator: Authenticator, watch: TokenWatch, stopping: asyncio.Event
     ) -> None:

@@ -16,6 +16,8 @@ CHECK_EVERY: Final = 1.0
 
 
 class TokenWatch:
+    """A watcher of the token file."""
+
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
         self._open: dict[asyncio.Timeout, str] = {}

@@ -28,6 +28,8 @@ class OutcomeView(Struct, frozen=True, kw_only=True):
 
 
 class MessageView(OutcomeView, frozen=True, kw_only=True):
+    """A message and its outcome."""
+
     inbound_id: str
     session: str
     state: InboundState
@@ -35,16 +37,22 @@ class MessageView(OutcomeView, frozen=True, kw_only=True):
 
 
 class UnsolicitedView(Struct, frozen=True):
+    """Messages that the gateway sent unsolicited, and the place up to which they go."""
+
     items: tuple[MessageView, ...]
     after: str
 
 
 class AcceptedView(Struct, frozen=True):
+    """The receipt of a message."""
+
     inbound_id: str
     duplicate: bool
 
 
 class TurnsView(Struct, frozen=True):
+    """A list of turns."""
+
     items: Sequence[TurnRecord]
 
 
@@ -79,6 +87,8 @@ def costs_view(days: int, by: CostsBy, items: Sequence[Cost], today: Today | Non
 
 
 class StatusView(Struct, frozen=True, kw_only=True):
+    """The state of the gateway."""
+
     ready: bool
     market: str
     model: str = ""

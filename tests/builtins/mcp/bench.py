@@ -16,7 +16,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.extensions.loading import LocatedExtension
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
-from finclaw.extensions.registration import Services, nowhere
+from finclaw.extensions.registration import Services, raise_no_gateway
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.port import CommandScope, Tool, ToolScope
@@ -42,7 +42,10 @@ class Bench:
         self.registrar = Registrar(
             EventStream(),
             Services(
-                recall=nowhere, remember=nowhere, accept=nowhere, database=partial(ExtensionDatabase, self._databases)
+                recall=raise_no_gateway,
+                remember=raise_no_gateway,
+                accept=raise_no_gateway,
+                database=partial(ExtensionDatabase, self._databases),
             ),
         )
 

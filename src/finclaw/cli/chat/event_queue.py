@@ -61,7 +61,7 @@ class NotStopped(Struct, frozen=True):
 
 
 class Connected(Struct, frozen=True):
-    pass
+    """The gateway answers."""
 
 
 class Lost(Struct, frozen=True):

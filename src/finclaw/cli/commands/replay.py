@@ -136,6 +136,8 @@ def _json(value: object) -> str:
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
+    """The result of a replay."""
+
     turn_id: str
     identical: bool
     differences: list[Difference]

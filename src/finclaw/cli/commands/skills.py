@@ -24,6 +24,8 @@ _NAMES = ("skills", "finclaw.builtins.skills")
 
 
 class SkillView(Struct, frozen=True, kw_only=True):
+    """A skill in the list."""
+
     name: str
     description: str = ""
     sha256: str = ""

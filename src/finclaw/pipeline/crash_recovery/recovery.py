@@ -57,26 +57,26 @@ class Recovery:
             sessions.setdefault(accepted.session, []).append(accepted)
         async with asyncio.TaskGroup() as group:  # those to be given up side by side, so that their commits are shared
             for messages in sessions.values():
-                fates: list[Fate | None] = [self._fate(accepted, suspects) for accepted in messages]
+                fates: list[Fate | None] = [self._decide_fate(accepted, suspects) for accepted in messages]
                 if any(fates):
-                    group.create_task(self._take_up(messages, fates, give_up, engine))
+                    group.create_task(self._resume(messages, fates, give_up, engine))
                 else:
                     _submit_all(messages, engine)
 
-    def _fate(self, accepted: Accepted, suspects: Sequence[Accepted]) -> Fate | None:
+    def _decide_fate(self, accepted: Accepted, suspects: Sequence[Accepted]) -> Fate | None:
         """None: it is taken up again."""
-        if accepted.attempts >= self._max_attempts and self._is_guilty(accepted, suspects):
+        if accepted.attempts >= self._max_attempts and self._caused_crashes(accepted, suspects):
             return "poison"
         if accepted.inbound.from_extension is not None:  # what an extension said is said, however late
             return None
         age = self._clock.now() - accepted.accepted_at
         return "expired" if age > self._expire_after else None
 
-    def _is_guilty(self, accepted: Accepted, suspects: Sequence[Accepted]) -> bool:
+    def _caused_crashes(self, accepted: Accepted, suspects: Sequence[Accepted]) -> bool:
         """It was alone in the pipeline when the process died; or it saw so many deaths that it must end anyway."""
         return suspects == [accepted] or accepted.attempts >= NO_MORE * self._max_attempts
 
-    async def _take_up(
+    async def _resume(
         self, messages: Sequence[Accepted], fates: Sequence[Fate | None], give_up: GiveUp, engine: Engine
     ) -> None:
         for accepted, fate in zip(messages, fates, strict=True):
