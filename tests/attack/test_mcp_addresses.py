@@ -16,9 +16,9 @@ from tests.builtins.web.site import Names
 from tests.providers.tls_server import certified
 
 from finclaw.builtins.mcp.http import web_server
+from finclaw.builtins.mcp.resolved_addresses import find
 from finclaw.builtins.mcp.settings import ServerSettings
-from finclaw.builtins.mcp.whereabouts import find
-from finclaw.builtins.mcp.wire import ServerLost
+from finclaw.builtins.mcp.transport import ServerLost
 from finclaw.builtins.web.location import read_location
 from finclaw.errors import ExtensionError, ToolError
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market, Quote
+from finclaw.finance.output import USER, identity, minute, price_fact, record
 from finclaw.finance.quote import SymbolName
 from finclaw.finance.resolve import resolve
-from finclaw.finance.telling import USER, identity, minute, price_fact, record
 from finclaw.finance.tick import tick_size
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope

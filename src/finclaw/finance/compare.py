@@ -6,10 +6,10 @@ from msgspec import Meta, Struct
 
 from finclaw.errors import ToolError
 from finclaw.finance.market import Market
+from finclaw.finance.output import identity, minute, record
 from finclaw.finance.period import Move, Period, move, move_facts
 from finclaw.finance.quote import SymbolName
 from finclaw.finance.resolve import SeveralNames, resolve
-from finclaw.finance.telling import identity, minute, record
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from finclaw.errors import ToolError
 from finclaw.finance.market import Market, Quote
-from finclaw.finance.telling import USER, minute, money, record
+from finclaw.finance.output import USER, minute, money, record
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool

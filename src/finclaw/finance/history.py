@@ -9,10 +9,10 @@ from msgspec import Meta, Struct
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, Market
+from finclaw.finance.output import identity, minute, plain_fact, price_fact, record
 from finclaw.finance.period import Move, Period, move, move_facts, session_day
 from finclaw.finance.quote import SymbolName
 from finclaw.finance.resolve import resolve
-from finclaw.finance.telling import identity, minute, plain_fact, price_fact, record
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope

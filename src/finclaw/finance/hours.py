@@ -11,8 +11,8 @@ from finclaw.errors import ToolError
 from finclaw.finance.holidays import HOLIDAYS, LAST_DAY, OTHER_HOURS, korean_name
 from finclaw.finance.instrument import key_of, stems_of
 from finclaw.finance.market import Market
+from finclaw.finance.output import minute, moment_fact, record, state
 from finclaw.finance.resolve import resolve
-from finclaw.finance.telling import minute, moment_fact, record, state
 from finclaw.finance.venue import KRX, NYSE, VENUES, Opening, Session, Venue, opening
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market, percent
-from finclaw.finance.telling import plain_fact, price_fact
+from finclaw.finance.output import plain_fact, price_fact
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.fact import Fact
 

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from finclaw.finance.convert import Leg, convert, rate_facts
 from finclaw.finance.market import Market, Quote, percent
-from finclaw.finance.telling import identity, minute, money, record
+from finclaw.finance.output import identity, minute, money, record
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool

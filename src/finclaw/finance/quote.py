@@ -7,8 +7,8 @@ from msgspec import Meta, Struct
 
 from finclaw.finance.convert import CurrencyCode, Leg, convert, rate_facts, rounded_amount
 from finclaw.finance.market import Market, Quote
+from finclaw.finance.output import identity, minute, plain_fact, price_fact, record, state
 from finclaw.finance.resolve import resolve
-from finclaw.finance.telling import identity, minute, plain_fact, price_fact, record, state
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool

@@ -20,7 +20,7 @@ from finclaw.builtins.mcp.http import web_server
 from finclaw.builtins.mcp.pipe import program
 from finclaw.builtins.mcp.result import result_text
 from finclaw.builtins.mcp.settings import McpSettings, environment, request_headers
-from finclaw.builtins.mcp.wire import ConnectionEnd, ServerLost, TransportStreams, watch
+from finclaw.builtins.mcp.transport import ConnectionEnd, ServerLost, TransportStreams, watch
 from finclaw.errors import FinclawError, ToolError, ToolTimeout, ToolUnavailable
 from finclaw.kernel.port import Clock
 from finclaw.tools.guard.clean import clean

@@ -14,7 +14,7 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.mcp.offers import Offers
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pin, Pins
 from finclaw.builtins.mcp.settings import McpSettings, ServerSettings, environment
-from finclaw.builtins.mcp.telling import ServerStatus, describe_servers
+from finclaw.builtins.mcp.status import ServerStatus, describe_servers
 from finclaw.builtins.own_settings import read_settings
 from finclaw.errors import ExtensionError, FinclawError
 from finclaw.kernel.context import Context

@@ -15,8 +15,8 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
 from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
+from finclaw.builtins.mcp.resolved_addresses import ResolvedAddresses, find
 from finclaw.builtins.mcp.settings import ServerSettings
-from finclaw.builtins.mcp.whereabouts import Whereabouts, find
 from finclaw.builtins.web.address import Address
 from finclaw.builtins.web.gate import Resolve, look_up
 from finclaw.builtins.web.location import DEFAULT_PORTS
@@ -57,7 +57,7 @@ async def web_server(
 class _Pinned(httpx2.AsyncBaseTransport):
     """The name stays in the Host header and is what the certificate must be for; only the way there is ours."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, where: Whereabouts) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, where: ResolvedAddresses) -> None:
         self._inner = inner
         self._where = where
 

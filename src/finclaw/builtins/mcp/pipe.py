@@ -14,7 +14,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
 from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
-from finclaw.builtins.mcp.wire import ConnectionEnd
+from finclaw.builtins.mcp.transport import ConnectionEnd
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.tools.process.program import Program

@@ -13,8 +13,8 @@ from msgspec import Struct
 from finclaw.builtins.skills.folder import SKILL_FILE, Contents, read_folder
 from finclaw.builtins.skills.front_matter import name_in, read_skill
 from finclaw.builtins.skills.record import RECORD, Record, record_of
-from finclaw.builtins.skills.shelf import is_name
 from finclaw.builtins.skills.skill import BadSkill, Skill
+from finclaw.builtins.skills.skill_directory import is_name
 
 
 class Added(Struct, frozen=True):

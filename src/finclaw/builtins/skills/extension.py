@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 from finclaw.builtins.note import note_under, put_note, waits_for_results
 from finclaw.builtins.skills.catalog import USE, SkillList, offered_tools
 from finclaw.builtins.skills.code import load_tools
-from finclaw.builtins.skills.shelf import Shelf
 from finclaw.builtins.skills.skill import Skill
+from finclaw.builtins.skills.skill_directory import SkillDirectory
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.extension import ExtensionApi, Finding
 from finclaw.kernel.message import Append
@@ -72,8 +72,8 @@ class Skills:
         if not self._directory.is_dir():
             raise ExtensionError(f"there is no directory {self._directory}; make it, or set `directory` to another")
         self._logger = api.logger
-        self._shelf = Shelf(self._directory, self._settings.longest, api.logger)
-        known = {skill.name: skill for skill in self._shelf.skills() if self._is_enabled(skill)}
+        self._skill_directory = SkillDirectory(self._directory, self._settings.longest, api.logger)
+        known = {skill.name: skill for skill in self._skill_directory.skills() if self._is_enabled(skill)}
         for name in sorted(set(self._settings.enabled or ()) - set(known)):
             api.logger.warning("the skill %s is enabled, and there is none in %s", name, self._directory)
         if self._settings.code:
@@ -104,20 +104,20 @@ class Skills:
         delegated = inbound.limits is not None and inbound.limits.pool == "subagent"
         channel = inbound.account if delegated else inbound.channel
         tools = {spec.name for spec in ctx.tool_catalog}
-        usable = {each.name: each for each in self._shelf.skills() if self._is_usable(each, channel, tools)}
+        usable = {each.name: each for each in self._skill_directory.skills() if self._is_usable(each, channel, tools)}
         return _Turn(usable, self._settings.most)
 
     def _look(self) -> Finding:
-        left_out = self._shelf.left_out()
+        left_out = self._skill_directory.left_out()
         if not left_out:
-            return Finding("ok", f"{len(self._shelf.skills())} in {self._directory}")
+            return Finding("ok", f"{len(self._skill_directory.skills())} in {self._directory}")
         why = "; ".join(f"{name} is not given: {reason}" for name, reason in left_out.items())
         return Finding("warning", why, "`finclaw skills list` shows them")
 
     def _commands(self) -> dict[str, str]:
         return {
             command.name: command.description or skill.description
-            for skill in self._shelf.skills()
+            for skill in self._skill_directory.skills()
             if self._is_enabled(skill)
             for command in skill.commands
         }

@@ -13,7 +13,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Finish, OutboxItem, Reserve, Spend, TurnCalls
 from finclaw.kernel.scope import Outcome
-from finclaw.storage.sqlite import books, inbox, reservations
+from finclaw.storage.sqlite import costs, inbox, reservations
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.reservations import SettledCalls
 from finclaw.storage.sqlite.transcript import Transcript
@@ -167,7 +167,7 @@ def end(
         return False
     row = inbox.must_row(ids, inbound_id)
     transcript.drop(db, row)
-    books.enter(db, spend)
+    costs.enter(db, spend)
     db.execute(
         "UPDATE turn SET status = 'aborted', ended_at = ?, reserved = ? WHERE id = ?",
         (to_micros(now), reservations.NOTHING, row),
@@ -183,7 +183,7 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
         return False
     folded = transcript.fold(db, session, row, finish.events)
     db.execute("UPDATE session SET version = version + 1, tokens = ? WHERE id = ?", (finish.context, session))
-    books.enter(db, finish.spend)
+    costs.enter(db, finish.spend)
     result = finish.outcome
     db.execute(
         "UPDATE turn SET status = ?, ended_at = ?, reserved = ?, steps = ?, usage = ?, cost = ?, "

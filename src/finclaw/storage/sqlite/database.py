@@ -10,7 +10,7 @@ from typing import Final, Literal
 import apsw
 
 from finclaw.errors import ConfigError, SessionError, StoreCorrupt, StoreFailed
-from finclaw.storage.sqlite.books import exactly
+from finclaw.storage.sqlite.costs import exactly
 from finclaw.storage.sqlite.schema import MIGRATIONS
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from finclaw.kernel.record import Spend, TurnCalls, mark_interrupted, merge_lines
-from finclaw.storage.sqlite import books
+from finclaw.storage.sqlite import costs
 from finclaw.storage.sqlite.codec import write
 
 NOTHING: Final = "0"
@@ -42,7 +42,7 @@ def encode(calls: TurnCalls, *, booked: bool = True) -> str:
 
 def keep(db: apsw.Connection, turn: int, calls: TurnCalls) -> None:
     """Enter what is settled, and note what is open."""
-    books.enter(db, calls.spend)
+    costs.enter(db, calls.spend)
     db.execute("UPDATE turn SET reserved = ? WHERE id = ?", (encode(calls), turn))
 
 
@@ -55,7 +55,7 @@ def interrupt(db: apsw.Connection, turn: int) -> SettledCalls:
         return SettledCalls(booked=False)
     row = _read(str(column))
     cut_off = [mark_interrupted(line) for line in row.reserved]
-    books.enter(db, cut_off)
+    costs.enter(db, cut_off)
     return SettledCalls(merge_lines((*row.beside, *cut_off)), not row.unbooked)
 
 

@@ -42,15 +42,15 @@ from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import limit_prune_time
 from finclaw.kernel.text import fix_surrogates
 from finclaw.storage.sqlite import (
-    books,
     conversation,
+    costs,
     grants,
     inbox,
     outbox,
     reservations,
     sessions,
     state,
-    story,
+    turn_traces,
 )
 from finclaw.storage.sqlite.approval_rows import ApprovalRows
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
@@ -255,10 +255,10 @@ class SqliteStore(ApprovalRows, ErasureRows):
         return sweep.total
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]:
-        return await self._read(lambda db: story.turns(db, self._ids, limit))
+        return await self._read(lambda db: turn_traces.turns(db, self._ids, limit))
 
     async def turn(self, turn_id: str) -> TurnTrace | None:
-        return await self._read(lambda db: story.turn(db, self._ids, turn_id))
+        return await self._read(lambda db: turn_traces.turn(db, self._ids, turn_id))
 
     # ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -319,7 +319,7 @@ class SqliteStore(ApprovalRows, ErasureRows):
         return await self._read(inbox.counts)
 
     async def costs(self, since: date, by: CostsBy) -> Sequence[Cost]:
-        return await self._read(lambda db: books.costs(db, since, by))
+        return await self._read(lambda db: costs.read_costs(db, since, by))
 
     async def copy_into(self, directory: Path) -> None:
         await self._copy_database(directory)

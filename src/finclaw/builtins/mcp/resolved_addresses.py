@@ -7,7 +7,7 @@ A public name that leads into our own network is a trick. A server of one's own 
 from dataclasses import dataclass
 
 from finclaw.builtins.mcp.settings import ServerSettings
-from finclaw.builtins.mcp.wire import ServerLost
+from finclaw.builtins.mcp.transport import ServerLost
 from finclaw.builtins.web.address import Address
 from finclaw.builtins.web.gate import AddressGate, Resolve, look_up
 from finclaw.builtins.web.location import Location, read_location
@@ -18,14 +18,14 @@ _OURSELVES = "localhost"
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class ResolvedAddresses:
     """Addresses of a server: nothing but these is connected to while the connection lasts."""
 
     location: Location
     addresses: tuple[Address, ...]
 
 
-async def find(server: ServerSettings, resolve: Resolve = look_up) -> Whereabouts:
+async def find(server: ServerSettings, resolve: Resolve = look_up) -> ResolvedAddresses:
     """Raises ServerLost."""
     location = read_location(server.url)
     is_own = server.private or location.address is not None or location.host == _OURSELVES
@@ -39,7 +39,7 @@ async def find(server: ServerSettings, resolve: Resolve = look_up) -> Whereabout
         raise ServerLost(str(error)) from error
     if location.host == _OURSELVES and not all(address.is_loopback for address in addresses):
         raise ServerLost("`localhost` leads to another machine here; write 127.0.0.1 in its `url`")
-    return Whereabouts(location, addresses)
+    return ResolvedAddresses(location, addresses)
 
 
 def _refusal(location: Location, *, is_own: bool) -> str:

@@ -53,7 +53,7 @@ def enter(db: apsw.Connection, spend: Sequence[Spend]) -> None:
         db.execute(_ENTER, (each.day.isoformat(), *names, *numbers, *amounts))
 
 
-def costs(db: apsw.Connection, since: date, by: CostsBy) -> list[Cost]:
+def read_costs(db: apsw.Connection, since: date, by: CostsBy) -> list[Cost]:
     """Days in their order; everything else the dearest first."""
     rows: dict[str, list[_Row]] = {}
     for name, *row in db.execute(f"SELECT {by}, {_COLUMNS} FROM spend WHERE day >= ?", (since.isoformat(),)):

@@ -19,7 +19,7 @@ _BYTES: Final = 4
 """Of one character, at most."""
 
 
-class Shelf:
+class SkillDirectory:
     def __init__(self, directory: Path, longest: int, logger: logging.Logger) -> None:
         self._directory = directory
         self._longest = longest
