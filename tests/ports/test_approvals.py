@@ -264,18 +264,18 @@ async def test_a_yes_that_stands_is_for_that_action_person_and_place(bench: Benc
     asked = await ask(bench, scopes=("once", "session", "always"))
     await bench.store.decide(asked.id, yes(scope), word(asked), nobody)  # pyright: ignore[reportArgumentType]
     store = await bench.reopen()
-    grant = await store.standing(asked.tool, asked.hash, ADA, SESSION)
+    grant = await store.find_grant(asked.tool, asked.hash, ADA, SESSION)
     assert grant is not None
     assert (grant.id, grant.granted_by) == (asked.id, ADA)
-    assert (await store.standing(asked.tool, asked.hash, ADA, "elsewhere") is not None) == (scope == "always")
-    assert await store.standing("other", asked.hash, ADA, SESSION) is None
-    assert await store.standing(asked.tool, "0" * 64, ADA, SESSION) is None
-    assert await store.standing(asked.tool, asked.hash, BOB, SESSION) is None
+    assert (await store.find_grant(asked.tool, asked.hash, ADA, "elsewhere") is not None) == (scope == "always")
+    assert await store.find_grant("other", asked.hash, ADA, SESSION) is None
+    assert await store.find_grant(asked.tool, "0" * 64, ADA, SESSION) is None
+    assert await store.find_grant(asked.tool, asked.hash, BOB, SESSION) is None
     later(bench, 10**6)
     assert [each.id for each in await store.grants()] == [asked.id]
     assert await store.revoke(asked.id)
     assert not await store.revoke(asked.id)
-    assert await store.standing(asked.tool, asked.hash, ADA, SESSION) is None
+    assert await store.find_grant(asked.tool, asked.hash, ADA, SESSION) is None
 
 
 async def test_a_reset_ends_what_was_granted_for_the_session(bench: Bench) -> None:

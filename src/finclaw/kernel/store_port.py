@@ -240,7 +240,7 @@ class ApprovalStore(Protocol):
         """Those that have waited for half of their time, each once; the words go out with the same commit."""
         ...
 
-    async def standing(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
+    async def find_grant(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
         """The yes under which this person may do exactly this here without asking again."""
         ...
 

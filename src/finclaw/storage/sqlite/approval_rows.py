@@ -100,7 +100,7 @@ class ApprovalRows(ABC):
         self._times.see([approval])
         return approval
 
-    async def standing(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
+    async def find_grant(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
         return await self._read(lambda db: grants.find_grant(db, tool, action, requester, session))
 
     async def grants(self, limit: int = 100) -> Sequence[Grant]:

@@ -70,7 +70,7 @@ class Grants:
         if action.moves_money:
             return None
         wanted, who = action_hash(action.tool, action.args, action.definition), identity_of(action.inbound)
-        while grant := await self._store.standing(action.tool, wanted, who, action.session):
+        while grant := await self._store.find_grant(action.tool, wanted, who, action.session):
             if self._until(grant) > self._clock.now():
                 return grant
             await self._store.revoke(grant.id)  # its time is over, and it stands before a newer one
