@@ -96,7 +96,7 @@ def wrap(text: str, columns: int) -> str:
 def _rows(line: str, columns: int) -> list[str]:
     rows = [""]
     for word in re.findall(r"\s*\S+|\s+$", line):
-        if room(rows[-1] + word) <= columns:
+        if text_columns(rows[-1] + word) <= columns:
             rows[-1] += word
             continue
         rest = word.lstrip() if rows[-1] else word  # the break stands for the space
@@ -109,7 +109,7 @@ def _rows(line: str, columns: int) -> list[str]:
     return rows
 
 
-def room(text: str) -> int:
+def text_columns(text: str) -> int:
     return len(text) if text.isascii() else sum(map(width, text))
 
 
@@ -163,7 +163,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-# ── room ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── columns ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def short(text: str, columns: int) -> str:
@@ -173,7 +173,7 @@ def short(text: str, columns: int) -> str:
 
 def fit_line(line: str, columns: int | None) -> str:
     """The line, cut where the room ends; with None there is no end."""
-    if columns is None or room(line) <= columns:
+    if columns is None or text_columns(line) <= columns:
         return line
     return cut(line, columns - 1) + "…"
 
@@ -185,7 +185,7 @@ def terminal_columns() -> int | None:
 
 def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Lines with their columns under one another; those in `right` stand at their right edge, the last is ragged."""
-    widest = [max(map(room, column)) for column in zip(*rows, strict=True)]
+    widest = [max(map(text_columns, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(_pad(cell, widest[place], at_right=place in right) for place, cell in enumerate(row)).rstrip()
         for row in rows
@@ -193,7 +193,7 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[st
 
 
 def _pad(text: str, columns: int, *, at_right: bool) -> str:
-    space = " " * (columns - room(text))
+    space = " " * (columns - text_columns(text))
     return space + text if at_right else text + space
 
 

@@ -38,10 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        return _nobody_reads()
+        return _discard_output()
     except OSError as error:
-        _give_up_unwritten()
-        return _complain(_in_words(error), FAILED)
+        _discard_unwritten()
+        return _complain(_describe_os_error(error), FAILED)
     return code
 
 
@@ -107,16 +107,16 @@ def _flush() -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _nobody_reads()
+        _discard_output()
         raise FinclawError(f"cannot write to standard output: {error.strerror}; {_advice(error)}") from error
 
 
-def _give_up_unwritten() -> None:
+def _discard_unwritten() -> None:
     """If it was the output that failed, what is left of it must not fail once more at the interpreter's end."""
     try:
         sys.stdout.flush()
     except OSError:
-        _nobody_reads()
+        _discard_output()
 
 
 def _is_misuse(error: FinclawError) -> bool:
@@ -140,13 +140,13 @@ def _complain(text: str, code: int) -> int:
     return code
 
 
-def _nobody_reads() -> int:
+def _discard_output() -> int:
     # The interpreter flushes once more at its end; that must find an open file.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED
 
 
-def _in_words(error: OSError) -> str:
+def _describe_os_error(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}; {_advice(error)}"
 

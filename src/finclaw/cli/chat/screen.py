@@ -25,7 +25,7 @@ _ROOM_BELOW = "\x1bD\x1b[A"  # scrolls if the cursor is on the last row, and kee
 _REMEMBER, _RETURN = "\x1b7", "\x1b8"
 
 
-def moves(out: TextIO, environ: Mapping[str, str]) -> bool:
+def can_move_cursor(out: TextIO, environ: Mapping[str, str]) -> bool:
     """Whether the cursor can be moved there."""
     return out.isatty() and environ.get("TERM", "dumb") != "dumb"
 
@@ -36,7 +36,7 @@ class Screen:
     def __init__(self, out: TextIO, environ: dict[str, str] | None = None) -> None:
         environ = dict(os.environ) if environ is None else environ
         self._out = out
-        self._moves = moves(out, environ)
+        self._moves = can_move_cursor(out, environ)
         self._dims = self._moves and not environ.get("NO_COLOR")
         self._shown = ""
         self._status = ""

@@ -93,11 +93,13 @@ def _check(args: Namespace) -> int:
     elif found:
         print("\n".join(map(escape_controls, found)))
     else:
-        print("\n".join((_praise(_gather(args).file), *(f"warning: {escape_controls(each)}" for each in warned))))
+        print(
+            "\n".join((_describe_valid(_gather(args).file), *(f"warning: {escape_controls(each)}" for each in warned)))
+        )
     return 1 if found else 0
 
 
-def _praise(file: Path) -> str:
+def _describe_valid(file: Path) -> str:
     if file.exists():
         return f"{file} is valid"
     return f"there is no {file}, and none is needed; `finclaw init` writes one with every setting explained"
@@ -106,7 +108,7 @@ def _praise(file: Path) -> str:
 def _show(args: Namespace) -> int:
     gathered = _gather(args)
     shown = tuple(effective(gathered.settings(), gathered.tree, {"state": _origin_of_state(args)}))
-    print(_as_json(shown) if args.json else _in_words(shown))
+    print(_as_json(shown) if args.json else _format_text(shown))
     return 0
 
 
@@ -143,7 +145,7 @@ def _redact_value(value: object) -> object:
         return "[hidden]"
 
 
-def _in_words(shown: tuple[Effective, ...]) -> str:
+def _format_text(shown: tuple[Effective, ...]) -> str:
     values = [f"{each.setting.key} = {_value(each.value)}" for each in shown]
     width = min(max(map(len, values)), 44)
     dim, plain = ("\x1b[2m", "\x1b[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")

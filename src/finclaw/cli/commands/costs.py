@@ -38,11 +38,11 @@ def run(args: Namespace) -> int:
     with attach(settings) as client:
         view = client.sum_costs(args.days, args.by)
         used = view.items if args.by == "model" else () if args.json else client.sum_costs(args.days, "model").items
-    print(json_line(view) if args.json else _in_words(view, [*_gaps(settings, used)]))
+    print(json_line(view) if args.json else _format_text(view, [*_gaps(settings, used)]))
     return 0
 
 
-def _in_words(view: CostsView, gaps: Sequence[str]) -> str:
+def _format_text(view: CostsView, gaps: Sequence[str]) -> str:
     if not view.items:
         return "\n".join((f"nothing was spent in the last {plural(view.days, 'day')}", *_today(view)))
     head = (view.by.upper(), "CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "HIT", "COST", "SAVED")

@@ -54,7 +54,7 @@ def run(args: Namespace) -> int:
     if args.what == "show":
         return _show(args, catalog, chosen)
     known = tuple(catalog.all())
-    print(_as_json(known, chosen) if args.json else _in_words(known, chosen))
+    print(_as_json(known, chosen) if args.json else _format_text(known, chosen))
     return 0
 
 
@@ -80,7 +80,7 @@ def _row_for_programs(known: CatalogEntry, *, chosen: bool) -> dict[str, Any]:
     return {"model": known.model.id, **facts, **rest}
 
 
-def _in_words(known: Sequence[CatalogEntry], chosen: str) -> str:
+def _format_text(known: Sequence[CatalogEntry], chosen: str) -> str:
     rows = [_row(each, chosen=each.model.id == chosen) for each in known]
     lines = [fit_line(line, terminal_columns()) for line in table([_HEAD, *rows], right=_FIGURES)]
     if not any(each.model.id == chosen for each in known):

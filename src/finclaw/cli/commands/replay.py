@@ -154,7 +154,7 @@ def run(args: Namespace) -> int:
     logging.getLogger("finclaw").propagate = False
     found = replay(settings, story)
     done = Replayed(turn_id=story.record.turn_id, identical=not found, differences=found)
-    print(json_line(done) if args.json else _in_words(story, found))
+    print(json_line(done) if args.json else _format_text(story, found))
     return DIFFERENT if found else SAME
 
 
@@ -237,7 +237,7 @@ def _ignore_accepted(_: Accepted) -> None:
     """Takes the message up yet."""
 
 
-def _in_words(story: TurnTrace, found: Sequence[Difference]) -> str:
+def _format_text(story: TurnTrace, found: Sequence[Difference]) -> str:
     steps = plural(story.record.steps, "step")
     if not found:
         return f"{story.record.turn_id}: identical ({steps})"

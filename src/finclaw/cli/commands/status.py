@@ -51,7 +51,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
     status = _ask_gateway(settings) or _read_store(settings)
-    print(json_line(status) if args.json else _in_words(status))
+    print(json_line(status) if args.json else _format_text(status))
     return 0
 
 
@@ -95,7 +95,7 @@ def _counts(settings: Settings) -> Counts | None:
             connection.close()
 
 
-def _in_words(status: Status) -> str:
+def _format_text(status: Status) -> str:
     lines = [
         _headline(status),
         f"  state   {status.state}",

@@ -33,11 +33,11 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     with attach(settings_to_look(args)) as client:
         turns = client.list_turns(args.limit)
-    print(json_line(TurnsView(turns)) if args.json else _in_words(turns))
+    print(json_line(TurnsView(turns)) if args.json else _format_text(turns))
     return 0
 
 
-def _in_words(turns: Sequence[TurnRecord]) -> str:
+def _format_text(turns: Sequence[TurnRecord]) -> str:
     if not turns:
         return 'there is no turn yet; try: finclaw ask "What is AAPL trading at?"'
     lines = table([_HEAD, *map(_row, turns)], right=_FIGURES)
