@@ -21,10 +21,10 @@ run: ## start the gateway                (ARGS="…" goes to finclaw serve)
 	@scripts/venv run
 	@exec $(bin)/finclaw serve $(ARGS)
 
-# Three for two cores: a fifth of the time is spent waiting for processes that start, hang or are killed.
+# Four for two cores: half of the time is spent waiting for processes that start, hang or are killed.
 test: ## run every test, chaos in short   (ARGS="tests/kernel -k fold" for some)
 	@scripts/venv test
-	@$(pytest) -n 3 --dist worksteal $(ARGS)
+	@$(pytest) -n 4 --dist worksteal $(ARGS)
 
 # The packages whose tests start few processes: seconds, not minutes.
 unit := $(addprefix tests/,kernel routing channels delivery pipeline conformance finance tools house)
