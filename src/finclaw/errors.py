@@ -43,7 +43,7 @@
         ├── BudgetExceeded   what may be spent has been, or nobody knows what the model costs
         └── ToolLoop         the model asks for the same thing again and again
 
-`Halt` (a stage ended the road on purpose) is not an error and lives with the road.
+`Halt` (a stage ended the pipeline on purpose) is not an error and lives with the pipeline.
 """
 
 

@@ -102,7 +102,7 @@ async def asked(run: Run, times: int) -> None:
 # ── before the turn ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-NEVER = "road:started:1000000"
+NEVER = "pipeline:started:1000000"
 """Where it does not come to. A gateway that is to die somewhere is not waited for until it is ready."""
 
 

@@ -485,7 +485,7 @@ async def test_one_key_in_two_threads_is_said_in_both(house: House) -> None:
 async def test_what_was_accepted_is_said_after_a_crash_however_late(house: House) -> None:
     speaker = Extending(nothing)
     async with extended(house, speaker) as gateway:
-        with crash_at("road:started"):
+        with crash_at("pipeline:started"):
             await speaker.api.send(SESSION, "important", key="k")
             await gateway.app.idle()
         assert gateway.said == []

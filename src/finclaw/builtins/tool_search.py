@@ -34,7 +34,7 @@ class SearchSettings(Struct, frozen=True, forbid_unknown_fields=True):
     keep: Annotated[int, Meta(ge=1)] = 20
     """So many found ones stay with a session; the longest unused makes room."""
     always: tuple[str, ...] = ("alert__*", "calc__*", "fx__*", "market__*", "portfolio__*", "read_result", "time__*")
-    """Tools that are shown whatever happens, by name or pattern. What the house is for should need no search."""
+    """Tools that are shown whatever happens, by name or pattern. What the gateway is for should need no search."""
 
 
 class Search(Struct):

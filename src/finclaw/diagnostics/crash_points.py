@@ -9,7 +9,7 @@ from typing import Final
 CRASH_POINTS: Final = (
     "accept:before_commit",
     "accept:after_commit",
-    "road:started",
+    "pipeline:started",
     "claim:before_commit",
     "claim:after_commit",
     "model:reserved",

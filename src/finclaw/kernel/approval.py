@@ -75,7 +75,7 @@ class Approval(Struct, frozen=True, kw_only=True):
     sent_to: tuple[Addressee, ...] = ()
     """Those of them who are asked in chats of their own."""
     scopes: tuple[ApprovalScope, ...] = ("once",)
-    """How far a yes may reach. What moves money takes `once` alone."""
+    """How far an approval may reach. What moves money takes `once` alone."""
     asked_at: datetime
     expires_at: datetime
     quote: Mapping[str, Any] | None = None
@@ -102,7 +102,7 @@ class Approval(Struct, frozen=True, kw_only=True):
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """A decision about an approval. `by` is their identity, as their door authenticated it."""
+    """A decision about an approval. `by` is their identity, as their channel authenticated it."""
 
     verdict: ApprovalVerdict
     by: str
@@ -145,7 +145,7 @@ class Refusal(Struct, frozen=True):
 
 
 def identity(channel: str, account: str, sender: str) -> str:
-    """One person at one door: `channel:account:sender-id`. Two doors never make the same one."""
+    """One person in one channel: `channel:account:sender-id`. Two channels never make the same one."""
     return f"{_escape(channel)}:{_escape(account)}:{sender}"
 
 

@@ -61,7 +61,7 @@ PoolName = Literal["main", "cron", "subagent"]
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits of an internal message's turn. Only the gateway sets it; no door does."""
+    """Limits of an internal message's turn. Only the gateway sets it; no channel does."""
 
     pool: PoolName = "main"
     tools: tuple[str, ...] | None = None
@@ -99,7 +99,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
     """The extension whose own words these are: they pass no stage, they go to the person."""
     limits: Limits | None = None
     wishes: TurnOptions | None = None
-    """What the sender wants of this one answer. A door sets it only for somebody who may choose."""
+    """What the sender wants of this one answer. A channel sets it only for somebody who may choose."""
 
     @property
     def unasked(self) -> bool:

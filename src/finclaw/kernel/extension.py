@@ -169,7 +169,7 @@ class CliApi(Protocol):
     def command(
         self, name: str, about: str, run: Callable[[Namespace], int], arguments: Callable[[ArgumentParser], None]
     ) -> None:
-        """Add `finclaw NAME`. Raises ExtensionError when the house or another extension has that name."""
+        """Add `finclaw NAME`. Raises ExtensionError when the gateway or another extension has that name."""
         ...
 
 

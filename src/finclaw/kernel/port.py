@@ -45,7 +45,7 @@ Method = Literal["GET", "POST"]
 
 
 class RouteRequest(Struct, frozen=True, kw_only=True):
-    """A request that has passed the door: `principal` is who the token belongs to."""
+    """A request that was authenticated: `principal` is who the token belongs to."""
 
     principal: str
     query: Mapping[str, str]
@@ -271,7 +271,7 @@ class Tool(Protocol):
     async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput: ...
 
 
-# ── the house as its doors see it ───────────────────────────────────────────────────────────────────────────
+# ── the gateway as its edges see it ─────────────────────────────────────────────────────────────────────────
 
 
 class Engine(Protocol):
@@ -291,7 +291,7 @@ Summary = tuple[str, str]
 
 
 class ApprovalDoor(Protocol):
-    """What a door may ask of the house about approvals. Ids are as somebody typed them."""
+    """What an edge may ask of the gateway about approvals. Ids are as somebody typed them."""
 
     async def approval(self, typed: str) -> Approval | None: ...
     async def approvals(
@@ -307,7 +307,7 @@ class ApprovalDoor(Protocol):
         scope: ApprovalScope = "once",
         reason: str = "",
     ) -> Approval | Refusal:
-        """Take a decision. `evidence` is the message that carried it, or what stands for one at this door."""
+        """Take a decision. `evidence` is the message that carried it, or what stands for one at this edge."""
         ...
 
     def summaries(self, approvals: Sequence[Approval]) -> Sequence[Summary]:
@@ -315,7 +315,7 @@ class ApprovalDoor(Protocol):
         ...
 
     async def came_of(self, approval_id: str, seconds: float) -> Outcome | None:
-        """How the turn behind a yes ended, as soon as it has; None: not within the seconds, or there is none here."""
+        """How the turn of an approved action ended; None: not within the seconds, or there is none here."""
         ...
 
     async def grants(self, limit: int = 100) -> Sequence[Standing]:

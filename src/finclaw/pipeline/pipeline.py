@@ -142,7 +142,7 @@ class Pipeline:
         try:
             if accepted.left and not run.inbound.from_extension:
                 await self._recovery_throttle.mark_attempt(accepted.id)
-            crash_point("road:started")
+            crash_point("pipeline:started")
             outcome = await (self._say_for_extension(run) if run.inbound.from_extension else self._through_ring(run))
             if run.recorded is None:
                 outcome = await self._stages.deliver.close(run, run.complete_outcome(outcome))
@@ -158,7 +158,7 @@ class Pipeline:
         return outcome
 
     async def _say_for_extension(self, run: MessageRun) -> Outcome:
-        """An extension's own words: they wait for their turn, and run no road; delivery and its gate see them."""
+        """An extension's own words: they wait for their turn, and run no stages but delivery, with its checks."""
         if run.inbound.from_extension != CARDS:  # what somebody has to decide does not wait for their own talk
             await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
         if run.accepted.left:

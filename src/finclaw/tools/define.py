@@ -29,7 +29,7 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class ToolOptions(TypedDict, total=False):
-    """What the house must know of a tool before it runs it; `kernel/tool.py` says what each means."""
+    """What must be known of a tool before it runs; `kernel/port.py` says what each means."""
 
     group: str
     transactional: bool
@@ -46,7 +46,7 @@ class ToolOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinedTool:
-    """A function with everything the house must know before it runs it."""
+    """A function with everything that must be known before it runs."""
 
     spec: ToolSpec
     group: str = CUSTOM

@@ -11,7 +11,7 @@ from finclaw.kernel.port import Tool
 from finclaw.tools.guard.redact import redact_for_display
 
 OUR_OWN: Final = frozenset({"finance", "agent", "tools"})
-"""Groups whose results are figures and words of the house itself. One of their tools that passes on somebody else's
+"""Groups whose results are figures and words of the gateway itself. One of their tools that passes on somebody else's
 says so in its output; files, processes and pages are always somebody else's.
 """
 NEVER_OUR_OWN: Final = frozenset({"web", "system", "data"})

@@ -75,7 +75,7 @@ class HttpApi:
         return message_view(record, None if record.outcome else self._live.running_turn(record.inbound_id))
 
     async def get_unasked(self, request: web.Request, principal: Principal) -> web.Response:
-        """What the gateway told a conversation of its own accord: cards, reminders, what came of a yes."""
+        """What the gateway told a conversation of its own accord: cards, reminders, what came of an approval."""
         whose = {name: request.query[name] for name in ("conversation", "sender") if name in request.query}
         try:
             body = msgspec.convert({"message_id": "0", "text": "", **whose}, MessageBody)

@@ -9,7 +9,7 @@ from finclaw.web.errors import ApiError
 from finclaw.web.principal import Principal, owns
 
 _TRIES, _PAUSE = 20, 0.05
-"""A message that was taken a moment ago has not reached the part of its road that can be cut short."""
+"""A message that was taken a moment ago has not reached the stage from which on it can be stopped."""
 _REMEMBERED: Final = 1_000
 
 

@@ -19,7 +19,7 @@ from finclaw.kernel.port import Clock, Isolation, Quote, ToolOutput, ToolScope
 from finclaw.tools.origin import format_origin
 
 _HOUSE_LIMIT = 2.0
-"""Seconds that the house waits longer for a call than we do, so that ours is the word that the model reads."""
+"""Seconds that the agent waits longer for a call than this client does, so that the model reads our error."""
 _MOST_TOLD = 20
 """Lines in the log about tools of one listing that are left out."""
 

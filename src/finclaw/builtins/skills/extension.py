@@ -137,7 +137,7 @@ class Skills:
             self._turns.pop(ctx.ids["turn_id"], None)
 
     def _command(self, ctx: TurnContext) -> str:
-        """The one that was typed. Commands of the house never get here; what it does not know, does."""
+        """The one that was typed. Commands of the gateway never get here; what it does not know, does."""
         first, *_ = ctx.context.command_text.split(maxsplit=1) or [""]
         prefix = self._settings.prefix
         return first.removeprefix(prefix).casefold() if first.startswith(prefix) else ""

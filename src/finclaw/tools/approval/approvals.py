@@ -101,14 +101,14 @@ class Approvals:
         Raises ToolDenied when nobody may decide, the action cannot be shown in full, or too many wait already;
         InvalidArguments when it cannot be kept exactly.
         """
-        door = self._chats.capabilities(action.inbound.channel)
-        asked = self._question(action, authenticated=door.authenticated)
+        channel = self._chats.capabilities(action.inbound.channel)
+        asked = self._question(action, authenticated=channel.authenticated)
         asked = replace(asked, lapsed=await self.grants.lapse(action))
         async with self._asking:
             asked = replace(
                 asked, sent_to=await self._remote_approvers.addressees(asked, await self._find_deciders(asked))
             )
-            shown = card(asked, prefix=self._prefix, max_length=door.max_length)
+            shown = card(asked, prefix=self._prefix, max_length=channel.max_length)
             kept = await self._store.ask(replace(asked, card=shown))
         if kept.hash != asked.hash:
             raise ToolDenied(f"this call has asked for something else already; {asked.tool} was not run. Call it anew")
@@ -215,9 +215,9 @@ class Approvals:
         reason: str = "",
         session: str | None = None,
     ) -> Approval | Refusal:
-        """Take a decision. `evidence` is the message that carried it, as its door authenticated it.
+        """Take a decision. `evidence` is the message that carried it, as its channel authenticated it.
 
-        `session` is the one that message belongs to: what comes of a yes is told there, too.
+        `session` is the one that message belongs to: what comes of an approval is told there, too.
         """
         asked = await self._find(typed)
         if isinstance(asked, str):

@@ -29,9 +29,9 @@ def approvers_for(
 def may_decide(
     approval: Approval, evidence: Inbound, people: People, settings: ApprovalSettings, *, authenticated: bool
 ) -> RefusalReason | None:
-    """None: they may. `evidence` is the message, or what stands for it at another door, that carried the decision.
+    """None: they may. `evidence` is the message, or what stands for it at another edge, that carried the decision.
 
-    `authenticated`: so is the door that it came through; elsewhere anybody may claim to be anybody.
+    `authenticated`: so is the channel that it came through; elsewhere anybody may claim to be anybody.
     """
     if (why := _nobodys_word(evidence, authenticated=authenticated)) is not None:
         return why
@@ -47,7 +47,7 @@ def may_decide(
 
 
 def may_still_give(approval: Approval, people: People, settings: ApprovalSettings, *, authenticated: bool) -> bool:
-    """Whether whoever said yes to it might do so now. `authenticated`: so is the door that it was asked at."""
+    """Whether whoever said yes to it might do so now. `authenticated`: so is the channel that it was asked in."""
     giver, requester = approval.decided_by or "", approval.asked_by
     if settings.own == "never" and people.same_person(requester, giver):
         return False

@@ -153,7 +153,7 @@ def _is_for(grant: Grant, action: Action) -> bool:
 
 
 def _as_given(asked: Approval) -> Grant:
-    """The grant that a yes left behind, told from the approval: its own row is gone."""
+    """The grant that an approval left behind, told from the approval: its own row is gone."""
     return Grant(
         id=asked.id,
         tool=asked.tool,

@@ -3,7 +3,7 @@
 An answer is yes, no or "nobody can tell" (None): the path leads nowhere, a text is not a plain number, two texts
 differ only in case, width or space around them, or two things are of different kinds. Where nobody can tell, the
 stricter side wins: a deny or an approval applies, an allow does not. So a model gets around no limit by writing
-"1,000,000 USD" or "aapl", and through no door by leaving an argument out.
+"1,000,000 USD" or "aapl", and through no gap by leaving an argument out.
 """
 
 import operator

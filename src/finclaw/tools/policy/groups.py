@@ -79,7 +79,7 @@ TOOLS: Final = ToolGroup(
     include_in_prompt_when="always",
 )
 GROUPS: Final = (*BUILT_IN_GROUPS, AGENT, TOOLS)
-"""The six that an operator thinks in, and two for the house's own: they do nothing by themselves."""
+"""The six that an operator thinks in, and two for the gateway's own: they do nothing by themselves."""
 
 
 def on_demand(tools: Iterable[Tool], show: Collection[str] = ()) -> frozenset[str]:
