@@ -15,7 +15,7 @@ from finclaw.builtins.calculator import Calculator
 from finclaw.builtins.cut_note import CutNote
 from finclaw.builtins.delegate import Delegation
 from finclaw.builtins.end_turn import EndTurn
-from finclaw.builtins.errands import Errands
+from finclaw.builtins.extension_services import ExtensionServices
 from finclaw.builtins.fallback_note import FallbackNote
 from finclaw.builtins.moment import Moment
 from finclaw.builtins.now import Now
@@ -72,9 +72,12 @@ def builtin_extensions(
             Delegation(builtin_services.gateway, registrar.tools), "its one tool gives a task to a turn of its own"
         )
     services = registrar.services
-    errands = Errands(services.recall, services.remember, services.accept, lambda: registrar.strangers)
+    extension_services = ExtensionServices(
+        services.recall, services.remember, services.accept, lambda: registrar.strangers
+    )
     yield as_builtin(
-        errands, "it has only routes: there the commands of your extensions reach their state and their people"
+        extension_services,
+        "it has only routes: there the commands of your extensions reach their state and their people",
     )
 
 

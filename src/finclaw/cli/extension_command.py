@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from finclaw.builtin_extensions import load_registrar
-from finclaw.builtins.errands import NAME, Errand, Remember, SayErrand
+from finclaw.builtins.extension_services import NAME, RememberRequest, SayRequest, ServiceRequest
 from finclaw.cli.address import find_running
 from finclaw.cli.attach import PATIENCE
 from finclaw.cli.options import settings_from
@@ -108,7 +108,7 @@ class _CommandServices:
         async def here(store: Store) -> object:
             return await store.recall(extension, session)
 
-        return await self._run("recall", Errand(extension=extension, session=session), _ANYTHING, here)
+        return await self._run("recall", ServiceRequest(extension=extension, session=session), _ANYTHING, here)
 
     async def remember(self, extension: str, session: str, value: Any) -> None:
         if value is not None:
@@ -117,8 +117,8 @@ class _CommandServices:
         async def here(store: Store) -> None:
             await store.remember(extension, session, value)
 
-        errand = Remember(extension=extension, session=session, value=value)
-        await self._run("remember", errand, type(None), here)
+        request = RememberRequest(extension=extension, session=session, value=value)
+        await self._run("remember", request, type(None), here)
 
     async def accept(self, inbound: Inbound, session: str) -> Accepted:
         """Without a gateway it is on disk, and the next start says it."""
@@ -127,14 +127,16 @@ class _CommandServices:
         async def here(store: Store) -> Accepted:
             return await store.accept(words, session, lambda _: None)
 
-        errand = SayErrand(extension=words.from_extension or "", session=session, inbound=words)
-        return await self._run("say", errand, Accepted, here)
+        request = SayRequest(extension=words.from_extension or "", session=session, inbound=words)
+        return await self._run("say", request, Accepted, here)
 
-    async def _run(self, path: str, errand: Errand, answer: type[T], here: Callable[[Store], Awaitable[T]]) -> T:
+    async def _run(
+        self, path: str, request: ServiceRequest, answer: type[T], here: Callable[[Store], Awaitable[T]]
+    ) -> T:
         async with self._one_at_a_time.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             give_up = self.clock.monotonic() + PATIENCE
             while True:
-                there = await asyncio.to_thread(self._call_gateway, path, errand, answer)
+                there = await asyncio.to_thread(self._call_gateway, path, request, answer)
                 if there is not None:
                     return there[0]
                 try:
@@ -144,12 +146,12 @@ class _CommandServices:
                         raise
                 await self.clock.sleep(0.1)
 
-    def _call_gateway(self, path: str, errand: Errand, answer: type[T]) -> tuple[T] | None:
+    def _call_gateway(self, path: str, request: ServiceRequest, answer: type[T]) -> tuple[T] | None:
         """What it answers; None where no gateway runs."""
         client = find_running(self._settings.state)
         if client is None:
             return None
-        body = msgspec.json.encode(errand)
+        body = msgspec.json.encode(request)
         return (client.call("POST", f"/api/v1/extensions/{NAME}/{path}", answer, body),)
 
     async def _run_in_store(self, here: Callable[[Store], Awaitable[T]]) -> T:

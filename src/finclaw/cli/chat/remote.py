@@ -117,29 +117,29 @@ class RemoteLink:
         self._marker = marker
         self._conversation = conversation
         self._events = events
-        self._errands: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._requests: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._receipt = threading.Lock()
         """Held while a message is sent: what the stream says meanwhile waits for the receipt, which tells whose it is.
         Else an answer would be known late, and what the gateway says next be shown before it."""
         self._begun = threading.Event()
         self._closed = threading.Event()
         self._hang_up: Callable[[], None] = _do_nothing
-        for work in (self._follow, self._run_errands):
+        for work in (self._follow, self._run_requests):
             threading.Thread(target=work, name=f"chat {work.__name__}", daemon=True).start()
 
     def say(self, body: MessageBody) -> None:
-        self._errands.put(lambda: self._deliver(body))
+        self._requests.put(lambda: self._deliver(body))
 
     def look(self, inbound_id: str | None, back: int = 0) -> None:
-        self._errands.put(lambda: self._look_up(inbound_id, back))
+        self._requests.put(lambda: self._look_up(inbound_id, back))
 
     def stop(self, inbound_id: str) -> None:
-        self._errands.put(lambda: self._stop(inbound_id))
+        self._requests.put(lambda: self._stop(inbound_id))
 
     def close(self) -> None:
         self._closed.set()
         self._begun.set()
-        self._errands.put(_do_nothing)
+        self._requests.put(_do_nothing)
         self._hang_up()
 
     # ── in ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,10 +183,10 @@ class RemoteLink:
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _run_errands(self) -> None:
+    def _run_requests(self) -> None:
         self._begun.wait()  # a message that went out earlier could be answered before we listen
         while not self._closed.is_set():
-            self._errands.get()()
+            self._requests.get()()
 
     def _deliver(self, body: MessageBody) -> None:
         pause = _FIRST_PAUSE

@@ -1,4 +1,4 @@
-"""Errands: requests of an extension's terminal command to the running gateway, over HTTP.
+"""Services of the running gateway for the terminal commands of extensions, over HTTP.
 
 Whoever holds the state directory is the only one to write there. So a command of another process asks it.
 """
@@ -17,27 +17,28 @@ from finclaw.kernel.record import Accepted
 from finclaw.tools.approval.people import TOKEN_HOLDER
 
 NAME: Final = "errands"
+"""The path under which clients of earlier releases ask, too."""
 
 
-class Errand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose it is, and about which session."""
+class ServiceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request of an extension's command: whose it is, and about which session."""
 
     extension: str
     session: str = ""
 
 
-class Remember(Errand, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RememberRequest(ServiceRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     value: Any = None
 
 
-class SayErrand(Errand, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SayRequest(ServiceRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     inbound: Inbound
 
 
-E = TypeVar("E", bound=Errand)
+E = TypeVar("E", bound=ServiceRequest)
 
 
-class Errands:
+class ExtensionServices:
     name = NAME
 
     def __init__(
@@ -47,16 +48,16 @@ class Errands:
         accept: Callable[[Inbound, str], Awaitable[Accepted]],
         listed: Callable[[], Collection[str]],
     ) -> None:
-        """`listed` names the extensions that do not belong to the house: nobody may speak in the house's name."""
+        """`listed` names the extensions that are not our own: nobody may speak in the gateway's name."""
         self._recall = recall
         self._remember = remember
         self._accept = accept
         self._listed = listed
 
     def register(self, api: ExtensionApi) -> None:
-        api.routes.add("POST", "recall", self._route(Errand, self._run_recall))
-        api.routes.add("POST", "remember", self._route(Remember, self._run_remember))
-        api.routes.add("POST", "say", self._route(SayErrand, self._run_say))
+        api.routes.add("POST", "recall", self._route(ServiceRequest, self._run_recall))
+        api.routes.add("POST", "remember", self._route(RememberRequest, self._run_remember))
+        api.routes.add("POST", "say", self._route(SayRequest, self._run_say))
 
     def _route(
         self, kind: type[E], run: Callable[[E], Awaitable[object]]
@@ -75,13 +76,13 @@ class Errands:
 
         return answer
 
-    async def _run_recall(self, errand: Errand) -> object:
+    async def _run_recall(self, errand: ServiceRequest) -> object:
         return await self._recall(errand.extension, errand.session)
 
-    async def _run_remember(self, errand: Remember) -> None:
+    async def _run_remember(self, errand: RememberRequest) -> None:
         await self._remember(errand.extension, errand.session, errand.value)
 
-    async def _run_say(self, errand: SayErrand) -> Accepted:
+    async def _run_say(self, errand: SayRequest) -> Accepted:
         # Whatever it claims to be: an extension's own words are all that can be said here.
         return await self._accept(replace(errand.inbound, from_extension=errand.extension), errand.session)
 
