@@ -26,7 +26,7 @@ def boss(request: ModelRequest) -> Reply:
     return reply(call(NAME, {"task": "find out", "tools": ["look"]}))
 
 
-@pytest.mark.spec("LN-01", "R-14", "M-36")
+@pytest.mark.spec("LN-01", "R-14")
 @in_virtual_time
 async def test_a_task_runs_in_a_session_of_its_own_with_fewer_tools(house: House) -> None:
     desk = Desk()

@@ -1,6 +1,6 @@
 """An agent: a model, tools, limits and layers, wired once into the loop that answers one input after another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec import Struct, field
 
@@ -22,7 +22,7 @@ from finclaw.agent.turn_state.state import RecordedTurn, TurnState
 from finclaw.agent.turn_state.stream_state import StateMachine
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.errors import ConfigError, ModelUnknown
-from finclaw.kernel.chunk import Model
+from finclaw.kernel.chunk import Model, ToolSpec
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.event import Emit, StateChanged
@@ -91,14 +91,14 @@ class Agent:
         self._clock = clock
         chosen = ModelRoute(abilities.provider, abilities.model, abilities.credential, abilities.within)
         self._model_call = ModelCall((chosen, *abilities.fallbacks), clock)
+        self._permission = Permission(abilities.policy, abilities.tools, abilities.consent, abilities.approvals)
         self._loop = self._build_loop(layers)
 
     def _build_loop(self, layers: AgentLayers) -> TurnLoop:
         """From the inside out: a tool call's core, its ring, the step, the loop."""
         settings, have, model_call, clock = self._settings, self._abilities, self._model_call, self._clock
         answers = StructuredAnswers(model_call.make_side_call, clock)
-        permission = Permission(have.policy, have.tools, have.consent, have.approvals)
-        core = ToolCallCore(have.tools, ArgumentCheck(), permission, answers, have.recorded)
+        core = ToolCallCore(have.tools, ArgumentCheck(), self._permission, answers, have.recorded)
         call_ring = compose_ring("tool_call", layers.tool_call, ToolResult)
         run_call = ToolCallRunner(call_ring, core.__call__, clock, have.tools, have.overflow, have.guards).__call__
         step = Step(model_call, run_call, have.tools, clock, settings.parallel_tools)
@@ -129,7 +129,7 @@ class Agent:
     def _begin(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnState:
         limits, wishes, settings = context.inbound.limits or Limits(), context.wishes, self._settings
         picked = () if wishes.model is None else self._pick_routes(wishes.model)
-        catalog = self._abilities.tools.specs()
+        denied = self._permission.denied_tools(context)
         recorded = self._abilities.recorded
         ctx = TurnContext(
             ids=ids,
@@ -140,7 +140,7 @@ class Agent:
             conversation=log.conversation,
             model=picked[0].model if picked else self._abilities.model,
             system=self._abilities.system,
-            tool_catalog=catalog if limits.tools is None else tuple(s for s in catalog if s.name in limits.tools),
+            tool_catalog=self._catalog(limits, denied),
             temperature=settings.temperature if wishes.temperature is None else wishes.temperature,
             thinking=wishes.thinking or settings.thinking,
             verbosity=wishes.verbosity or settings.verbosity,
@@ -157,10 +157,19 @@ class Agent:
             stop_sequences=settings.stop_sequences,
             picked=picked,
             allowed=limits.tools,
+            denied=denied,
             asked_in=context,
             guard=None if recorded is None else recorded.guard(),
             budget=self._open_budget(log, context, ids, emit),
         )
+
+    def _catalog(self, limits: Limits, denied: Collection[str]) -> tuple[ToolSpec, ...]:
+        """The tools that the model is offered: within the turn's limits, without what the person may never use."""
+        catalog = self._abilities.tools.specs()
+        if limits.tools is None and not denied:
+            return catalog
+        within = [spec for spec in catalog if limits.tools is None or spec.name in limits.tools]
+        return tuple([spec for spec in within if spec.name not in denied])
 
     def _pick_routes(self, reference: str) -> Sequence[ModelRoute]:
         pick = self._abilities.pick

@@ -5,12 +5,15 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final, assert_never
 
+from msgspec.structs import replace
+
 from finclaw.agent.budget.spend import user_of
 from finclaw.agent.tool_effects import ToolEffects, may_act
 from finclaw.agent.turn_state.state import CallState, TurnState
 from finclaw.agent.turn_state.turn_log import APPROVED
 from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
 from finclaw.kernel.approval import Approval, action_hash
+from finclaw.kernel.context import Context
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.tools.approval.action import Action, definition_of
 from finclaw.tools.approval.approvals import Approvals
@@ -68,21 +71,28 @@ class Permission:
             case _:
                 assert_never(judgement.verdict)
 
+    def denied_tools(self, asked_in: Context) -> frozenset[str]:
+        """The tools of which no call may run for whoever asks: the model is not offered them."""
+        if not self._policy.may_deny_always:
+            return frozenset()
+        tools = self._tools.list()
+        return frozenset([tool.spec.name for tool in tools if self._policy.always_denies(self._facts(asked_in, tool))])
+
     def _question(
         self, turn: TurnState, tool: Tool, args: Mapping[str, Any], *, untrusted: bool, overheard: bool
     ) -> PolicyContext:
-        inbound = turn.asked_in.inbound
-        user, known = user_of(inbound), self._tools.entry(tool.spec.name)
+        facts, session = self._facts(turn.asked_in, tool), turn.log.claim.session
+        return replace(facts, session=session, args=args, untrusted=untrusted, overheard=overheard)
+
+    def _facts(self, asked_in: Context, tool: Tool) -> PolicyContext:
+        """What policy must know beside the arguments: the tool, and for whom it would run."""
+        user, known = user_of(asked_in.inbound), self._tools.entry(tool.spec.name)
         return PolicyContext(
             tool=facts_of(tool, "" if known is None else known.source),
             user=user,
-            roles=turn.asked_in.sender.roles,
+            roles=asked_in.sender.roles,
             channel=user.partition(":")[0],  # of a helper's turn that of the person for whom it runs
-            agent=turn.asked_in.agent,
-            session=turn.log.claim.session,
-            args=args,
-            untrusted=untrusted,
-            overheard=overheard,
+            agent=asked_in.agent,
         )
 
     # ── a person's word ─────────────────────────────────────────────────────────────────────────────────────────

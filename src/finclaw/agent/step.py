@@ -113,4 +113,5 @@ class Step:
 
 def _offered_names(turn: TurnState, ctx: StepContext) -> tuple[str, ...]:
     """What a layer put into the catalog beyond the turn's own limits does not count."""
-    return tuple([spec.name for spec in ctx.tool_catalog if turn.allowed is None or spec.name in turn.allowed])
+    names = [spec.name for spec in ctx.tool_catalog if spec.name not in turn.denied]
+    return tuple([name for name in names if turn.allowed is None or name in turn.allowed])

@@ -306,7 +306,7 @@ class ToolCallCore:
     def _find_offered(self, call: CallState) -> Tool:
         name, offered = call.ctx.tool_name, call.turn.offered
         tool = self._tools.get(name)
-        if tool is None or name not in offered:
+        if tool is None or (name not in offered and name not in call.turn.denied):  # of those policy says why
             known = ", ".join(sorted(offered)) or "none"
             raise ToolError(f"there is no tool {name!r} here; the tools are: {known}", code="no_such_tool")
         return tool

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from finclaw.errors import ConfigError
 from finclaw.tools.policy.condition import Condition, Operator
@@ -112,6 +113,21 @@ def test_any_deny_that_applies_wins(laid_down: list[Rule], ctx: PolicyContext) -
         assert verdict == "deny"
     if not any(rule.verdict == "deny" and is_for(rule, ctx) for rule in laid_down):
         assert verdict != "deny"
+
+
+@pytest.mark.spec("M-36")
+@given(st.lists(rules(), max_size=12), calls(), st.lists(ARGUMENTS, max_size=4))
+def test_what_is_always_denied_is_denied_with_any_arguments(
+    laid_down: list[Rule], ctx: PolicyContext, others: list[dict[str, Any]]
+) -> None:
+    """And only that: a rule without a condition that is for this person, or a group's default."""
+    policy = Policy(laid_down)
+    unconditional = any(rule.verdict == "deny" and not rule.when and is_for(rule, ctx) for rule in laid_down)
+    assert policy.always_denies(ctx) == unconditional
+    assert policy.may_deny_always or not unconditional
+    if unconditional:
+        for args in (ctx.args, *others):
+            assert policy.judge(replace(ctx, args=args)).verdict == "deny"
 
 
 @pytest.mark.spec("Y-06")

@@ -37,6 +37,8 @@ class TurnState:
     """The ways to the model that somebody chose for this turn. No other is asked then; empty: nobody chose."""
     allowed: Collection[str] | None
     """The only tools this turn may run, whatever a layer puts into the catalog; None: all of them."""
+    denied: frozenset[str] = frozenset()
+    """Tools that policy denies to this person whatever the arguments: they are not offered, and a call is refused."""
     asked_in: Context
     """The context as it was made: who asked, and where, is no layer's to change."""
     without_thinking: bool = False

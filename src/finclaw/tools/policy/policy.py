@@ -14,7 +14,7 @@ from finclaw.errors import ConfigError
 from finclaw.tools.policy.groups import GROUPS, ToolGroup
 from finclaw.tools.policy.rule import Rule
 from finclaw.tools.policy.rule_book import RuleBook
-from finclaw.tools.policy.stages import FINANCE_SAFETY, STAGES, Stage
+from finclaw.tools.policy.stages import FINANCE_SAFETY, STAGES, Stage, always_denies
 from finclaw.tools.policy.verdict import Judgement, PolicyContext, StageVerdict
 
 
@@ -37,6 +37,14 @@ class Policy:
         """Hold these names against the patterns now, so that no first call has to wait for it."""
         for name in tools:
             self.book.of(name)
+
+    @property
+    def may_deny_always(self) -> bool:
+        return self.book.may_deny_always
+
+    def always_denies(self, ctx: PolicyContext) -> bool:
+        """Whether no call of this tool may run for this person, whatever the arguments."""
+        return always_denies(ctx, self.book)
 
     def judge(self, ctx: PolicyContext) -> Judgement:
         said: list[StageVerdict] = []

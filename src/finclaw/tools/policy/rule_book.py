@@ -35,6 +35,13 @@ class ToolRules:
     def depend_on_arguments(self) -> bool:
         return any(rule.rule.when for each in self._rules.values() for rule in (*each.denies, *each.others))
 
+    def denies_always(self, whoms: Iterable[Whom]) -> bool:
+        """Whether one of them is denied the tool whatever the arguments."""
+        return any(not rule.rule.when for whom in whoms if (each := self._rules.get(whom)) for rule in each.denies)
+
+    def has_any(self, whoms: Iterable[Whom]) -> bool:
+        return any(whom in self._rules for whom in whoms)
+
     def deny(self, whoms: Iterable[Whom], args: Mapping[str, Any]) -> PreparedRule | None:
         return _first([rules.denies for whom in whoms if (rules := self._rules.get(whom))], args)
 
@@ -57,6 +64,10 @@ class RuleBook:
                 self._named[rule.pattern.text].append(rule)
         self._wild = [rule for rule in prepared if rule.pattern.wild is not None]
         self._groups = {group.id: group for group in groups}
+        self.may_deny_always = any(rule.verdict == "deny" and not rule.rule.when for rule in prepared) or any(
+            group.default_policy == "deny" for group in self._groups.values()
+        )
+        """Without such a rule or group nobody need ask for each tool."""
         self._tools: dict[str, ToolRules] = {}
 
     def of(self, tool: str) -> ToolRules:

@@ -88,6 +88,19 @@ def _channel(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
     return _apply_rule(_CHANNEL, book.of(ctx.tool.name).any(whom, ctx.args))
 
 
+def always_denies(ctx: PolicyContext, book: RuleBook) -> bool:
+    """Whether every call of the tool by this person is denied, whatever its arguments: it need not be offered to them.
+
+    Only rules without a condition count, and a group's own default. Arguments in `ctx` are not read.
+    """
+    rules, group = book.of(ctx.tool.name), book.group(ctx.tool.group)
+    groups: tuple[Whom, ...] = (("group", ctx.tool.group), ("group", group.id))
+    channel: tuple[Whom, ...] = (("channel", ctx.channel), ("agent", ctx.agent))
+    if rules.denies_always((*_EVERYBODY, *_person(ctx), *channel, *groups, *_TOOL)):
+        return True
+    return group.default_policy == "deny" and not rules.has_any(groups)
+
+
 # ── by rule, or else by default ─────────────────────────────────────────────────────────────────────────────
 
 _TOOL_SILENT: Final = StageVerdict("tool-policy", "continue", "no rule for this tool, and its definition asks for none")
