@@ -29,7 +29,7 @@ class ApprovalCommands:
             BasicCommand(
                 name="approve",
                 aliases=("승인",),
-                description="Says yes to one action that waits for it / 승인",
+                description="Approves one action / 승인",
                 usage=f"{self._prefix}approve ID [once|session|always]",
                 answer=self._approve,
                 decides=True,
@@ -37,14 +37,14 @@ class ApprovalCommands:
             BasicCommand(
                 name="deny",
                 aliases=("거부",),
-                description="Says no to it / 거부",
+                description="Denies one action / 거부",
                 usage=f"{self._prefix}deny ID [reason]",
                 answer=self._deny,
                 decides=True,
             ),
             BasicCommand(
                 name="approvals",
-                description="Shows what waits for your decision / 승인 대기 목록",
+                description="Lists the actions that wait for your approval / 승인 대기 목록",
                 usage=f"{self._prefix}approvals",
                 answer=self._list,
                 decides=True,
@@ -52,7 +52,7 @@ class ApprovalCommands:
             BasicCommand(
                 name="grants",
                 aliases=("허용",),
-                description="Shows what may pass without asking again, and takes it back / 계속 허용된 작업과 철회",
+                description="Lists grants, and revokes them / 계속 허용된 작업과 철회",
                 usage=f"{self._prefix}grants [revoke ID]",
                 answer=self._grants,
                 decides=True,
