@@ -14,6 +14,7 @@ from finclaw.tools.policy.condition import Condition
 from finclaw.tools.policy.groups import GROUPS, ToolGroup
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.rule import Rule
+from finclaw.tools.policy.stages import STAGES
 
 
 @tool("market__quote", "A price.", group="finance")
@@ -80,6 +81,14 @@ def test_a_group_that_is_denied_by_default_is_not_offered_unless_a_rule_speaks_o
     spoken_of = under(Rule("*", "allow", scope="group", who=("data",)), groups=groups)
     spoken_of.run("done")
     assert offered(spoken_of) == ["files__read", "market__quote"]
+
+
+def test_a_policy_without_the_stage_that_denies_hides_nothing() -> None:
+    """Else a tool that is not offered could be called."""
+    stages = [stage for stage in STAGES if stage.name != "global-deny"]
+    bench = Bench(tools=[quote, read], policy=Policy([Rule("files__read", "deny"), Rule("*", "allow")], stages=stages))
+    bench.run("done")
+    assert offered(bench) == ["files__read", "market__quote"]
 
 
 def test_a_model_that_calls_it_all_the_same_is_told_why_it_may_not() -> None:

@@ -1,9 +1,10 @@
 """Approved actions: the turn after an approval runs exactly what was approved, then the model hears the result."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from finclaw.agent.permission import approved_call_id
+from finclaw.agent.step import RunCall
 from finclaw.agent.tool_results import unknown_outcome
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.kernel.approval import Approval
@@ -17,8 +18,6 @@ from finclaw.tools.sources import SOURCES
 
 SPEAKER: Final = "approval"
 """The name in the source of the message that tells the model how the action ended."""
-
-RunCall = Callable[[TurnState, StepContext, ToolCall], Coroutine[Any, Any, ToolResult]]
 
 
 class ApprovedActions:

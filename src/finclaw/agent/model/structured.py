@@ -1,12 +1,13 @@
 """Structured answers that code can read: asked for by JSON Schema, checked, and sent back once when they do not fit."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from finclaw.agent.turn_state.state import TurnState
+from finclaw.agent.window.context_window import MakeSideCall
 from finclaw.errors import BadRequest, ContextTooLong, TurnStopped, UnfitAnswer
 from finclaw.kernel.chunk import AnswerSchema, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import new_id
@@ -14,8 +15,6 @@ from finclaw.kernel.message import Message, Role, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.tools.arguments import ArgumentCheck, with_defaults
 from finclaw.transcript.request_sanitizer import legal_name
-
-MakeSideCall = Callable[[TurnState, ModelRequest], Awaitable[str]]
 
 _SYSTEM: Final = (
     "You answer with one JSON object and nothing else: no words before or behind it, no code fence. "

@@ -32,19 +32,17 @@ class Policy:
             )
         self._stages = tuple(stages)
         self.book = RuleBook(rules, groups)
+        self.may_deny_always = self.book.may_deny_always and all(stage in self._stages for stage in STAGES)
+        """Only where every stage is asked can rules alone say that no call may run."""
 
     def prepare(self, tools: Iterable[str]) -> None:
         """Hold these names against the patterns now, so that no first call has to wait for it."""
         for name in tools:
             self.book.of(name)
 
-    @property
-    def may_deny_always(self) -> bool:
-        return self.book.may_deny_always
-
     def always_denies(self, ctx: PolicyContext) -> bool:
         """Whether no call of this tool may run for this person, whatever the arguments."""
-        return always_denies(ctx, self.book)
+        return self.may_deny_always and always_denies(ctx, self.book)
 
     def judge(self, ctx: PolicyContext) -> Judgement:
         said: list[StageVerdict] = []
