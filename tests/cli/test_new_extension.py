@@ -5,16 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import clean_environment, finclaw
-
-
-def passes(directory: Path) -> str:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(directory)]
-    done = subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, timeout=60, check=False, env=clean_environment()
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+from tests.cli.terminal import clean_environment, finclaw, run_pytest
 
 
 @pytest.mark.parametrize("name", ["remember", "price-alarm"])
@@ -24,7 +15,7 @@ def test_a_new_extension_passes_its_own_test_and_can_be_listed(tmp_path: Path, n
     assert made.code == 0, made.err
     assert sorted(each.name for each in tmp_path.iterdir()) == [f"{module}.py", f"test_{module}.py"]
     assert f"{sys.executable} -m pytest test_{module}.py" in made.out
-    assert "1 passed" in passes(tmp_path)
+    assert "1 passed" in run_pytest(tmp_path)
     state = tmp_path / "state"
     state.mkdir()
     listed = made.out.partition("extensions: ")[2].strip()

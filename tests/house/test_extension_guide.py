@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.terminal import clean_environment, finclaw
+from tests.cli.terminal import finclaw, pytest_environment, run_pytest
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -65,16 +65,14 @@ def test_the_tutorial_ends_with_what_the_template_makes_and_its_test_passes(tmp_
     assert made == render("remember")
     for name, text in made.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert "1 passed" in run_pytest(tmp_path)
 
 
 def test_the_tutorial_works_to_the_letter(tmp_path: Path) -> None:
     """User trial M3: done literally, it showed nothing of the new extension, and its last step failed."""
     tutorial = GUIDE[GUIDE.index("## Your first extension") : GUIDE.index("## The five rings")]
     blocks = re.findall(r"^```(\S*)(?: file=(\S+))?\n(.*?)^```", tutorial, re.MULTILINE | re.DOTALL)
-    environ = clean_environment() | {
+    environ = pytest_environment(tmp_path) | {
         "FINCLAW_HOME": str(tmp_path / "state"),
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
     }
