@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 from collections import defaultdict
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.builtin_extensions import load_registrar
 from finclaw.errors import ExtensionError, ToolError
+from finclaw.extensions.loading import OWN
 from finclaw.kernel.chunk import ModelRequest, ToolSpec
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.event import PolicyDenied, PolicyJudged, ToolTimedOut, all_events
@@ -429,10 +429,9 @@ async def _nothing() -> str:
 @pytest.mark.spec("X-11")
 def test_no_shell_ships(tmp_path: Path) -> None:
     """Of all that we offer, listed or not, nothing takes a command or a program to run."""
-    names = [each.name for each in entry_points(group="finclaw.extensions") if each.value.startswith("finclaw.")]
-    assert {"memory", "skills", "web", "workspace"} <= set(names)
+    assert {"memory", "skills", "web", "workspace"} <= set(OWN)
     needed = {"skills": {"directory": str(tmp_path)}, "workspace": {"root": str(tmp_path)}}
-    use = tuple(ExtensionRef(name, needed.get(name, {})) for name in names)
+    use = tuple(ExtensionRef(name, needed.get(name, {})) for name in OWN)
     ours = load_registrar(finclaw.Settings(state=tmp_path, agent=AgentSettings(extensions=use))).tools.list()
     words = {"command", "cmd", "shell", "script", "argv", "code", "program"}
     taken = {each.spec.name: words & set(each.spec.input_schema["properties"]) for each in ours}

@@ -159,10 +159,14 @@ def test_a_module_or_something_in_it(importable: Path, write: Write) -> None:
 def test_an_installed_package_offers_by_entry_point(importable: Path, write: Write) -> None:
     write("site/shop_front.py", PLAIN)
     write("site/shop-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: shop\nVersion: 1.0\n")
-    write("site/shop-1.0.dist-info/entry_points.txt", "[finclaw.extensions]\nfront = shop_front\nback = shop_gone\n")
+    write(
+        "site/shop-1.0.dist-info/entry_points.txt",
+        "[finclaw.extensions]\nfront = shop_front\nback = shop_gone\nmemory = shop_front\n",
+    )
     assert sections("front") == [("front", "{}")]
     told = complaint("frnot")
     assert told.startswith("agent.extensions: there is no extension 'frnot'; did you mean front?; installed are back, ")
+    assert find(["memory"])[0].origin.endswith("finclaw/builtins/memory/__init__.py"), "nobody takes a name of ours"
     assert complaint("back").startswith(
         "extension 'back' (shop_gone): ModuleNotFoundError: No module named 'shop_gone'"
     )

@@ -24,11 +24,11 @@ from finclaw.web.api import Handler, HttpApi, HttpRoute
 from finclaw.web.approvals_api import ApprovalsApi
 from finclaw.web.auth import Authenticator, Throttle, check_place
 from finclaw.web.connections import ACCEPT_AT_ONCE, Connection, Connections
-from finclaw.web.errors import ApiError, errors_as_json
+from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream
 from finclaw.web.page import render_page
 from finclaw.web.principal import OWNER, Principal
-from finclaw.web.respond import add_headers, json_response
+from finclaw.web.respond import add_headers, errors_as_json, json_response
 from finclaw.web.sessions_api import SessionsApi
 from finclaw.web.settings import WebServerSettings
 from finclaw.web.socket import LiveSockets

@@ -2,6 +2,8 @@
 
 import re
 
+from finclaw.demo.assistant.money_words import HANGUL
+
 UNKNOWN = "unknown"
 SINCE_YESTERDAY = "since_yesterday"  # what a quote tells: the change since the close before
 
@@ -26,7 +28,7 @@ _NUMBERS = {
 _UNITS_KO = {"일": "day", "주": "week", "개월": "month", "달": "month", "분기": "quarter", "년": "year", "해": "year"}
 
 _PARTICLES = (
-    "(?:에는|에도|에서는|엔|에|은|는|은요|는요|의|도|이|동안|동안은|간|사이|중|중에|들어|요|기준|치|보단)*(?![가-힣])"
+    f"(?:에는|에도|에서는|엔|에|은|는|은요|는요|의|도|이|동안|동안은|간|사이|중|중에|들어|요|기준|치|보단)*(?!{HANGUL})"
 )
 _UNKNOWN_EN = (
     rf"\b(?:{_COUNT})\s+{_UNIT}\s+ago\b|\bin\s+(?:the next\s+)?(?:{_COUNT})\s+{_UNIT}\b|\bthe (?:next|coming) {_UNIT}\b"
@@ -42,7 +44,7 @@ _UNKNOWN_KO = (
     "(?:그저께|그제|엊그제|지지난|내일|모레|다음\\s?(?:주|달|분기|해)|내년|재작년|상반기|하반기|[1-4]\\s?분기|요즘|요새|아침|오전|오후|새벽"
     "|주말|[월화수목금토일]요일|(?:19|20)\\d\\d\\s?년(?!\\s?\\d+월)|\\d{1,2}월(?!\\s?\\d+\\s?일)"
     "|(?:\\d+|한|두|세|석|네|며칠|몇)\\s?(?:일|주일|주|개월|달|년|해)?\\s?전|(?:작년|지난\\s?해|지난\\s?달|지난\\s?주|어제|이번\\s?달)(?:부터|까지)"
-    "|최근(?!\\s?(?:\\d|한|일|두|세)))[가-힣]*"
+    f"|최근(?!\\s?(?:\\d|한|일|두|세))){HANGUL}*"
 )
 _IN = r"\b(?:(?:in|over|during|for)\s+)?(?:the\s+)?"
 _THIS_KO = {"week": "이번\\s?주|금주", "month": "이번\\s?달|이달|금월", "quarter": "이번\\s?분기"}
@@ -52,11 +54,11 @@ _LAST_KO = {
 }
 _TRAILING_KO = {"week": "일주일|주간", "month": "월간", "quarter": "최근\\s?분기", "year": "일\\s?년|연간"}
 _NAMED = (
-    (UNKNOWN, _UNKNOWN_EN, f"(?<![가-힣\\d]){_UNKNOWN_KO}"),
+    (UNKNOWN, _UNKNOWN_EN, f"(?<!{HANGUL}|\\d){_UNKNOWN_KO}"),
     (
         SINCE_YESTERDAY,
         r"\b(?:since|than|from|vs\.?|versus|compared (?:to|with)|against)\s+yesterday(?:'s close)?",
-        "어제\\s?(?:보다|대비|에 비해|종가보다|종가 대비)[가-힣]*|전일\\s?(?:대비|보다)|전날\\s?(?:대비|보다)",
+        f"어제\\s?(?:보다|대비|에 비해|종가보다|종가 대비){HANGUL}*|전일\\s?(?:대비|보다)|전날\\s?(?:대비|보다)",
     ),
     ("yesterday", r"\byesterday(?:'s)?\b", "어제|어저께"),
     (
@@ -76,12 +78,13 @@ _NAMED = (
 _COUNTED = re.compile(
     r"\b(?:(?:over|during|for|in|within)\s+)?(?:the\s+)?(?:(?:last|past|previous)\s+)?"
     rf"(?P<n>{_COUNT})[\s-]+(?P<unit>day|week|month|quarter|year|hour|decade)s?\b"
-    "|(?<![가-힣\\d.])(?:(?:최근|지난)\\s?)?(?:(?P<n2>\\d+)\\s?(?P<unit2>일|주(?=일|간|\\s?동안|\\s?(?:최고|최저|신고|신저|고가|저가))"
+    f"|(?<!{HANGUL}|[\\d.])"
+    "(?:(?:최근|지난)\\s?)?(?:(?P<n2>\\d+)\\s?(?P<unit2>일|주(?=일|간|\\s?동안|\\s?(?:최고|최저|신고|신저|고가|저가))"
     f"|개월|달(?!러)|분기|년)|(?P<n3>한|두|세|석|네|여섯|열두)\\s?(?P<unit3>주|개월|달(?!러)|분기|해))(?:일|간|치)?{_PARTICLES}",
     re.IGNORECASE,
 )
 _PATTERNS = tuple(
-    (name, re.compile(f"(?:{english})|(?:(?<![가-힣])(?:{korean}){_PARTICLES})", re.IGNORECASE))
+    (name, re.compile(f"(?:{english})|(?:(?<!{HANGUL})(?:{korean}){_PARTICLES})", re.IGNORECASE))
     for name, english, korean in _NAMED
 )
 _DATES = tuple(
@@ -97,7 +100,7 @@ _DATES = tuple(
 _RELATION = re.compile(r"(?:since|from|until|till|before|after|between|by|to|through)\s+(?:the\s+)?$", re.IGNORECASE)
 
 
-_TOMORROW = re.compile(r"\btomorrow\b|내일(?:은|도|엔|에는|에)?(?![가-힣])", re.IGNORECASE)
+_TOMORROW = re.compile(rf"\btomorrow\b|내일(?:은|도|엔|에는|에)?(?!{HANGUL})", re.IGNORECASE)
 _HOLIDAY = re.compile(
     r"\b(?:on\s+)?(?P<english>thanksgiving|christmas|new year's|good friday|memorial day|juneteenth|independence day"
     r"|labor day|labour day|seollal|chuseok|hangul day|children's day|liberation day)(?: day)?\b"

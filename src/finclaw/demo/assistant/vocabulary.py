@@ -6,6 +6,7 @@ name the question is refused: dropping one word ("not", "minus", "tomorrow") tur
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from finclaw.demo.assistant.intent import Intent
 
@@ -124,7 +125,6 @@ _LISTS: Mapping[Intent | None, tuple[str, str]] = {
     "clock": ("clock date day time today's", _CLOCK_KO),
 }
 _ENGLISH = {intent: _FILLER | _set(english) for intent, (english, _) in _LISTS.items()}
-_KOREAN = {intent: re.compile(f"{_FILLER_KO}|{korean}") for intent, (_, korean) in _LISTS.items()}
 _PAST_EN = _set("was were did close closed closing")
 _PAST = re.compile(_PAST_KO)
 _PHRASES = re.compile(
@@ -152,4 +152,11 @@ def is_vocabulary(word: str, intent: Intent | None, *, past: bool = False) -> bo
         return False
     if word.casefold() in _ENGLISH.get(intent, _FILLER) or (past and word.casefold() in _PAST_EN):
         return True
-    return bool(_KOREAN.get(intent, _KOREAN[None]).fullmatch(word)) or (past and bool(_PAST.fullmatch(word)))
+    return bool(_korean_words(intent).fullmatch(word)) or (past and bool(_PAST.fullmatch(word)))
+
+
+@cache
+def _korean_words(intent: Intent | None) -> re.Pattern[str]:
+    """Compiled when first asked for: all of them take 20 ms of `cold_cpu`, and a question needs one or two."""
+    _, korean = _LISTS.get(intent, _LISTS[None])
+    return re.compile(f"{_FILLER_KO}|{korean}")
