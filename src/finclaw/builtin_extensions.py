@@ -27,6 +27,7 @@ from finclaw.errors import ExtensionError
 from finclaw.extensions.loading import LocatedExtension, as_builtin, find
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_gateway
+from finclaw.fetch.client import open_fetchers
 from finclaw.finance.extension import Finance
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Clock, Gateway
@@ -91,13 +92,15 @@ def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tupl
 def load_registrar(settings: Settings, services: Services | None = None) -> Registrar:
     """What the extensions register, without a gateway: for the terminal and the doctor. Raises as `build` does.
 
-    Without `services` they have only their databases, which is enough to look at them.
+    Without `services` they have only their databases and the web, which is enough to look at them.
     """
 
     def no_gateway() -> Never:
         raise ExtensionError("no gateway runs in this process")
 
-    services = services or replace(NULL_SERVICES, database=partial(ExtensionDatabase, settings.state / EXTENSIONS))
+    services = services or replace(
+        NULL_SERVICES, database=partial(ExtensionDatabase, settings.state / EXTENSIONS), fetcher=open_fetchers()
+    )
     registrar = Registrar(EventStream(), services)
     builtin_services = BuiltinServices(
         reset=raise_no_gateway,

@@ -22,6 +22,7 @@ from finclaw.config.windows import learn_windows
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import Services
+from finclaw.fetch.client import open_fetchers
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.event import Observer
@@ -82,6 +83,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
             remember=store.remember,
             accept=lambda inbound, session: app.say(inbound, session),  # noqa: PLW0108  the app is yet to be
             database=partial(ExtensionDatabase, settings.state / EXTENSIONS, threaded=threaded),
+            fetcher=open_fetchers(),
             clock=clock,
         )
         registrar = Registrar(events, services)

@@ -114,8 +114,8 @@ ADVISORIES: Final[dict[str, Row]] = {
         (
             "here::test_two_names_are_two_conversations",
             "tests/storage/test_jsonl.py::test_any_key_has_a_directory_of_its_own",
-            "tests/builtins/web/test_forbidden.py::test_a_name_is_looked_up_once_and_what_was_judged_is_what_is_asked",
-            "tests/builtins/web/test_forbidden.py::test_a_name_that_turns_private_between_two_redirects_is_not_asked_again",
+            "tests/fetch/test_forbidden.py::test_a_name_is_looked_up_once_and_what_was_judged_is_what_is_asked",
+            "tests/fetch/test_forbidden.py::test_a_name_that_turns_private_between_two_redirects_is_not_asked_again",
             "tests/web/test_auth.py::test_a_rebound_name_is_refused",
         ),
         later=f"{_MESSAGES}: media, fetched for those only who may write",
@@ -125,8 +125,8 @@ ADVISORIES: Final[dict[str, Row]] = {
         (
             "here::test_no_spelling_of_this_machine_is_fetched_through_a_gateway",
             "here::test_no_tool_takes_the_address_of_a_gateway",
-            "tests/builtins/web/test_address.py::test_no_spelling_of_a_private_address_passes",
-            "tests/builtins/web/test_forbidden.py::test_nothing_is_looked_up_and_nobody_is_connected_to",
+            "tests/fetch/test_address.py::test_no_spelling_of_a_private_address_passes",
+            "tests/fetch/test_forbidden.py::test_nothing_is_looked_up_and_nobody_is_connected_to",
         ),
         later=f"{_CHANNELS}: webhooks; {_MESSAGES}: media",
     ),
@@ -231,9 +231,9 @@ ADVISORIES: Final[dict[str, Row]] = {
     "nanobot: list of private addresses": Row(
         "Every form in which an address hides another is judged by the one inside; made-up ranges need a word.",
         (
-            "tests/builtins/web/test_address.py::test_an_ipv4_address_in_another_is_never_more_public_than_bare",
-            "tests/builtins/web/test_address.py::test_we_and_the_interpreter_agree_on_ipv6",
-            "tests/builtins/web/test_forbidden.py::test_made_up_addresses_need_a_word_of_the_operator_and_a_name",
+            "tests/fetch/test_address.py::test_an_ipv4_address_in_another_is_never_more_public_than_bare",
+            "tests/fetch/test_address.py::test_we_and_the_interpreter_agree_on_ipv6",
+            "tests/fetch/test_forbidden.py::test_made_up_addresses_need_a_word_of_the_operator_and_a_name",
         ),
     ),
     "seed: require-approval falls through": Row(

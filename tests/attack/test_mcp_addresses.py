@@ -11,16 +11,16 @@ from aiohttp import web
 from mcp.client.session import ClientSession
 from tests.builtins.mcp.bench import Bench
 from tests.builtins.mcp.http_site import fine, site
-from tests.builtins.web.connects import connected_to, watched
-from tests.builtins.web.site import Names
+from tests.fetch.connects import connected_to, watched
+from tests.fetch.site import Names
 from tests.providers.tls_server import certified
 
 from finclaw.builtins.mcp.http import web_server
 from finclaw.builtins.mcp.resolved_addresses import find
 from finclaw.builtins.mcp.settings import ServerSettings
 from finclaw.builtins.mcp.transport import ServerLost
-from finclaw.builtins.web.location import read_location
 from finclaw.errors import ExtensionError, ToolError
+from finclaw.fetch.location import read_location
 
 pytestmark = pytest.mark.spec("DX-52", "DX-22")
 

@@ -28,7 +28,7 @@ from tests.attack.desk import ACTS, Desk
 from tests.attack.disguises import ALL, HIDDEN, SEEN, plain
 from tests.attack.obedient import Obedient
 from tests.builtins.extended import extended
-from tests.builtins.web.site import opened_site
+from tests.fetch.site import opened_site
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings

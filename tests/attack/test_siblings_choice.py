@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from msgspec import Struct
 from tests.attack.desk import Desk
-from tests.builtins.web.site import opened_site
+from tests.fetch.site import opened_site
 from tests.walks.house import House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings

@@ -22,6 +22,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError, FinclawError, StateBusy
 from finclaw.extensions.attribution import attribute_error, origin_of
 from finclaw.extensions.registration import CliCommand, Services
+from finclaw.fetch.client import open_fetchers
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
@@ -83,13 +84,14 @@ _ANYTHING: Final = cast("type[object]", Any)
 
 
 def services(settings: Settings) -> Services:
-    """What `api.state`, `api.send` and `api.database` are in a process without a gateway."""
+    """What `api.state`, `api.send`, `api.database` and `api.fetcher` are in a process without a gateway."""
     command_services = _CommandServices(settings)
     return Services(
         recall=command_services.recall,
         remember=command_services.remember,
         accept=command_services.accept,
         database=partial(ExtensionDatabase, settings.state / EXTENSIONS),
+        fetcher=open_fetchers(),
         clock=command_services.clock,
     )
 

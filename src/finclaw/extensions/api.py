@@ -34,6 +34,7 @@ from finclaw.kernel.envelope import new_id
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
 from finclaw.kernel.extension import OWN_COMMANDS, RING_NAMES, ContextField, Database, Finding
+from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Clock, Command, ExtensionRoute, Method, RouteReply, RouteRequest, Tool
 from finclaw.routing.session_key import place_of
@@ -92,6 +93,9 @@ class Api:
             raise ExtensionError("api.database takes a list of SQL texts, one for each migration")
         self._mine.database = self._services.database(self._mine.name, tuple(migrations))
         return self._mine.database
+
+    def fetcher(self, rules: FetchRules | None = None) -> Fetcher:
+        return self._services.fetcher(rules or FetchRules())
 
     async def send(self, session: str, text: str, *, key: str | None = None) -> str:
         place = place_of(session)

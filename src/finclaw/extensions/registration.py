@@ -17,6 +17,7 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ContextField, Database, Finding, RingName
+from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest, FetchRules
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import Clock, Command, ExtensionRoute, Tool
 from finclaw.kernel.record import Accepted
@@ -101,13 +102,15 @@ class Registered(Struct):
 class Services(Struct, frozen=True, kw_only=True):
     """Services of the gateway for extensions.
 
-    `accept` takes an extension's words for a session; `database` gives an extension its file, unopened.
+    `accept` takes an extension's words for a session; `database` gives an extension its file, unopened; `fetcher` makes
+    one that keeps to the rules.
     """
 
     recall: Callable[[str, str], Awaitable[Any]]
     remember: Callable[[str, str, Any], Awaitable[None]]
     accept: Callable[[Inbound, str], Awaitable[Accepted]]
     database: Callable[[str, Sequence[str]], OwnDatabase]
+    fetcher: Callable[[FetchRules], Fetcher]
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -119,8 +122,19 @@ def _no_database(extension: str, _: Sequence[str]) -> OwnDatabase:
     raise ExtensionError(f"there is no state directory here for a database of extension {extension!r}")
 
 
+class _NoFetcher:
+    def __init__(self, _: FetchRules) -> None: ...
+
+    async def fetch(self, request: FetchRequest) -> FetchReply:
+        raise ExtensionError(f"nothing is fetched in this process, so {request.purpose} fetches nothing")
+
+
 NULL_SERVICES = Services(
-    recall=raise_no_gateway, remember=raise_no_gateway, accept=raise_no_gateway, database=_no_database
+    recall=raise_no_gateway,
+    remember=raise_no_gateway,
+    accept=raise_no_gateway,
+    database=_no_database,
+    fetcher=_NoFetcher,
 )
 """For looking at what extensions register, without a gateway."""
 

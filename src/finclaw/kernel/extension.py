@@ -16,6 +16,7 @@ from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer
+from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Clock, Command, Method, RouteReply, RouteRequest, Tool
 from finclaw.kernel.scope import (
@@ -240,6 +241,13 @@ class ExtensionApi(Protocol):
 
     def database(self, migrations: Sequence[str]) -> Database:
         """An SQLite file of one's own; each migration is applied once, in order, and never edited once released."""
+        ...
+
+    def fetcher(self, rules: FetchRules | None = None) -> Fetcher:
+        """The guarded way to addresses on the web, within the rules. Raises ExtensionError for a host that is none.
+
+        Use it for whatever address you did not write yourself: a client of your own would ask the operator's network.
+        """
         ...
 
     async def send(self, session: str, text: str, *, key: str | None = None) -> str:

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from finclaw.builtins.mcp import extension
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pins
 from finclaw.config.secrets import SecretKeeper
@@ -16,7 +18,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.extensions.loading import LocatedExtension
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
-from finclaw.extensions.registration import Services, raise_no_gateway
+from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.port import CommandScope, Tool, ToolScope
@@ -41,12 +43,7 @@ class Bench:
         self._databases = state / databases
         self.registrar = Registrar(
             EventStream(),
-            Services(
-                recall=raise_no_gateway,
-                remember=raise_no_gateway,
-                accept=raise_no_gateway,
-                database=partial(ExtensionDatabase, self._databases),
-            ),
+            replace(NULL_SERVICES, database=partial(ExtensionDatabase, self._databases)),
         )
 
     @asynccontextmanager

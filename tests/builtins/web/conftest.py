@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 
 import pytest
-from tests.builtins.web.site import Site, opened_site
+from tests.fetch.site import Site, opened_site
 
 
 @pytest.fixture

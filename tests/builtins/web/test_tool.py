@@ -5,12 +5,12 @@ import re
 
 import pytest
 from tests.builtins.extended import extended
-from tests.builtins.web.site import Site, answer, opened_site
+from tests.fetch.site import Site, answer, opened_site
 from tests.walks.house import House, in_virtual_time
 
 from finclaw.builtins.web.extension import fetch_tool
-from finclaw.builtins.web.fetch import Fetcher
 from finclaw.errors import InvalidArguments, ToolDenied, ToolError
+from finclaw.fetch.client import HttpFetcher
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.testing import FakeClock, call, reply
@@ -99,7 +99,7 @@ async def test_the_ugliest_page_leaves_the_loop_to_the_others(site: Site) -> Non
 
 
 def test_what_the_house_must_know_of_it() -> None:
-    tool = fetch_tool(Fetcher(), FakeClock(), 1_000)
+    tool = fetch_tool(HttpFetcher(), FakeClock(), 1_000)
     assert (tool.spec.name, tool.group, tool.parallel_safe, tool.transactional) == ("web__fetch", "web", True, False)
     assert tool.timeout == 30
 

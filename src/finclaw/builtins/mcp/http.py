@@ -17,9 +17,9 @@ from mcp.client.streamable_http import streamable_http_client
 from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
 from finclaw.builtins.mcp.resolved_addresses import ResolvedAddresses, find
 from finclaw.builtins.mcp.settings import ServerSettings
-from finclaw.builtins.web.address import Address
-from finclaw.builtins.web.gate import Resolve, look_up
-from finclaw.builtins.web.location import DEFAULT_PORTS
+from finclaw.fetch.address import Address
+from finclaw.fetch.gate import Resolve, look_up
+from finclaw.fetch.location import DEFAULT_PORTS
 
 _CONNECT: Final = 10.0
 _SILENCE: Final = 300.0

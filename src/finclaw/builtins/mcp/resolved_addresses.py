@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from finclaw.builtins.mcp.settings import ServerSettings
 from finclaw.builtins.mcp.transport import ServerLost
-from finclaw.builtins.web.address import Address
-from finclaw.builtins.web.gate import AddressGate, Resolve, look_up
-from finclaw.builtins.web.location import Location, read_location
-from finclaw.builtins.web.settings import WebFetchSettings
 from finclaw.errors import ToolDenied, ToolError
+from finclaw.fetch.address import Address
+from finclaw.fetch.gate import AddressGate, Resolve, look_up
+from finclaw.fetch.location import Location, read_location
+from finclaw.kernel.fetch import FetchRules
 
 _OURSELVES = "localhost"
 
@@ -30,7 +30,7 @@ async def find(server: ServerSettings, resolve: Resolve = look_up) -> ResolvedAd
     location = read_location(server.url)
     is_own = server.private or location.address is not None or location.host == _OURSELVES
     own = (f"{location.written_host}:{location.port}",) if is_own else ()
-    gate = AddressGate(WebFetchSettings(private=own, ports=(location.port,)), resolve=resolve)
+    gate = AddressGate(FetchRules(private=own, ports=(location.port,)), resolve=resolve)
     try:
         addresses = await gate.addresses(location)
     except ToolDenied as error:

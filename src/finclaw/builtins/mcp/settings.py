@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from finclaw.builtins.web.location import read_location
 from finclaw.errors import ExtensionError, ToolDenied
+from finclaw.fetch.location import read_location
 from finclaw.redaction import Secret, is_secret_name, remember_secret, remember_secrets_in_address
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,31}$")]

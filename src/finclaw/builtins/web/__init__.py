@@ -1,1 +1,1 @@
-"""Web fetching: the one way to an address that a person, a model or a page has named, and the tool that uses it."""
+"""Web pages as text: the tool `web__fetch` and the reader of HTML behind it."""

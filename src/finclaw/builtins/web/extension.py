@@ -7,14 +7,13 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from finclaw.builtins.own_settings import read_settings
-from finclaw.builtins.web.fetch import Fetcher, WebPage
-from finclaw.builtins.web.gate import AddressGate
 from finclaw.builtins.web.hiding import without_invisible
-from finclaw.builtins.web.location import LONGEST
 from finclaw.builtins.web.reader import Reading, read_html
-from finclaw.builtins.web.settings import WebFetchSettings
 from finclaw.errors import ToolError
+from finclaw.fetch.charset import decode
+from finclaw.fetch.location import LONGEST
 from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest, FetchRules
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
@@ -31,6 +30,11 @@ _READ: Final = 1_000_000
 _CUT: Final = "\n[The page goes on; only its beginning is shown.]"
 
 
+class WebFetchSettings(FetchRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    longest: Annotated[int, Meta(ge=1_000, le=90_000)] = 40_000
+    """Characters of a page that the model is given."""
+
+
 class Fetch(Struct):
     url: Annotated[
         str, Meta(min_length=1, max_length=LONGEST, description="The whole address, with http:// or https://.")
@@ -40,36 +44,36 @@ class Fetch(Struct):
 class Web:
     name = "web"
 
-    def __init__(self, settings: WebFetchSettings | None = None, fetcher: Fetcher | None = None) -> None:
+    def __init__(self, settings: WebFetchSettings | None = None) -> None:
         self._settings = settings or WebFetchSettings()
-        self._fetcher = fetcher or Fetcher(AddressGate(self._settings))
 
     def register(self, api: ExtensionApi) -> None:
-        api.tools.register(fetch_tool(self._fetcher, api.clock, self._settings.longest))
+        api.tools.register(fetch_tool(api.fetcher(self._settings), api.clock, self._settings.longest))
         api.prompt.section("Web pages", _PROMPT, priority=700, required=True)
 
 
 def fetch_tool(fetcher: Fetcher, clock: Clock, longest: int) -> Tool:
     @tool("web__fetch", _ABOUT, group="web", timeout=30.0)
     async def fetch(args: Fetch, scope: ToolScope) -> ToolOutput:
-        page = await fetcher.fetch(args.url)
+        page = await fetcher.fetch(FetchRequest(url=args.url, purpose="web__fetch"))
         if page.status >= 400:
-            raise ToolError(f"{page.location.host} answered {page.status}; check the address, or look for another")
+            raise ToolError(f"{page.host} answered {page.status}; check the address, or look for another")
         # A big page takes a second to read, and everybody else's messages do not wait for it.
         reading = await asyncio.to_thread(_read, page)
         if not reading.text:
-            raise ToolError(f"{page.location.host} gave a page without words; it may need a browser. Look for another")
-        source = f"Source: {page.final_url} | {_quote_title(reading.title)} | as of {clock.now():%Y-%m-%d %H:%M:%S} UTC"
+            raise ToolError(f"{page.host} gave a page without words; it may need a browser. Look for another")
+        source = f"Source: {page.url} | {_quote_title(reading.title)} | as of {clock.now():%Y-%m-%d %H:%M:%S} UTC"
         was_cut = page.truncated or len(page.body) > _READ
         return ToolOutput(f"{source}\n{_fence_text(reading.text, longest, was_cut=was_cut)}")
 
     return fetch
 
 
-def _read(page: WebPage) -> Reading:
-    if page.is_html:
-        return read_html(page.text[:_READ], page.final_url)
-    return Reading("", without_invisible(page.text).strip())
+def _read(page: FetchReply) -> Reading:
+    text = decode(page.body, page.charset)
+    if page.media_type in ("text/html", "application/xhtml+xml"):
+        return read_html(text[:_READ], page.url)
+    return Reading("", without_invisible(text).strip())
 
 
 def _quote_title(title: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.builtins.web.charset import decode, is_text
+from finclaw.fetch.charset import decode, is_text
 
 KOREAN = "삼성전자 주가"
 

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
-from finclaw.builtins.web.address import Address, is_intranet, is_made_up, is_public, read_addresses
-from finclaw.builtins.web.location import Location, read_host, read_host_and_port
-from finclaw.builtins.web.settings import WebFetchSettings
 from finclaw.errors import ExtensionError, ToolDenied, ToolError
+from finclaw.fetch.address import Address, is_intranet, is_made_up, is_public, read_addresses
+from finclaw.fetch.location import Location, read_host, read_host_and_port
+from finclaw.kernel.fetch import FetchRules
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """A name's addresses, as text. Raises OSError when there are none."""
@@ -42,18 +42,18 @@ async def look_up(name: str, port: int) -> Sequence[str]:
 class AddressGate:
     def __init__(
         self,
-        settings: WebFetchSettings | None = None,
+        rules: FetchRules | None = None,
         *,
         resolve: Resolve = look_up,
         public: Callable[[Address], bool] = is_public,
     ) -> None:
-        """Raises ExtensionError for a host in the settings that is none."""
-        settings = settings or WebFetchSettings()
-        self._allowed = _Hosts("allow", settings.allow)
-        self._denied = _Hosts("deny", settings.deny)
-        self._private = frozenset(map(_read_private, settings.private))
-        self._ports = frozenset(settings.ports)
-        self._fake_addresses = settings.fake_addresses
+        """Raises ExtensionError for a host in the rules that is none."""
+        rules = rules or FetchRules()
+        self._allowed = _Hosts("allow", rules.allow)
+        self._denied = _Hosts("deny", rules.deny)
+        self._private = frozenset(map(_read_private, rules.private))
+        self._ports = frozenset(rules.ports)
+        self._fake_addresses = rules.fake_addresses
         self._resolve = resolve
         self._public = public
 

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.builtins.web.site import Names, Site, answer, counts_as_public, opened_site
+from tests.fetch.site import Names, Site, answer, counts_as_public, get, opened_site, text_of
 
-from finclaw.builtins.web.fetch import Fetcher, FetchLimits
-from finclaw.builtins.web.gate import AddressGate
-from finclaw.builtins.web.settings import WebFetchSettings
 from finclaw.errors import ToolDenied, ToolError, ToolTimeout
+from finclaw.fetch.client import HttpFetcher
+from finclaw.fetch.gate import AddressGate
+from finclaw.kernel.fetch import FetchLimits, FetchRules
 from finclaw.testing import FakeClock
 
 SMALL = FetchLimits(body=10_000)
@@ -31,8 +31,8 @@ TEXT = "주가 " * 1_000
 async def test_a_long_page_is_cut_where_the_limit_is(site: Site) -> None:
     site.gives("/under", b"x" * 10_000)
     site.gives("/over", b"x" * 10_001)
-    fetcher = site.fetcher(limits=SMALL)
-    under, over = await fetcher.fetch(site.url("/under")), await fetcher.fetch(site.url("/over"))
+    fetcher = site.fetcher()
+    under, over = [await fetcher.fetch(get(site.url(path), limits=SMALL)) for path in ("/under", "/over")]
     assert (len(under.body), under.truncated) == (10_000, False)
     assert (len(over.body), over.truncated) == (10_000, True)
 
@@ -50,7 +50,7 @@ async def test_a_body_without_end_ends_at_the_limit(site: Site) -> None:
             await writer.drain()
 
     site.pages["/"] = endless
-    page = await site.fetcher(limits=FetchLimits(body=1_000_000)).fetch(site.url())
+    page = await site.fetcher().fetch(get(site.url(), limits=FetchLimits(body=1_000_000)))
     assert (len(page.body), page.truncated) == (1_000_000, True)
     assert sent < 30_000_000  # what fits into the pipes between us, and no more
 
@@ -66,7 +66,7 @@ def bare_deflate(data: bytes) -> bytes:
 )
 async def test_packed_pages_are_unpacked(site: Site, encoding: str, pack: Callable[[bytes], bytes]) -> None:
     site.gives("/", pack(TEXT.encode()), content_encoding=encoding)
-    assert (await site.fetcher().fetch(site.url())).text == TEXT
+    assert text_of(await site.fetcher().fetch(get(site.url()))) == TEXT
 
 
 @pytest.mark.spec("DX-52")
@@ -78,7 +78,7 @@ async def test_a_bomb_never_unfolds(site: Site) -> None:
     site.gives("/", bomb, content_encoding="gzip")
     tracemalloc.start()
     try:
-        page = await site.fetcher().fetch(site.url())
+        page = await site.fetcher().fetch(get(site.url()))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -100,7 +100,7 @@ async def test_a_bomb_never_unfolds(site: Site) -> None:
 async def test_what_cannot_be_unpacked_is_said(site: Site, encoding: str, body: bytes) -> None:
     site.gives("/", body, content_encoding=encoding)
     with pytest.raises(ToolError, match="look for another source"):
-        await site.fetcher().fetch(site.url())
+        await site.fetcher().fetch(get(site.url()))
 
 
 @pytest.mark.spec("DX-52")
@@ -119,14 +119,14 @@ async def test_what_cannot_be_unpacked_is_said(site: Site, encoding: str, body: 
 async def test_heads_that_are_too_big_or_broken_are_errors_and_no_more(site: Site, head: bytes) -> None:
     site.pages["/"] = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + head + b"\r\n\r\nhello"
     with pytest.raises(ToolError, match="no answer that can be read"):
-        await site.fetcher().fetch(site.url())
+        await site.fetcher().fetch(get(site.url()))
 
 
 @pytest.mark.parametrize("raw", [b"", b"hello", b"\x00" * 100, b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"])
 async def test_what_is_no_answer_is_said(site: Site, raw: bytes) -> None:
     site.pages["/"] = raw
     with pytest.raises(ToolError):
-        await site.fetcher().fetch(site.url())
+        await site.fetcher().fetch(get(site.url()))
 
 
 # ── time ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -154,7 +154,7 @@ def test_a_slow_page_costs_twenty_seconds_and_no_more(slow: Callable[[asyncio.St
             site.pages["/"] = slow
             began = clock.monotonic()
             with pytest.raises(ToolTimeout, match="took too long"):
-                await site.fetcher().fetch(site.url())
+                await site.fetcher().fetch(get(site.url()))
             return clock.monotonic() - began
 
     assert clock.run(main()) == pytest.approx(20, abs=1)
@@ -175,7 +175,7 @@ def test_slow_redirects_share_one_patience() -> None:
                 site.pages[f"/{step}"] = later
             began = clock.monotonic()
             with pytest.raises(ToolTimeout):
-                await site.fetcher().fetch(site.url("/0"))
+                await site.fetcher().fetch(get(site.url("/0")))
             return clock.monotonic() - began
 
     assert clock.run(main()) == pytest.approx(20, abs=1)
@@ -190,7 +190,7 @@ def test_a_resolver_that_hangs_is_left() -> None:
 
     async def main() -> None:
         with pytest.raises(ToolTimeout):
-            await Fetcher(AddressGate(resolve=hang)).fetch("https://www.example.com/")
+            await HttpFetcher(AddressGate(resolve=hang)).fetch(get("https://www.example.com/"))
 
     clock.run(main())
     assert clock.monotonic() == pytest.approx(20, abs=1)
@@ -213,7 +213,7 @@ async def test_a_caller_who_leaves_takes_the_connection_along(site: Site) -> Non
 
     begun = asyncio.Event()
     site.pages["/"] = watch
-    task = asyncio.create_task(site.fetcher().fetch(site.url()))
+    task = asyncio.create_task(site.fetcher().fetch(get(site.url())))
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -225,9 +225,9 @@ async def test_nobody_there_is_said() -> None:
     with socket.socket() as taken:  # and not listened to: nobody else gets the port meanwhile
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        gate = AddressGate(WebFetchSettings(ports=(port,)), resolve=Names(), public=counts_as_public)
+        gate = AddressGate(FetchRules(ports=(port,)), resolve=Names(), public=counts_as_public)
         with pytest.raises(ToolError, match="could not be reached"):
-            await Fetcher(gate).fetch(f"http://www.example.com:{port}/")
+            await HttpFetcher(gate).fetch(get(f"http://www.example.com:{port}/"))
 
 
 # ── kinds ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,26 +240,26 @@ async def test_nobody_there_is_said() -> None:
 async def test_a_body_of_another_kind_is_not_read(site: Site, kind: str) -> None:
     site.gives("/", b"x", content_type=kind)
     with pytest.raises(ToolError, match="cannot be read here"):
-        await site.fetcher().fetch(site.url())
+        await site.fetcher().fetch(get(site.url()))
 
 
 @pytest.mark.parametrize("kind", ["text/html", "TEXT/Plain; charset=x", "application/rss+xml", "application/json", ""])
 async def test_a_body_that_only_says_it_is_text_is_refused(site: Site, kind: str) -> None:
     site.gives("/", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(50), content_type=kind)
     with pytest.raises(ToolError, match="no text"):
-        await site.fetcher().fetch(site.url())
+        await site.fetcher().fetch(get(site.url()))
 
 
 async def test_whoever_wants_images_says_so_and_gets_their_bytes(site: Site) -> None:
     site.gives("/", b"\x89PNG\0", content_type="image/png")
-    page = await site.fetcher().fetch(site.url(), accept=lambda kind: kind.startswith("image/"))
+    page = await site.fetcher().fetch(get(site.url(), accept=("image/*",)))
     assert (page.media_type, page.body) == ("image/png", b"\x89PNG\0")
 
 
 @pytest.mark.parametrize(("body", "kind"), [("  <p>x", "text/html"), ("{}", "text/plain")])
 async def test_a_page_without_a_kind_is_looked_at(site: Site, body: str, kind: str) -> None:
     site.gives("/", body, content_type="")
-    assert (await site.fetcher().fetch(site.url())).media_type == kind
+    assert (await site.fetcher().fetch(get(site.url()))).media_type == kind
 
 
 # ── certificates ────────────────────────────────────────────────────────────────────────────────────────────
@@ -285,16 +285,16 @@ async def test_a_certificate_is_for_the_name_and_https_never_becomes_http(certif
     context.load_cert_chain(made, key)
     context.sni_callback = lambda _, name, __: asked.append(name)
     async with opened_site(context) as site:
-        gate = AddressGate(WebFetchSettings(ports=(80, site.port)), resolve=Names(), public=counts_as_public)
-        trusting = Fetcher(gate, tls=ssl.create_default_context(cafile=str(made)))
+        gate = AddressGate(FetchRules(ports=(80, site.port)), resolve=Names(), public=counts_as_public)
+        trusting = HttpFetcher(gate, tls=ssl.create_default_context(cafile=str(made)))
         site.gives("/", "hello")
         site.redirects("/down", "http://shop.example.com/")
         base = f"https://shop.example.com:{site.port}"
-        assert (await trusting.fetch(f"{base}/")).text == "hello"
+        assert text_of(await trusting.fetch(get(f"{base}/"))) == "hello"
         assert asked == ["shop.example.com"]
         with pytest.raises(ToolDenied, match="from https to http"):
-            await trusting.fetch(f"{base}/down")
-        for fetcher, url in ((Fetcher(gate), base), (trusting, f"https://other.example.com:{site.port}")):
+            await trusting.fetch(get(f"{base}/down"))
+        for fetcher, url in ((HttpFetcher(gate), base), (trusting, f"https://other.example.com:{site.port}")):
             with pytest.raises(ToolError, match="certificate"):
-                await fetcher.fetch(url)
+                await fetcher.fetch(get(url))
         assert len(site.requests) == 2

@@ -9,8 +9,8 @@ from typing import Any
 from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from finclaw.builtins.web.address import Address
 from finclaw.errors import ToolDenied
+from finclaw.fetch.address import Address
 
 _AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[Any, ...]]
 

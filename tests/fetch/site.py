@@ -5,15 +5,24 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 
-from finclaw.builtins.web.address import Address, is_public
-from finclaw.builtins.web.fetch import Fetcher, FetchLimits
-from finclaw.builtins.web.gate import AddressGate
-from finclaw.builtins.web.settings import WebFetchSettings
+from finclaw.fetch.address import Address, is_public
+from finclaw.fetch.charset import decode
+from finclaw.fetch.client import HttpFetcher
+from finclaw.fetch.gate import AddressGate
+from finclaw.kernel.fetch import FetchReply, FetchRequest, FetchRules
 
 HERE: Final = ip_address("127.0.0.1")
 Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+def get(url: str, **parts: Any) -> FetchRequest:
+    return FetchRequest(url=url, purpose="test", **parts)
+
+
+def text_of(reply: FetchReply) -> str:
+    return decode(reply.body, reply.charset)
 
 
 def counts_as_public(address: Address) -> bool:
@@ -55,11 +64,9 @@ class Site:
     def redirects(self, path: str, to: str, status: str = "302 Found") -> None:
         self.gives(path, status=status, location=to)
 
-    def fetcher(
-        self, names: Names | None = None, *, limits: FetchLimits | None = None, settings: WebFetchSettings | None = None
-    ) -> Fetcher:
-        settings = settings or WebFetchSettings(ports=(80, 443, self.port))
-        return Fetcher(AddressGate(settings, resolve=names or Names(), public=counts_as_public), limits=limits)
+    def fetcher(self, names: Names | None = None, *, settings: FetchRules | None = None) -> HttpFetcher:
+        settings = settings or FetchRules(ports=(80, 443, self.port))
+        return HttpFetcher(AddressGate(settings, resolve=names or Names(), public=counts_as_public))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.builtins.web.gate import AddressGate
-from finclaw.builtins.web.location import Location, join, read_location
-from finclaw.builtins.web.settings import WebFetchSettings
 from finclaw.errors import ExtensionError, ToolDenied
+from finclaw.fetch.gate import AddressGate
+from finclaw.fetch.location import Location, join, read_location
+from finclaw.kernel.fetch import FetchRules
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def test_a_reference_leads_somewhere_that_can_be_read_or_nowhere(reference: str)
 @pytest.mark.parametrize(
     "settings",
     [
-        WebFetchSettings(allow=("http://example.com",)),
-        WebFetchSettings(allow=("*",)),
-        WebFetchSettings(deny=("exa*mple.com",)),
-        WebFetchSettings(deny=("0x7f.1",)),
-        WebFetchSettings(private=("wiki",)),
-        WebFetchSettings(private=("*.wiki:80",)),
-        WebFetchSettings(private=("http://wiki:80",)),
-        WebFetchSettings(private=("wiki:80/path",)),
+        FetchRules(allow=("http://example.com",)),
+        FetchRules(allow=("*",)),
+        FetchRules(deny=("exa*mple.com",)),
+        FetchRules(deny=("0x7f.1",)),
+        FetchRules(private=("wiki",)),
+        FetchRules(private=("*.wiki:80",)),
+        FetchRules(private=("http://wiki:80",)),
+        FetchRules(private=("wiki:80/path",)),
     ],
 )
-def test_a_host_in_the_settings_that_is_none_stops_the_start(settings: WebFetchSettings) -> None:
+def test_a_host_in_the_settings_that_is_none_stops_the_start(settings: FetchRules) -> None:
     with pytest.raises(ExtensionError, match="write"):
         AddressGate(settings)

@@ -12,8 +12,8 @@ from urllib.parse import quote, urljoin
 
 from yarl import URL
 
-from finclaw.builtins.web.address import Address
 from finclaw.errors import ToolDenied
+from finclaw.fetch.address import Address
 
 LONGEST: Final = 2_048
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -34,6 +34,10 @@ class Location:
     port: int
     target: str
     """Path and query, as they are sent."""
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        return self.scheme, self.host, self.port
 
     @property
     def address(self) -> Address | None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from finclaw.builtins.web.address import Address, is_intranet, is_public
-from finclaw.builtins.web.gate import AddressGate
-from finclaw.builtins.web.location import read_location
 from finclaw.errors import ToolDenied
+from finclaw.fetch.address import Address, is_intranet, is_public
+from finclaw.fetch.gate import AddressGate
+from finclaw.fetch.location import read_location
 
 STRICTER: list[IPv4Network | IPv6Network] = [
     *(IPv4Network(each) for each in ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24")),

@@ -1,0 +1,204 @@
+"""An HTTP client for strangers' addresses: by hand from one redirect to the next, each judged anew, within limits."""
+
+import asyncio
+import logging
+import re
+import ssl
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Final
+
+import aiohttp
+from aiohttp import ClientResponse, ClientTimeout
+from msgspec.structs import replace
+
+from finclaw.errors import ToolDenied, ToolError, ToolTimeout
+from finclaw.fetch.body import ENCODINGS, read_body
+from finclaw.fetch.charset import is_text
+from finclaw.fetch.gate import AddressGate
+from finclaw.fetch.location import Location, join, read_location
+from finclaw.fetch.pinned import pinned_session
+from finclaw.fetch.revalidation import HostSlots, ReplyCache, validators
+from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest, FetchRules
+
+log = logging.getLogger(__name__)
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_CHARSET: Final = re.compile(r"""charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.IGNORECASE | re.ASCII)
+_TEXT: Final = frozenset(
+    {"application/json", "application/xml", "application/xhtml+xml", "application/x-ndjson", "application/yaml"}
+)
+_ACCEPT_TEXT: Final = "text/html, application/xhtml+xml, application/json, application/xml;q=0.9, text/*;q=0.8"
+_HEADER_BYTES: Final = 16_384
+_MOST_HEADERS: Final = 128
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\uffff]{0,8192}")
+# fmt: off
+_OWN_HEADERS: Final = frozenset({
+    "accept-encoding", "connection", "content-length", "expect", "host", "if-modified-since", "if-none-match",
+    "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
+})
+# fmt: on
+"""Headers that decide how far an answer reaches and whose it is: they are written here and nowhere else."""
+
+
+def open_fetchers() -> Callable[[FetchRules], Fetcher]:
+    """Fetchers by their rules, for one process: hosts are spared by all of them together."""
+    slots, kept = HostSlots(), ReplyCache()
+    return lambda rules: HttpFetcher(AddressGate(rules), slots=slots, kept=kept)
+
+
+class HttpFetcher:
+    """A client for web pages: no cookies, no credentials, no proxy, and a connection for each request."""
+
+    def __init__(
+        self,
+        gate: AddressGate | None = None,
+        *,
+        slots: HostSlots | None = None,
+        kept: ReplyCache | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`tls` is for whoever trusts other authorities than this machine does."""
+        self._gate = gate or AddressGate()
+        self._slots = slots or HostSlots()
+        self._kept = kept or ReplyCache()
+        self._tls = tls
+
+    async def fetch(self, request: FetchRequest) -> FetchReply:
+        location = read_location(request.url)
+        _check_headers(request)
+        try:
+            async with asyncio.timeout(request.limits.seconds):
+                reply = await self._follow(location, request)
+        except TimeoutError as error:
+            raise ToolTimeout(f"{location.host} took too long; try again later, or look for another source") from error
+        log.debug("%s: %s answered %d, %d bytes", request.purpose, reply.host, reply.status, len(reply.body))
+        return reply
+
+    async def _follow(self, location: Location, request: FetchRequest) -> FetchReply:
+        for _ in range(request.limits.redirects + 1):
+            answer = await self._ask(location, request)
+            if isinstance(answer, FetchReply):
+                return answer
+            self._check_redirect(location, answer, request)
+            if location.origin != answer.origin:
+                request = replace(request, headers={})
+            location = answer
+        raise ToolError(f"{location.host} redirects again and again; look for another source")
+
+    def _check_redirect(self, before: Location, after: Location, request: FetchRequest) -> None:
+        if request.method != "GET":
+            raise ToolError(f"{before.host} redirects what was sent to it, which is not followed; give its new address")
+        if before.scheme == "https" and after.scheme == "http":
+            raise ToolDenied(f"{before.host} redirects from https to http, which is not followed")
+        if self._gate.is_private(after) and not self._gate.is_private(before):
+            raise ToolDenied(f"{before.host} redirects into the operator's own network, which is not followed")
+
+    async def _ask(self, location: Location, request: FetchRequest) -> FetchReply | Location:
+        addresses = await self._gate.addresses(location)
+        known = self._kept.find(location, request)
+        headers = {
+            "Accept": ", ".join(request.accept) or _ACCEPT_TEXT,
+            "User-Agent": _user_agent(),
+            **request.headers,
+            "Accept-Encoding": ENCODINGS,
+            **(validators(known) if known else {}),
+        }
+        # The limit for the whole is ours; aiohttp's would begin again with every redirect.
+        timeout = ClientTimeout(total=None, sock_connect=request.limits.connecting)
+        try:
+            async with (
+                self._slots.of(location),
+                pinned_session(addresses, timeout, self._tls) as session,
+                session.request(
+                    request.method,
+                    location.url,
+                    data=request.body or None,
+                    headers=headers,
+                    allow_redirects=False,
+                    max_line_size=_HEADER_BYTES,
+                    max_field_size=_HEADER_BYTES,
+                    max_headers=_MOST_HEADERS,
+                ) as response,
+            ):
+                if known and response.status == 304:
+                    return replace(known, revalidated=True)
+                answer = await _read(location, response, request)
+        except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
+            if isinstance(error, TimeoutError):
+                raise
+            raise ToolError(_failure(location.host, error)) from error
+        if isinstance(answer, FetchReply):
+            self._kept.keep(location, request, answer)
+        return answer
+
+
+async def _read(location: Location, response: ClientResponse, request: FetchRequest) -> FetchReply | Location:
+    if response.status in _REDIRECTS and "Location" in response.headers:
+        return join(location, response.headers["Location"])
+    named = response.headers.get("Content-Type", "")
+    media_type = named.partition(";")[0].strip().lower()
+    if media_type and not _is_wanted(media_type, request):
+        raise ToolError(f"{location.host} gave {media_type[:80]!r}, which cannot be read here; look for a text page")
+    encoding = response.headers.get("Content-Encoding", "")
+    body, truncated = await read_body(response.content.iter_any(), encoding, request.limits.body)
+    charset = _CHARSET.search(named)
+    reply = FetchReply(
+        status=response.status,
+        url=str(location),
+        host=location.host,
+        media_type=media_type or _sniff_type(body),
+        charset=charset[1] if charset else "",
+        body=body,
+        truncated=truncated,
+        headers={name.lower(): response.headers[name] for name in response.headers},
+    )
+    # A server's word about its body is only a word.
+    is_binary = is_readable(reply.media_type) and not is_text(body, reply.charset)
+    if is_binary or not _is_wanted(reply.media_type, request):
+        raise ToolError(f"what {location.host} gave is no text, whatever it is called; look for a text page")
+    return reply
+
+
+def is_readable(media_type: str) -> bool:
+    """Whether it can be shown to a model as text."""
+    if media_type.startswith("text/") or media_type in _TEXT:
+        return True
+    return media_type.startswith("application/") and media_type.endswith(("+json", "+xml"))
+
+
+def _is_wanted(media_type: str, request: FetchRequest) -> bool:
+    if not request.accept:
+        return is_readable(media_type)
+    return any(fnmatchcase(media_type, each) for each in request.accept)
+
+
+def _check_headers(request: FetchRequest) -> None:
+    for name, value in request.headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise ToolDenied(f"the header {name[:40]!r} holds what no header can; take out line breaks and controls")
+        if name.lower() in _OWN_HEADERS or name.lower().startswith("proxy-"):
+            raise ToolDenied(f"the header {name} is the gateway's own; leave it out")
+
+
+@cache
+def _user_agent() -> str:
+    from importlib.metadata import version  # noqa: PLC0415  `cold_cpu`: 20 ms, and most turns fetch nothing
+
+    return f"FinClaw/{version('finclaw-gateway')}"
+
+
+def _sniff_type(body: bytes) -> str:
+    if not is_text(body, ""):
+        return "application/octet-stream"
+    return "text/html" if body.lstrip()[:1] == b"<" else "text/plain"
+
+
+def _failure(host: str, error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLError | aiohttp.ClientSSLError):
+        return f"{host} could not prove who it is (its certificate is not valid); look for another source"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"{host} could not be reached; try again later, or look for another source"
+    return f"{host} gave no answer that can be read; try again later, or look for another source"
