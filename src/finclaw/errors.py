@@ -8,7 +8,8 @@
     │   ├── SendFailed       may work later; the outbox tries again
     │   ├── SendRefused      will never work; the unit is dead
     │   ├── SendUnknown      may have arrived; nobody knows
-    │   └── InboundConflict  one platform id, two different bodies
+    │   ├── InboundConflict  one platform id, two different bodies
+    │   └── AttachmentRefused  a file that is too large, gone, or of a kind that the channel does not carry
     ├── ProviderError        the gateway: the model could not answer; code reads the class, never the text
     │   ├── RateLimited      later, and it may say when
     │   ├── Overloaded       later
@@ -82,6 +83,10 @@ class SendUnknown(ChannelError):
 
 
 class InboundConflict(ChannelError):
+    pass
+
+
+class AttachmentRefused(ChannelError):
     pass
 
 

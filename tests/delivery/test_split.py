@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.delivery.split import split_text
+from finclaw.kernel.text import LengthUnit, text_length
 
 _prose = st.text(st.sampled_from("ab다.  \n\n가\t漢🙂"), max_size=400)
 
@@ -14,6 +15,20 @@ def test_row_12_every_part_fits_and_nothing_but_white_space_is_lost(text: str, l
     parts = split_text(text, limit)
     assert all(0 < len(part) <= limit for part in parts)
     assert "".join("".join(parts).split()) == "".join(text.split())
+
+
+@given(_prose | st.text(max_size=200), st.integers(4, 60), st.sampled_from(["characters", "utf16", "bytes"]))
+def test_every_part_fits_as_the_platform_counts(text: str, limit: int, unit: LengthUnit) -> None:
+    parts = split_text(text, limit, unit)
+    assert all(0 < text_length(part, unit) <= limit for part in parts)
+    assert "".join("".join(parts).split()) == "".join(text.split())
+
+
+def test_units_are_those_of_the_platforms() -> None:
+    text = "a가🙂"
+    assert [text_length(text, unit) for unit in ("characters", "utf16", "bytes")] == [3, 4, 8]
+    assert split_text("🙂🙂🙂", 4, "utf16") == ("🙂🙂", "🙂")
+    assert split_text("가가가", 3, "bytes") == ("가", "가", "가")
 
 
 @given(_prose, st.integers(1, 60))

@@ -2,15 +2,14 @@
 
 import asyncio
 
-from finclaw.kernel.envelope import Capabilities, Inbound, Receipt
-from finclaw.kernel.port import Accept
+from finclaw.kernel.envelope import Capabilities, Receipt
+from finclaw.kernel.port import Accept, Channel
 from finclaw.kernel.record import OutboxItem
 
 
-class MailboxChannel:
+class MailboxChannel(Channel):
     """A channel for the API, the web and programs: messages come in by a call, replies are read by id."""
 
-    connected = True
     capabilities = Capabilities(max_length=100_000, idempotent=True)
 
     def __init__(self, name: str) -> None:
@@ -21,12 +20,3 @@ class MailboxChannel:
 
     async def send(self, unit: OutboxItem) -> Receipt:
         return Receipt(unit.id)
-
-    async def react(self, inbound: Inbound, emoji: str | None) -> None:
-        pass
-
-    async def typing(self, inbound: Inbound, active: bool) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass

@@ -76,7 +76,7 @@ def notice(which: Notice, inbound: Inbound, about: str = "") -> Outbound:
     name = " ".join(about.split())
     short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
     text = _WORDS[language_of(inbound.text)][which].format(about=short)
-    return Outbound(text=text, kind="notice", reply_to=inbound.message_id, thread=inbound.thread)
+    return Outbound(text=text, kind="notice", reply_to=inbound.answer_to, thread=inbound.thread)
 
 
 def limit_notice(limit: str) -> Notice:

@@ -4,17 +4,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.envelope import Capabilities, Outbound
+from finclaw.kernel.text import LengthUnit, text_length
 
 RESENT_MARK = "(re-sent) "
 """Before a part of which nobody knows whether it has arrived already. Room for it is kept in every part."""
 _BREAKS: Final = ("\n\n", "\n", ". ", "다. ", " ")
 
 
-def split_outbound(outbound: Outbound, max_length: int) -> tuple[Outbound, ...]:
+def split_outbound(outbound: Outbound, capabilities: Capabilities) -> tuple[Outbound, ...]:
     """Only the first part answers the message, a reply mark on each would shout; cards stand below the last."""
-    limit = max(1, max_length - len(RESENT_MARK))
-    texts = split_text(outbound.text, limit) or (("",) if outbound.embeds else ())
+    limit = max(1, capabilities.max_length - len(RESENT_MARK))
+    texts = split_text(outbound.text, limit, capabilities.length_unit) or (("",) if outbound.embeds else ())
     return tuple(
         replace(
             outbound,
@@ -26,17 +27,29 @@ def split_outbound(outbound: Outbound, max_length: int) -> tuple[Outbound, ...]:
     )
 
 
-def split_text(text: str, limit: int) -> tuple[str, ...]:
-    """Parts no longer than `limit`; nothing but white space at the cuts is left out."""
+def split_text(text: str, limit: int, unit: LengthUnit = "characters") -> tuple[str, ...]:
+    """Parts no longer than `limit`, but for a single character that is; only white space at the cuts is left out."""
     if limit < 1:
         raise ValueError(f"a part must hold at least one character, not {limit}")
     parts: list[str] = []
     rest = text.strip()
-    while len(rest) > limit:
-        cut = _cut(rest, limit)
+    while text_length(rest, unit) > limit and len(rest) > 1:
+        cut = _cut(rest, _count_fitting(rest, limit, unit))
         parts.append(rest[:cut].rstrip())
         rest = rest[cut:].lstrip()
     return tuple(part for part in (*parts, rest) if part)
+
+
+def _count_fitting(text: str, limit: int, unit: LengthUnit) -> int:
+    """How many characters from the front fit; at least one, so that there is an end."""
+    if unit == "characters":
+        return limit
+    used = 0
+    for place, character in enumerate(text):
+        used += text_length(character, unit)
+        if used > limit:
+            return max(1, place)
+    return len(text)
 
 
 def _cut(text: str, limit: int) -> int:

@@ -37,7 +37,7 @@ def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
     if outbound.embeds and not capabilities.embeds:
         text = "\n\n".join([text, *map(_as_text, outbound.embeds)])
         outbound = replace(outbound, embeds=())
-    return Visible(split_outbound(replace(outbound, text=text), capabilities.max_length), text.strip(), tokens)
+    return Visible(split_outbound(replace(outbound, text=text), capabilities), text.strip(), tokens)
 
 
 def _clean_outbound(outbound: Outbound) -> Outbound:

@@ -2,14 +2,20 @@
 
 import itertools
 import os
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from finclaw.kernel.text import LengthUnit, text_length
 from finclaw.kernel.turn_options import TurnOptions
 
 ChatType = Literal["direct", "group", "channel"]
+
+InboundKind = Literal["message", "edit", "delete", "reaction", "action"]
+"""`edit`, `delete` and `reaction` tell of an earlier message, its `target`; an `action` is a pressed button under one
+of ours, and its text is the command that the button stands for."""
 
 OutboundKind = Literal["reply", "notice", "confirmation"]
 """`notice` is the gateway speaking for itself; a `confirmation` of an order is never sent twice."""
@@ -49,9 +55,12 @@ class Sender(Struct, frozen=True):
     """It is our own account on that platform that wrote."""
 
 
+AttachmentKind = Literal["image", "audio", "video", "file"]
+
+
 class Attachment(Struct, frozen=True, kw_only=True):
     id: str
-    kind: Literal["image", "audio", "video", "file"]
+    kind: AttachmentKind
     mime: str = "application/octet-stream"
     name: str = ""
     size: int | None = None
@@ -75,9 +84,14 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Inbound(Struct, frozen=True, kw_only=True):
-    """One message as a channel saw it. (channel, account, conversation, message_id) names it for ever."""
+    """One message as a channel saw it. (channel, account, conversation, message_id) names it for ever.
+
+    An edit is named by the message that it changes and the time of the change, a deletion by the message alone;
+    a reaction and an action have an id of their own.
+    """
 
     text: str
+    """Of an edit the new words, of a reaction its emoji (empty: taken back), of an action its command."""
     channel: str = "api"
     account: str = "local"
     conversation: str = "main"
@@ -92,7 +106,11 @@ class Inbound(Struct, frozen=True, kw_only=True):
     """Somebody else wrote it once; the sender only passed it on. The channel says so."""
     edited: bool = False
     """It is another text than the one that was first sent under its id."""
+    kind: InboundKind = "message"
+    target: str | None = None
+    """The platform's id of the message that an edit, a deletion, a reaction or an action is about."""
     sent_at: datetime | None = None
+    """Of an edit: when it was made."""
     reissue_of: str | None = field(default=None, name="again_for")  # as older rows have it
     """The inbound whose answer went stale before it could be sent; this one asks for a fresh answer."""
     from_extension: str | None = field(default=None, name="said_by")  # as older rows have it
@@ -100,6 +118,11 @@ class Inbound(Struct, frozen=True, kw_only=True):
     limits: Limits | None = None
     wishes: TurnOptions | None = None
     """What the sender wants of this one answer. A channel sets it only for somebody who may choose."""
+
+    @property
+    def answer_to(self) -> str:
+        """The message that an answer refers to: of a pressed button, the one that has it."""
+        return self.target if self.kind == "action" and self.target else self.message_id
 
     @property
     def unasked(self) -> bool:
@@ -133,16 +156,48 @@ class Outbound(Struct, frozen=True, kw_only=True):
     perishable: bool = False
 
 
+class ButtonLimits(Struct, frozen=True, kw_only=True):
+    """Limits of the buttons under one message."""
+
+    count: int
+    label: int
+    """Characters."""
+    data: int
+    """Bytes of the command that a button may carry."""
+
+
+Markup = Literal["plain", "markdown", "html", "inline_html", "mrkdwn"]
+"""Languages for formatted text: `inline_html` has no blocks, lists or line breaks of its own; `mrkdwn` is Slack's."""
+
+
 class Capabilities(Struct, frozen=True, kw_only=True):
     """Capabilities of a channel. `idempotent`: a repeated token is recognised by the platform and shown once."""
 
     max_length: int = 4_000
+    length_unit: LengthUnit = "characters"
+    """What `max_length` counts."""
+    markup: Markup = "plain"
     reactions: bool = False
     typing: bool = False
     embeds: bool = False
+    edits: bool = False
+    """`Channel.edit` changes a message that was sent."""
+    deletes: bool = False
+    ephemeral: bool = False
+    """A message can be shown to one person only."""
+    buttons: ButtonLimits | None = None
+    media: Mapping[AttachmentKind, int] = field(default_factory=dict[AttachmentKind, int])
+    """The kinds of files that it carries, each with the most bytes."""
+    threads: bool = False
+    debounce_ms: int = 0
+    """The pause after which several messages of a person are taken for a finished one."""
     idempotent: bool = False
     authenticated: bool = True
     """Who wrote is the platform's word. Not so where the writer states it, as in the head of a letter."""
+
+    def has_room_for(self, text: str) -> bool:
+        """Whether a message may be as long as this, as the platform counts."""
+        return text_length(text, self.length_unit) <= self.max_length
 
 
 class Receipt(Struct, frozen=True):

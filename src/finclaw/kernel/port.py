@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from finclaw.errors import AttachmentRefused, SendRefused
 from finclaw.kernel.approval import (
     Approval,
     ApprovalScope,
@@ -19,7 +20,7 @@ from finclaw.kernel.approval import (
     Standing,
 )
 from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
-from finclaw.kernel.envelope import Capabilities, Inbound, Receipt, Sender
+from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Receipt, Sender
 from finclaw.kernel.erasure import Erased, PersonId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
@@ -82,19 +83,22 @@ Accept = Callable[[Inbound], Awaitable[Accepted]]
 
 
 class Channel(Protocol):
-    """A place where people write. The app closes it."""
+    """A place where people write. The app closes it.
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def capabilities(self) -> Capabilities: ...
-    @property
-    def connected(self) -> bool:
-        """While False nothing is sent and no retry is used up."""
-        ...
+    A class of one's own inherits from this one, and with it what a plain channel is: it shows no signs, changes nothing
+    that was sent and carries no files. Each of those is asked for only where `capabilities` has it.
+    """
+
+    name: str
+    capabilities: Capabilities
+    connected: bool = True
+    """While False nothing is sent and no retry is used up."""
 
     async def receive(self, accept: Accept) -> None:
-        """Feed inbound messages until cancelled. May raise ChannelError; it is then started again, later each time."""
+        """Feed inbound messages until cancelled. May raise ChannelError; it is then started again, later each time.
+
+        Edits, deletions, reactions and pressed buttons come the same way, by their `kind`.
+        """
         ...
 
     async def send(self, unit: OutboxItem) -> Receipt:
@@ -107,10 +111,27 @@ class Channel(Protocol):
 
     async def react(self, inbound: Inbound, emoji: str | None) -> None:
         """Set our reaction, or take it back with None. Best effort: the caller logs what it raises."""
-        ...
 
-    async def typing(self, inbound: Inbound, active: bool) -> None: ...
-    async def close(self) -> None: ...
+    async def typing(self, inbound: Inbound, active: bool) -> None:
+        """Show that an answer is being written, or no longer. Best effort, as above."""
+
+    async def edit(self, platform_id: str, unit: OutboxItem) -> None:
+        """Show this unit in place of what was sent under that id. Idempotent. Raises as `send` does."""
+        raise SendRefused(f"channel {self.name} cannot change what it has sent")
+
+    async def delete(self, platform_id: str) -> None:
+        """Take back what was sent under that id; fine where it is gone already. Raises as `send` does."""
+        raise SendRefused(f"channel {self.name} cannot take back what it has sent")
+
+    async def fetch(self, attachment: Attachment) -> bytes:
+        """The bytes of a file that a message brought, at most as many as `capabilities.media` has for its kind.
+
+        Raises AttachmentRefused (too large, gone, or not a kind that it carries) or ChannelError (try later).
+        """
+        raise AttachmentRefused(f"channel {self.name} carries no files")
+
+    async def close(self) -> None:
+        """End what it has open. Idempotent."""
 
 
 # ── who answers ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""Text as it may be stored and sent: whole characters only, and a last line where nothing behind it goes unheard."""
+"""Text as it may be stored and sent: whole characters, counted as a platform counts, and a last line that is heard."""
 
 import re
 from typing import Final, Literal
@@ -18,6 +18,16 @@ def fix_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+LengthUnit = Literal["characters", "utf16", "bytes"]
+"""Units in which platforms count a text: characters of Unicode, UTF-16 code units, or bytes of UTF-8."""
+
+
+def text_length(text: str, unit: LengthUnit) -> int:
+    if unit == "characters" or text.isascii():
+        return len(text)
+    return len(text.encode(errors="replace")) if unit == "bytes" else len(text) + sum(each > "\uffff" for each in text)
 
 
 def with_last_line(text: str, line: str) -> str:

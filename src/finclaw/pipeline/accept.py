@@ -4,12 +4,18 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from finclaw.errors import ChannelError
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.text import fix_surrogates as whole
 
 
 def make_storable(inbound: Inbound) -> Inbound:
-    """The same message with its time in UTC and halves of broken characters replaced, which UTF-8 cannot hold."""
+    """The same message with its time in UTC and halves of broken characters replaced, which UTF-8 cannot hold.
+
+    Raises ChannelError for an edit, deletion, reaction or action of nothing: it could not be told from another.
+    """
+    if inbound.kind != "message" and not inbound.target:
+        raise ChannelError(f"an inbound of kind {inbound.kind!r} must name the message it is about; set `target`")
     if _is_storable(inbound):  # as nearly all are
         return inbound
     sender = inbound.sender
@@ -22,6 +28,7 @@ def make_storable(inbound: Inbound) -> Inbound:
         sender=replace(sender, id=whole(sender.id), name=whole(sender.name)),
         thread=None if inbound.thread is None else whole(inbound.thread),
         reply_to=None if inbound.reply_to is None else whole(inbound.reply_to),
+        target=None if inbound.target is None else whole(inbound.target),
         attachments=tuple(replace(each, id=whole(each.id), name=whole(each.name)) for each in inbound.attachments),
         sent_at=None if inbound.sent_at is None else _utc(inbound.sent_at),
     )
@@ -30,9 +37,9 @@ def make_storable(inbound: Inbound) -> Inbound:
 def _is_storable(inbound: Inbound) -> bool:
     if inbound.attachments or (inbound.sent_at is not None and inbound.sent_at.tzinfo is not UTC):
         return False
-    sender, thread, reply_to = inbound.sender, inbound.thread or "", inbound.reply_to or ""
-    names = (inbound.account, inbound.conversation, inbound.message_id, sender.id, sender.name, thread, reply_to)
-    together = "".join((inbound.text, *names))
+    sender, refers = inbound.sender, (inbound.thread or "", inbound.reply_to or "", inbound.target or "")
+    names = (inbound.account, inbound.conversation, inbound.message_id, sender.id, sender.name)
+    together = "".join((inbound.text, *names, *refers))
     return whole(together) is together
 
 

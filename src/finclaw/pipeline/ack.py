@@ -57,7 +57,7 @@ class Sign:
 
 
 async def _show(channel: Channel, inbound: Inbound, *, active: bool) -> None:
-    if channel.capabilities.reactions:
+    if channel.capabilities.reactions and inbound.kind == "message":  # a pressed button cannot have one
         await _try(channel.react(inbound, EYES if active else None))
     if channel.capabilities.typing:
         await _try(channel.typing(inbound, active))

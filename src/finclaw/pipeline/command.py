@@ -71,7 +71,7 @@ class Commands:
         outbound = Outbound(
             text=reply.text,
             kind="notice",
-            reply_to=message.inbound.message_id,
+            reply_to=message.inbound.answer_to,
             thread=message.inbound.thread,
             ephemeral=reply.ephemeral,
         )

@@ -66,7 +66,7 @@ class Deliver:
     async def answer(self, run: MessageRun, turn: TurnLog, result: TurnResult) -> Outcome:
         """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
         inbound, why = run.inbound, ""
-        outbound = Outbound(text=result.text, reply_to=inbound.message_id, thread=inbound.thread)
+        outbound = Outbound(text=result.text, reply_to=inbound.answer_to, thread=inbound.thread)
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
             visible = self._apply_checks(run, replace(outbound, kind="notice"))
         else:
@@ -154,7 +154,7 @@ class Deliver:
         line = "" if run.log is None else run.log.told_action
         if not line:
             return visible
-        told = Outbound(text=line, kind="notice", reply_to=run.inbound.message_id, thread=run.inbound.thread)
+        told = Outbound(text=line, kind="notice", reply_to=run.inbound.answer_to, thread=run.inbound.thread)
         first = apply_visibility_checks(told, self._capabilities(run), self._checks, run.inbound)
         return Visible((*first.parts, *visible.parts), f"{first.text}\n\n{visible.text}".strip(), visible.tokens)
 

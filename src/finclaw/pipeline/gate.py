@@ -18,7 +18,8 @@ class Gate:
 
     def admit(self, message: NormalMessage) -> Sender:
         inbound = message.inbound
-        if inbound.chat_type != "direct" and self._require_mention and not inbound.mentions_us:
+        addressed = inbound.chat_type == "direct" or inbound.mentions_us or inbound.kind == "action"
+        if self._require_mention and not addressed:
             raise skip("not mentioned in a shared conversation")
         return self.identify_sender(inbound)
 

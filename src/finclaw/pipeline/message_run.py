@@ -135,6 +135,6 @@ class MessageRun(MessageContext):
         """An outcome that a layer made itself, with the journal; what it wants the sender to know is said."""
         if self.reply is None and outcome.reply is not None:
             self.reply = Outbound(
-                text=outcome.reply, kind="notice", reply_to=self.inbound.message_id, thread=self.inbound.thread
+                text=outcome.reply, kind="notice", reply_to=self.inbound.answer_to, thread=self.inbound.thread
             )
         return replace(outcome, stages=self.journal.entries, duration_ms=self.journal.duration_ms)

@@ -1,19 +1,97 @@
 """An in-memory channel: the test writes to it and reads what came back.
 
 Everything a platform can do wrong is a switch: failing sends, sends that arrive and fail all the same, sends
-that hang, a lost connection, reactions that raise.
+that hang, a lost connection, reactions that raise. `PROFILES` are the limits of platforms as these document them.
 """
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from finclaw.errors import ChannelError, SendFailed, SendRefused, SendUnknown
-from finclaw.kernel.envelope import Inbound, Receipt, Sender
-from finclaw.kernel.port import Accept, Capabilities, Clock
+from finclaw.errors import AttachmentRefused, ChannelError, SendFailed, SendRefused, SendUnknown
+from finclaw.kernel.envelope import Attachment, AttachmentKind, ButtonLimits, Capabilities, Inbound, Receipt, Sender
+from finclaw.kernel.port import Accept, Channel, Clock
 from finclaw.kernel.record import Accepted, OutboxItem
+
+MB: Final = 1_000_000
+MIB: Final = 1 << 20
+
+
+def _media(image: int, other: int) -> dict[AttachmentKind, int]:
+    return {"image": image, "audio": other, "video": other, "file": other}
+
+
+PROFILES: Final = {
+    # What a bot may download ends at 20 MB; a callback's data is 64 bytes, and a reaction needs no permission.
+    "telegram": Capabilities(
+        max_length=4_096,
+        length_unit="utf16",
+        markup="inline_html",
+        reactions=True,
+        typing=True,
+        edits=True,
+        deletes=True,
+        buttons=ButtonLimits(count=100, label=64, data=64),
+        media=_media(10 * MB, 20 * MB),
+        threads=True,
+        debounce_ms=1_000,
+    ),
+    # Five rows of five buttons; uploads of an account without a subscription.
+    "discord": Capabilities(
+        max_length=2_000,
+        markup="markdown",
+        reactions=True,
+        typing=True,
+        embeds=True,
+        edits=True,
+        deletes=True,
+        ephemeral=True,
+        buttons=ButtonLimits(count=25, label=80, data=100),
+        media=_media(10 * MIB, 10 * MIB),
+        threads=True,
+        debounce_ms=1_000,
+    ),
+    # Longer texts are taken, but not shown as one message; a row of buttons has 25 at most.
+    "slack": Capabilities(
+        max_length=4_000,
+        markup="mrkdwn",
+        reactions=True,
+        edits=True,
+        deletes=True,
+        ephemeral=True,
+        buttons=ButtonLimits(count=25, label=75, data=2_000),
+        media=_media(50 * MB, 50 * MB),
+        threads=True,
+        debounce_ms=1_000,
+    ),
+    # An event of 65,536 bytes holds the words twice, once as HTML, and what the server adds.
+    "matrix": Capabilities(
+        max_length=16_000,
+        length_unit="bytes",
+        markup="html",
+        reactions=True,
+        typing=True,
+        edits=True,
+        deletes=True,
+        media=_media(50 * MIB, 50 * MIB),
+        threads=True,
+        idempotent=True,
+        debounce_ms=1_000,
+    ),
+    "web": Capabilities(
+        max_length=100_000,
+        markup="markdown",
+        edits=True,
+        deletes=True,
+        buttons=ButtonLimits(count=25, label=80, data=4_000),
+        media=_media(10 * MB, 10 * MB),
+        idempotent=True,
+    ),
+    "plain": Capabilities(max_length=1_000),
+}
+"""Capabilities as the platforms' own documents give them for bots, for tests of what must work on each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +113,27 @@ class _Trouble:
     arrives: bool
 
 
-class MemoryChannel:
-    """A Channel in memory. `attempts` holds every unit handed to `send`, `sent` those that became visible."""
+class MemoryChannel(Channel):
+    """A Channel in memory. `attempts` holds every unit handed to `send`, `sent` those that became visible.
+
+    What its capabilities do not allow is refused, as a platform would.
+    """
 
     def __init__(self, clock: Clock, *, name: str = "memory", capabilities: Capabilities | None = None) -> None:
         self._clock = clock
-        self._name = name
-        self._capabilities = capabilities or Capabilities(reactions=True, typing=True)
+        self.name = name
+        self.capabilities = capabilities or Capabilities(reactions=True, typing=True)
         self._accept: Accept | None = None
         self._broken: ChannelError | None = None
         self._trouble: deque[_Trouble] = deque()
         self._receipts: dict[str, Receipt] = {}
+        self._shown = 0
         self._open = asyncio.Event()
         self._open.set()
         self._changed = asyncio.Event()
-        self.connected = True
         self.closed = False
+        self.files: dict[str, bytes] = {}
+        """What `fetch` finds, by the attachment's id."""
         self.attempts: list[OutboxItem] = []
         self.sent: list[Sent] = []
         self.reactions: list[tuple[str, str | None]] = []
@@ -58,14 +141,6 @@ class MemoryChannel:
         self.typing_log: list[tuple[str, bool]] = []
 
     # ── the port ────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
 
     async def receive(self, accept: Accept) -> None:
         self._accept, self._broken = accept, None
@@ -84,6 +159,7 @@ class MemoryChannel:
         trouble = self._trouble.popleft() if self._trouble else None
         if trouble is not None and not trouble.arrives:
             raise trouble.error
+        self._must_fit(unit)
         receipt = self._show(unit)
         if trouble is not None:
             raise trouble.error
@@ -96,6 +172,37 @@ class MemoryChannel:
 
     async def typing(self, inbound: Inbound, active: bool) -> None:
         self.typing_log.append((inbound.message_id, active))
+
+    async def edit(self, platform_id: str, unit: OutboxItem) -> None:
+        if not self.capabilities.edits:
+            return await super().edit(platform_id, unit)
+        self._must_fit(unit)
+        place = self._find(platform_id)
+        if place is None:
+            raise SendRefused(f"there is no message {platform_id}")
+        self.sent[place] = replace(self.sent[place], unit=unit)
+        self._pulse()
+        return None
+
+    async def delete(self, platform_id: str) -> None:
+        if not self.capabilities.deletes:
+            return await super().delete(platform_id)
+        place = self._find(platform_id)
+        if place is not None:
+            del self.sent[place]
+            self._pulse()
+        return None
+
+    async def fetch(self, attachment: Attachment) -> bytes:
+        most = self.capabilities.media.get(attachment.kind)
+        if most is None:
+            return await super().fetch(attachment)
+        data = self.files.get(attachment.id)
+        if data is None:
+            raise AttachmentRefused(f"there is no file {attachment.id!r}")
+        if max(len(data), attachment.size or 0) > most:
+            raise AttachmentRefused(f"file {attachment.id!r} is larger than the {most:,} bytes of {self.name}")
+        return data
 
     async def close(self) -> None:
         self.closed = True
@@ -110,7 +217,7 @@ class MemoryChannel:
 
     async def write(self, text: str, *, sender: str = "ada", **fields: Any) -> Accepted:
         """A person writes. `fields` are those of Inbound."""
-        return await self.deliver(Inbound(text=text, channel=self._name, sender=Sender(sender), **fields))
+        return await self.deliver(Inbound(text=text, channel=self.name, sender=Sender(sender), **fields))
 
     def fail_next(
         self, error: SendFailed | SendRefused | SendUnknown, *, times: int = 1, arrives: bool = False
@@ -143,10 +250,19 @@ class MemoryChannel:
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _must_fit(self, unit: OutboxItem) -> None:
+        if not self.capabilities.has_room_for(unit.outbound.text):
+            most, counted = self.capabilities.max_length, self.capabilities.length_unit
+            raise SendRefused(f"the text is longer than {most:,} {counted}")
+
+    def _find(self, platform_id: str) -> int | None:
+        return next((place for place, each in enumerate(self.sent) if each.platform_id == platform_id), None)
+
     def _show(self, unit: OutboxItem) -> Receipt:
-        if self._capabilities.idempotent and unit.token in self._receipts:
+        if self.capabilities.idempotent and unit.token in self._receipts:
             return self._receipts[unit.token]
-        receipt = Receipt(f"{self._name}-{len(self.sent) + 1}")
+        self._shown += 1
+        receipt = Receipt(f"{self.name}-{self._shown}")
         self.sent.append(Sent(unit, self._clock.now(), receipt.platform_id))
         self._receipts[unit.token] = receipt
         self._pulse()

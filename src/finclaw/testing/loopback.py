@@ -8,8 +8,8 @@ import aiohttp
 import msgspec
 
 from finclaw.errors import FinclawError, SendFailed, SendRefused, SendUnknown
-from finclaw.kernel.envelope import Inbound, Receipt, Sender
-from finclaw.kernel.port import Accept, Capabilities, Clock
+from finclaw.kernel.envelope import Capabilities, Inbound, Receipt, Sender
+from finclaw.kernel.port import Accept, Channel, Clock
 from finclaw.kernel.record import OutboxItem
 from finclaw.testing.wire import RefusedSend, SendAnswer, SendBody, Update, Updates
 
@@ -20,7 +20,7 @@ _NEVER_LEFT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """There was no connection, so nothing was written to it."""
 
 
-class LoopbackChannel:
+class LoopbackChannel(Channel):
     """The Channel port over FakePlatform.
 
     Polls in batches. A batch's messages are accepted side by side, begun in the platform's order; the offset goes
@@ -39,24 +39,12 @@ class LoopbackChannel:
     ) -> None:
         self._url = url
         self._clock = clock
-        self._name = name
-        self._capabilities = capabilities or Capabilities()
+        self.name = name
+        self.capabilities = capabilities or Capabilities()
         self._wait = wait
         self._pause = pause
         self._http: aiohttp.ClientSession | None = None
-        self._connected = False
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
-
-    @property
-    def connected(self) -> bool:
-        return self._connected
+        self.connected = False
 
     async def receive(self, accept: Accept) -> None:
         # Whoever stops receiving may still send: a gateway that stops lets its last answers out.
@@ -66,7 +54,7 @@ class LoopbackChannel:
             safe = await self._accept_all(updates, accept)
             if safe:
                 offset = updates[safe - 1].id + 1
-            if safe < len(updates) or not self._connected:
+            if safe < len(updates) or not self.connected:
                 await self._clock.sleep(self._pause)
 
     async def send(self, unit: OutboxItem) -> Receipt:
@@ -75,15 +63,9 @@ class LoopbackChannel:
             async with self._session().post(f"{self._url}/send", data=msgspec.json.encode(body)) as answer:
                 return _receipt(answer.status, await answer.read())
         except _NEVER_LEFT as error:
-            raise SendFailed(f"{self._name}: {error!r}") from error
+            raise SendFailed(f"{self.name}: {error!r}") from error
         except _NO_ANSWER as error:
-            raise SendUnknown(f"{self._name}: {error!r}") from error
-
-    async def react(self, inbound: Inbound, emoji: str | None) -> None:
-        pass
-
-    async def typing(self, inbound: Inbound, active: bool) -> None:
-        pass
+            raise SendUnknown(f"{self.name}: {error!r}") from error
 
     async def close(self) -> None:
         if self._http is not None:
@@ -93,7 +75,7 @@ class LoopbackChannel:
     async def _poll(self, offset: int) -> list[Update]:
         """The next batch: nothing, and not connected, when the platform cannot be reached."""
         # The first poll comes back at once: until one has, nobody knows that we are connected.
-        wait = self._wait if self._connected else 0.0
+        wait = self._wait if self.connected else 0.0
         query = {"offset": str(offset), "wait": str(wait)}
         limit = aiohttp.ClientTimeout(total=wait + 10)
         try:
@@ -101,9 +83,9 @@ class LoopbackChannel:
                 answer.raise_for_status()
                 updates = msgspec.json.decode(await answer.read(), type=Updates).updates
         except _NO_ANSWER:
-            self._connected = False
+            self.connected = False
             return []
-        self._connected = True
+        self.connected = True
         return updates
 
     async def _accept_all(self, updates: Sequence[Update], accept: Accept) -> int:
@@ -119,7 +101,7 @@ class LoopbackChannel:
     def _inbound(self, update: Update) -> Inbound:
         return Inbound(
             text=update.text,
-            channel=self._name,
+            channel=self.name,
             conversation=update.conversation,
             message_id=update.message_id,
             sender=Sender(update.sender),

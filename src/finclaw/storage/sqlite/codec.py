@@ -124,10 +124,21 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
-def inbound_name(inbound: Inbound) -> bytes:
-    """What makes a message itself: where it was written and the platform's id for it."""
-    parts = (inbound.channel, inbound.account, inbound.conversation, inbound.message_id)
-    return _digest(write(parts))
+def inbound_name(inbound: Inbound, again: int = 0) -> bytes:
+    """What makes a message itself: where it was written and the platform's id for it.
+
+    An edit is the target's at its time; `again` tells several within one second apart, where a platform is so coarse.
+    """
+    place = (inbound.channel, inbound.account, inbound.conversation)
+    match inbound.kind:
+        case "message":
+            return _digest(write((*place, inbound.message_id)))
+        case "edit":
+            return _digest(write((*place, "edit", inbound.target, inbound.sent_at, again)))
+        case "delete":
+            return _digest(write((*place, "delete", inbound.target)))
+        case _:
+            return _digest(write((*place, inbound.kind, inbound.message_id)))
 
 
 def body_digest(inbound: Inbound) -> bytes:

@@ -40,15 +40,16 @@ _UNSOLICITED: Final = (
 
 def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, now: datetime) -> Accepted:
     """Make the message ours, with the next ticket of its session; or recognise that it is ours already."""
-    name, digest = inbound_name(inbound), body_digest(inbound)
-    known = db.execute("SELECT id, digest, kind FROM inbound WHERE name = ?", (name,)).fetchone()
+    digest = body_digest(inbound)
+    name, known = _look_up(db, inbound, digest)
     if known is not None:
         if known[2] == ERASED:  # nothing is left of it but that it was here
             row = int(known[0])
             return Accepted(
                 id=ids.inbound(row), session=session, ticket=0, inbound=inbound, accepted_at=now, duplicate=True
             )
-        if known[1] != digest and inbound.from_extension is None:  # an extension's key is said once, whatever the words
+        # An extension's key is said once, whatever the words; a message is deleted once, whoever did it.
+        if known[1] != digest and inbound.from_extension is None and inbound.kind != "delete":
             raise InboundConflict(f"message id {inbound.message_id!r} was already used for another text")
         return _find_accepted(db, ids, int(known[0]), duplicate=True)
     at = to_micros(now)
@@ -60,6 +61,17 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
     row = db.last_insert_rowid()
     crash_point("accept:before_commit")
     return Accepted(id=ids.inbound(row), session=session, ticket=ticket, inbound=inbound, accepted_at=now)
+
+
+def _look_up(db: apsw.Connection, inbound: Inbound, digest: bytes) -> tuple[bytes, tuple[Any, ...] | None]:
+    """The name of a message, and what is known under it. An edit with other words is another edit, never a conflict."""
+    again = 0
+    while True:
+        name = inbound_name(inbound, again)
+        known = db.execute("SELECT id, digest, kind FROM inbound WHERE name = ?", (name,)).fetchone()
+        if known is None or inbound.kind != "edit" or known[1] == digest or known[2] == ERASED:
+            return name, known
+        again += 1
 
 
 def accept_again(db: apsw.Connection, ids: PublicIds, inbound_id: str, now: datetime) -> Accepted | None:

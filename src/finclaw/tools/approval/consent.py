@@ -82,7 +82,8 @@ def _nobodys_word(evidence: Inbound, *, authenticated: bool) -> RefusalReason | 
     sender = evidence.sender
     if sender.is_self or sender.is_bot or evidence.from_extension is not None or evidence.limits is not None:
         return "our_own_words"
-    if evidence.forwarded or evidence.edited or evidence.reissue_of is not None:
+    is_new = evidence.kind in ("message", "action") and not evidence.edited
+    if evidence.forwarded or not is_new or evidence.reissue_of is not None:
         return "forwarded"
     return None
 
