@@ -27,7 +27,7 @@ from finclaw.errors import ExtensionError
 from finclaw.extensions.loading import LocatedExtension, as_builtin, find
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_gateway
-from finclaw.fetch.client import open_fetchers
+from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.extension import Finance
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Clock, Gateway

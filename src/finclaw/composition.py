@@ -22,7 +22,7 @@ from finclaw.config.windows import learn_windows
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import Services
-from finclaw.fetch.client import open_fetchers
+from finclaw.fetch.fetchers import open_fetchers
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.event import Observer

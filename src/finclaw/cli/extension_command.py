@@ -22,7 +22,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError, FinclawError, StateBusy
 from finclaw.extensions.attribution import attribute_error, origin_of
 from finclaw.extensions.registration import CliCommand, Services
-from finclaw.fetch.client import open_fetchers
+from finclaw.fetch.fetchers import open_fetchers
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import re
 import ssl
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final
@@ -20,7 +19,7 @@ from finclaw.fetch.gate import AddressGate
 from finclaw.fetch.location import Location, join, read_location
 from finclaw.fetch.pinned import pinned_session
 from finclaw.fetch.revalidation import HostSlots, ReplyCache, validators
-from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest, FetchRules
+from finclaw.kernel.fetch import FetchReply, FetchRequest
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +40,6 @@ _OWN_HEADERS: Final = frozenset({
 })
 # fmt: on
 """Headers that decide how far an answer reaches and whose it is: they are written here and nowhere else."""
-
-
-def open_fetchers() -> Callable[[FetchRules], Fetcher]:
-    """Fetchers by their rules, for one process: hosts are spared by all of them together."""
-    slots, kept = HostSlots(), ReplyCache()
-    return lambda rules: HttpFetcher(AddressGate(rules), slots=slots, kept=kept)
 
 
 class HttpFetcher:
