@@ -68,6 +68,8 @@ def _is_plain(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
 
 # ── the pre-check ─────────────────────────────────────────────────────────────────────────────────────────
 
+_KEY_PREFIXES: Final = (PRIVATE_KEY_PREFIX, *(key.prefix for key in KEY_PATTERNS))
+
 
 def may_hold_secrets(text: str) -> bool:
     """The pre-check: False only where no search would find anything, and cleaning would take nothing away.
@@ -82,12 +84,13 @@ def may_hold_secrets(text: str) -> bool:
 
 
 def _has_label(lower: str) -> bool:
-    return any(label in lower for label in LABELS)
+    return any(map(lower.__contains__, LABELS))  # half the time of a generator, for all that is shown (`cpu_plain`)
 
 
 def _has_key(text: str) -> bool:
-    return PRIVATE_KEY_PREFIX in text or any(
-        key.prefix in text and key.pattern.search(text) is not None for key in KEY_PATTERNS
+    return any(map(text.__contains__, _KEY_PREFIXES)) and (
+        PRIVATE_KEY_PREFIX in text
+        or any(key.prefix in text and key.pattern.search(text) is not None for key in KEY_PATTERNS)
     )
 
 
