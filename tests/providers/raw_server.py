@@ -120,6 +120,13 @@ class Loose(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.closed = False
+        self.paused = False
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         pass

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,40 @@ WORD = b"5\r\nhello\r\n"
 END = b"0\r\n\r\n"
 
 
+class System(Loose):
+    """A transport that gathers what comes while reading is paused, as the system does."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        super().__init__()
+        self.reads = 0
+        self._connection = connection
+        self._gathered = b""
+
+    def hear(self, piece: bytes) -> None:
+        self._gathered += piece
+        self._read()
+
+    def resume_reading(self) -> None:
+        super().resume_reading()
+        asyncio.get_running_loop().call_soon(self._read)
+
+    def _read(self) -> None:
+        if self._gathered and not self.paused:
+            piece, self._gathered = self._gathered, b""
+            self.reads += 1
+            hear(self._connection, piece)
+
+
 class Following:
     """Somebody who reads an answer as it comes, and when each piece was handed over."""
 
     def __init__(self) -> None:
         self.connection = HttpConnection(memoryview(bytearray(65_536)), asyncio.get_running_loop())
-        self.connection.connection_made(Loose())
+        self.system = System(self.connection)
+        self.connection.connection_made(self.system)
         self.told: list[tuple[float, int]] = []
         self._reading = asyncio.ensure_future(self._read(self.connection.send(REQUEST)))
-        hear(self.connection, HEAD)
+        self.system.hear(HEAD)
 
     async def _read(self, head: Any) -> None:
         await head
@@ -35,7 +61,7 @@ class Following:
             self.told.append((_now(), len(data) // 5))
 
     async def end(self) -> list[tuple[float, int]]:
-        hear(self.connection, END)
+        self.system.hear(END)
         await self._reading
         return self.told
 
@@ -52,7 +78,7 @@ async def _words(follower: Following, every: float, count: int) -> None:
     start = _now()
     for number in range(count):
         await _until(start + number * every)
-        hear(follower.connection, WORD)
+        follower.system.hear(WORD)
 
 
 def test_an_answer_that_comes_fast_is_told_every_twenty_milliseconds() -> None:
@@ -74,23 +100,26 @@ async def _fast() -> None:
     # The first word at once, the last with the end.
     assert [each[0] for each in told] == [(pytest.approx(start + place * 0.003), 1) for place in range(3)]
     assert max(len(each) for each in told) <= 12
+    assert max(follower.system.reads for follower in followers) <= 16, "two words at a time, once it is fast"
     gaps = [later - sooner for each in told for (sooner, _), (later, _) in pairwise(each)]
     assert max(gaps) < 2 * INTERVAL
+    ticks = [{round(time / INTERVAL, 3) for time, _ in each[4:-1]} for each in told]
+    assert ticks[0] == ticks[1] == ticks[2], "all at the same ticks: a wake-up that comes alone costs more"
 
 
-def test_nobody_is_told_sooner_or_later_because_others_are() -> None:
+def test_nobody_waits_longer_than_for_the_next_tick() -> None:
     FakeClock().run(_each_in_time())
 
 
 async def _each_in_time() -> None:
     first, second = Following(), Following()
-    start = _now()
+    start = ceil(_now() / INTERVAL) * INTERVAL
     for after, follower in ((0.001, first), (0.002, first), (0.018, second), (0.019, second)):
         await _until(start + after)
-        hear(follower.connection, WORD)
+        follower.system.hear(WORD)
     await _until(start + 0.1)
     told = [[(round(time - start, 6), count) for time, count in each.told] for each in (first, second)]
-    assert told == [[(0.001, 1), (0.021, 1)], [(0.018, 1), (0.038, 1)]]
+    assert told == [[(0.001, 1), (0.02, 1)], [(0.018, 1), (0.02, 1)]]
     await asyncio.gather(first.end(), second.end())
 
 

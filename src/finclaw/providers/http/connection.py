@@ -110,7 +110,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._unread = 0
             data = data if self._decompressor is None else self._decompressor.feed(data)
             if data:
-                self._coalescer.mark_read()
+                self._coalescer.mark_read(None if self.ended else self._transport)
                 return data
 
     def close(self) -> None:
