@@ -58,6 +58,8 @@ class Audit:
     doubts: int
     repeats: int
     """How often somebody saw a unit once more."""
+    early: int
+    """Units that were delivered while their turn ran."""
 
     @property
     def clean(self) -> bool:
@@ -82,6 +84,7 @@ def audit(events: Sequence[HistoryEvent], database: Path, *, max_attempts: int, 
         dead=sum(unit.state == "dead" for unit in books.rows.units),
         doubts=sum(unit.doubts for unit in books.rows.units),
         repeats=len(seen) - len({reply.token for reply in seen}),
+        early=count_early(database),
     )
 
 
@@ -212,6 +215,14 @@ def calls_booked(database: Path) -> tuple[int, int]:
     try:
         calls, interrupted = db.execute("SELECT sum(calls), sum(interrupted) FROM spend").fetchall()[0]
         return int(calls or 0), int(interrupted or 0)
+    finally:
+        db.close()
+
+
+def count_early(database: Path) -> int:
+    db = _open_for_reading(database)
+    try:
+        return int(db.execute("SELECT count(*) FROM unit_body WHERE body ->> 'span' IS NOT NULL").get)
     finally:
         db.close()
 

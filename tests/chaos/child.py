@@ -1,7 +1,8 @@
 """The gateway that is killed: a process of its own, with a scripted model and the channel of the fake platform.
 
 What a message wants is in its text. `n=17` is answered with words that name 17; every third number asks a tool
-first, every sixth also moves money, every fifth gets an answer of several units. `poison` ends the process, and
+first, every sixth also moves money, every fifth gets an answer of several units, of which the first ones are delivered
+while the model still writes. `poison` ends the process, and
 `early poison` before its turn has begun; `late poison` ends it in the delivery ring, whatever the text that is to be
 delivered, and with `--layer-kills` every text does; `slow` is answered after `--slow` seconds.
 """
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 import finclaw
 from finclaw import ExtensionApi, Settings, ToolOutput, ToolScope, tool
+from finclaw.agent.model.retry import GO_ON
 from finclaw.config.schema import StorageSettings
 from finclaw.diagnostics.log import start_logging
 from finclaw.kernel.chunk import ModelRequest
@@ -81,17 +83,23 @@ class Chaos:
 
     def answer(self, request: ModelRequest) -> Reply:
         """What the model says to the last message, judged by nothing but the conversation it is given."""
-        asked = next(message.text for message in reversed(request.messages) if message.role == "user")
+        asked = next(
+            message.text for message in reversed(request.messages) if message.role == "user" and message.text != GO_ON
+        )
         if "poison" in asked.replace("late poison", ""):
             die("poison")
         n = int(found.group(1)) if (found := re.search(r"\bn=(\d+)", asked)) else 0
         self._note("model", n)
         if "slow" in asked:
             return reply(delay(self._slow), say(words(n)))
-        if n % 3 == 0 and not request.messages[-1].tool_results:
+        if n % 3 == 0 and not request.messages[-1].tool_results and request.messages[-1].text != GO_ON:
             order = [call("chaos__order", {"n": n}, id=f"order-{n}")] if n % 6 == 0 else []
             return reply(call("chaos__look", {"n": n}, id=f"look-{n}", deltas=2), *order, pace=PACE)
-        return reply(say(words(n), chunks=6), pace=PACE)
+        rest = words(n)
+        if request.messages[-1].text == GO_ON:  # the person has seen the beginning before the last gateway died
+            self._note("resumed", n)
+            rest = rest.removeprefix(request.messages[-2].text)
+        return reply(say(rest, chunks=6), pace=PACE)
 
     def _note(self, what: str, n: int) -> None:
         with self._work.open("a") as notes:
@@ -114,7 +122,7 @@ async def serve(args: Namespace) -> None:
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGUSR1, arm_from_environment)
     clock, chaos = SystemClock(), Chaos(args.work, args.slow, layer_kills=args.layer_kills)
-    capabilities = Capabilities(max_length=UNIT, idempotent=args.idempotent)
+    capabilities = Capabilities(max_length=UNIT, idempotent=args.idempotent, blocks=True)
     gateway = finclaw.build(
         Settings(
             state=args.state,

@@ -39,6 +39,7 @@ def check(found: Audit, run: Run) -> None:
     orders = Counter(line for line in run.worked() if line.startswith("order "))
     assert orders, "no money was moved, so nothing was proved about it"
     assert max(orders.values()) == 1, f"moved money twice: {orders.most_common(3)}"
+    assert found.early, "nothing was delivered while a turn ran, so nothing was proved about it"
     asked = sum(line.startswith("model ") for line in run.worked())
     booked, interrupted = calls_booked(run.database)
     assert asked <= booked <= asked + interrupted, f"{asked} calls of the model, and {booked} in the books"
@@ -89,7 +90,7 @@ async def test_nobody_sees_anything_twice_where_the_platform_knows_tokens(tmp_pa
 
 # ── conversations in files ──────────────────────────────────────────────────────────────────────────────────
 
-OF_THE_STORE = ("claim:", "tools:", "results:", "finish:")
+OF_THE_STORE = ("claim:", "items:", "tools:", "results:", "finish:")
 
 
 async def test_every_crash_point_of_the_file_store(tmp_path: Path, doses: Doses) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from tests.chaos.harness import Run
 
+from finclaw.storage.kinds import StoreKind
+
 pytestmark = pytest.mark.chaos
 
 ASK, LOOK = "model 3", "tool 3"
@@ -48,3 +50,28 @@ async def test_taken_up_from_files(tmp_path: Path, point: str, before: list[str]
         found = await run.drain()
         assert found.clean, str(found)
         assert run.worked() == before + after
+
+
+@pytest.mark.parametrize("storage", ["sqlite", "jsonl"])
+@pytest.mark.parametrize(
+    ("point", "resumed"),
+    [
+        ("items:before_commit", False),  # nobody has seen anything: all of it is written anew
+        ("items:after_commit:1", True),
+        ("items:after_commit:2", True),
+        ("model:ended", True),
+        ("finish:before_commit", True),
+        ("finish:after_commit", False),
+    ],
+)
+async def test_what_was_seen_of_an_answer_is_not_written_again(
+    tmp_path: Path, point: str, resumed: bool, storage: StoreKind
+) -> None:
+    async with Run(tmp_path, storage=storage) as run:
+        run.written = 4  # the next is the fifth, whose answer is long
+        run.write("c")
+        await run.die_at(point)
+        found = await run.drain()
+        assert found.clean, str(found)  # among others: the parts together are the answer, each once
+        assert found.early > 0
+        assert ("resumed 5" in run.worked()) == resumed

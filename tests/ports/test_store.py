@@ -1,6 +1,7 @@
 """The contract of the Store port: whatever keeps messages keeps them like this."""
 
 import asyncio
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 
@@ -27,7 +28,7 @@ from tests.ports.nouns import (
 from finclaw.errors import InboundConflict, SessionError, Superseded
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
-from finclaw.kernel.record import Accepted, OutboxItem, OutboxState
+from finclaw.kernel.record import Accepted, Claim, OutboxItem, OutboxState, TextRange
 from finclaw.kernel.store_port import Store
 
 # ── accept ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -570,6 +571,174 @@ async def test_a_set_clock_does_not_change_the_order_of_units(bench: Bench, hour
     bench.clock.jump(timedelta(hours=hours))
     second = await answer(bench.store, await take(bench.store, written(id="2")), "three")
     assert list(await (await bench.reopen()).pending()) == [*first, *second]
+
+
+# ── items that are appended while the turn runs ─────────────────────────────────────────────────────────────
+
+
+def blocks(store: Store, accepted: Accepted, claim: Claim, *texts: str, first: int = 0) -> tuple[OutboxItem, ...]:
+    """Items that show an answer word by word, each behind the last."""
+    items = store.plan(accepted, parts(*texts), claim.turn_id, first)
+    spans = [TextRange(0, sum(map(len, texts[:place])), text) for place, text in enumerate(texts)]
+    return tuple(replace(item, span=span) for item, span in zip(items, spans, strict=True))
+
+
+@dataclass
+class Appended:
+    """A `then` that remembers which items were new."""
+
+    items: list[OutboxItem] = field(default_factory=list[OutboxItem])
+
+    def then(self, items: tuple[OutboxItem, ...]) -> None:
+        self.items += items
+
+
+async def test_items_are_in_the_outbox_while_the_turn_still_runs(bench: Bench):
+    store, told = bench.store, Appended()
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    items = blocks(store, accepted, claim, "one", "two")
+    await store.append_items(claim, items, told.then)
+    assert told.items == list(items)
+    assert await store.pending() == list(items)
+    record = await store.find(accepted.id)
+    assert record is not None
+    assert (record.state, record.delivery) == ("running", "pending")
+    assert (await bench.reopen()) is not store
+    assert await bench.store.pending() == list(items)
+
+
+async def test_a_finish_plans_behind_what_was_appended(bench: Bench):
+    store = bench.store
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    early = blocks(store, accepted, claim, "one", "two")
+    await store.append_items(claim, early, Appended().then)
+    rest = store.plan(accepted, parts("three"), claim.turn_id, 2)
+    finish = replace(ending(store, accepted, claim), units=rest, outcome=ended(reply="three"))
+    assert await store.finish(finish, nothing)
+    assert [(item.seq, item.outbound.text) for item in await store.pending()] == [(0, "one"), (1, "two"), (2, "three")]
+    record = await (await bench.reopen()).find(accepted.id)
+    assert record is not None
+    assert record.outcome is not None
+    assert record.outcome.reply == "three", "one part of several is not the whole reply"
+
+
+async def test_an_end_without_a_fold_comes_behind_them_too(bench: Bench):
+    store = bench.store
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    await store.append_items(claim, blocks(store, accepted, claim, "one"), Appended().then)
+    (left,) = await (store := await bench.reopen()).unfinished()
+    assert left.items == 1
+    units = store.plan(left, parts("sorry"), None, left.items)
+    assert await store.end(left.id, ended("failed", "sorry"), units, nothing)
+    assert [item.outbound.text for item in await store.pending()] == ["one", "sorry"]
+
+
+async def test_appending_the_same_items_again_adds_nothing(bench: Bench):
+    """As after a crash, or when the caller does not know whether the commit went through."""
+    store, told = bench.store, Appended()
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    items = blocks(store, accepted, claim, "one", "two", "three")
+    await store.append_items(claim, items[:2], told.then)
+    await store.settle(replace(items[0], state="sent", platform_id="p"))
+    await store.append_items(claim, items, told.then)
+    await (store := await bench.reopen()).append_items(claim, items, told.then)
+    assert told.items == list(items), "each was new once"
+    assert [item.seq for item in await store.pending()] == [1, 2], "what was sent stays sent"
+
+
+async def test_other_words_in_the_place_of_an_item_are_refused(store: Store):
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    (item,) = blocks(store, accepted, claim, "one")
+    await store.append_items(claim, [item], Appended().then)
+    for other in (
+        replace(item, span=TextRange(0, 0, "only")),
+        replace(item, span=TextRange(1, 0, "one")),
+        replace(item, span=TextRange(0, 3, "one")),
+        replace(item, span=None),
+        replace(item, turn_id="t-other-1"),
+    ):
+        with pytest.raises(SessionError, match="other words"):
+            await store.append_items(claim, [other], Appended().then)
+    assert await store.pending() == [item]
+
+
+@pytest.mark.parametrize("seqs", [(1,), (0, 2), (1, 0), (0, 0)])
+async def test_items_come_in_order_and_without_a_gap(store: Store, seqs: tuple[int, ...]):
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    items = blocks(store, accepted, claim, "one", "two", "three")
+    with pytest.raises(SessionError, match="in order"):
+        await store.append_items(claim, [items[seq] for seq in seqs], Appended().then)
+    assert await store.pending() == []
+
+
+async def test_after_a_reset_nothing_is_appended(store: Store):
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    items = blocks(store, accepted, claim, "one", "two")
+    await store.append_items(claim, items[:1], Appended().then)
+    await store.reset("s")
+    with pytest.raises(Superseded):
+        await store.append_items(claim, items[1:], Appended().then)
+    assert [item.seq for item in await store.pending()] == [0], "what was said before stays said"
+
+
+async def test_a_turn_that_ended_appends_nothing(store: Store):
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    finish = ending(store, accepted, claim, "whole")
+    assert await store.finish(finish, nothing)
+    with pytest.raises(Superseded):
+        await store.append_items(claim, blocks(store, accepted, claim, "late", first=1), Appended().then)
+    assert await store.pending() == list(finish.units)
+
+
+async def test_whoever_takes_a_turn_up_again_knows_what_was_appended(bench: Bench):
+    store = bench.store
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    assert claim.items == ()
+    items = blocks(store, accepted, claim, "one ", "two")
+    await store.append_items(claim, items, Appended().then)
+    sent = replace(items[0], state="sent", platform_id="p")
+    await store.settle(sent)
+    again = await begin(await bench.reopen(), accepted)
+    assert again.items == (sent, items[1])
+    await bench.store.append_items(again, blocks(bench.store, accepted, again, "three", first=2), Appended().then)
+
+
+@pytest.mark.parametrize("state", ["dead", "expired"])
+async def test_what_is_appended_behind_a_lost_item_is_lost_with_it(store: Store, state: OutboxState):
+    told = Appended()
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    items = blocks(store, accepted, claim, "one", "two")
+    await store.append_items(claim, items[:1], told.then)
+    await store.settle(replace(items[0], state=state))
+    await store.append_items(claim, items[1:], told.then)
+    assert [item.state for item in told.items] == ["planned", state]
+    rest = store.plan(accepted, parts("three"), claim.turn_id, 2)
+    assert await store.finish(replace(ending(store, accepted, claim), units=rest), nothing)
+    assert await store.pending() == []
+    assert await delivery(store, items[0]) == state
+
+
+async def test_an_append_goes_through_when_its_caller_is_cancelled(store: Store):
+    told = Appended()
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    items = blocks(store, accepted, claim, "one")
+    task = asyncio.create_task(store.append_items(claim, items, told.then))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told.items == list(items) == await store.pending()
 
 
 async def stale_unit(store: Store, *, id: str = "1") -> OutboxItem:

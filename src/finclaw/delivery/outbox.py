@@ -36,6 +36,7 @@ IN_DOUBT: Final = 1.0
 LAST_SEND: Final = 1.0
 """Seconds that the one send which is on its way gets when the gateway stops."""
 PERISHES_AFTER: Final = timedelta(minutes=10)
+MOST_LOST: Final = 1_000
 LOOK_AGAIN: Final = 0.5
 """Seconds between two looks at a channel that is not connected."""
 
@@ -62,11 +63,15 @@ class OrderedSender:
         self._tasks: dict[Place, asyncio.Task[None]] = {}
         self._resting: set[Place] = set()
         self._since: dict[str, float] = {}
+        self._lost: deque[str] = deque(maxlen=MOST_LOST)
+        """Messages of whose answer a part was lost lately: a turn that still runs may append more behind it."""
         self._stopping = self._closing = False
 
     def enqueue(self, units: Sequence[OutboxItem]) -> None:
         """Take over units that are on disk. Never waits; the order of calls is the order of sending."""
         for unit in units:
+            if unit.is_lost or unit.inbound_id in self._lost:  # on disk it is lost already
+                continue
             place = unit.lane
             self._since[unit.id] = self._clock.monotonic()
             self._queues.setdefault(place, deque()).append(unit)
@@ -144,6 +149,7 @@ class OrderedSender:
 
     def _drop_rest(self, queue: deque[OutboxItem], inbound_id: str) -> None:
         """What follows a lost part would not make sense without it; the store ends those units with it."""
+        self._lost.append(inbound_id)
         while queue and queue[0].inbound_id == inbound_id:
             del self._since[queue.popleft().id]
 

@@ -37,6 +37,11 @@ class Preview:
         self._begun = False
         self._at_line_start = True
 
+    @property
+    def held(self) -> int:
+        """Characters at the end of what it was fed that wait for the end of their segment."""
+        return sum(map(len, self._pieces))
+
     def feed(self, text: str) -> str:
         self._pieces.append(text)
         window = self._tail + text

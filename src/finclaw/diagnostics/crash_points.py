@@ -14,6 +14,8 @@ CRASH_POINTS: Final = (
     "claim:after_commit",
     "model:reserved",
     "model:first_chunk",
+    "items:before_commit",
+    "items:after_commit",
     "model:ended",
     "model:settled",
     "tools:before_commit",

@@ -192,6 +192,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     debounce_ms: int = 0
     """The pause after which several messages of a person are taken for a finished one."""
     idempotent: bool = False
+    blocks: bool = False
+    """An answer arrives block by block while it is being written; else all of it when it is complete."""
     authenticated: bool = True
     """Who wrote is the platform's word. Not so where the writer states it, as in the head of a letter."""
 

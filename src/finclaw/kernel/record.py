@@ -42,6 +42,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     """
     booked: bool = True
     """What the log does tell of is in the books; it is not where an older release has written the log."""
+    items: "tuple[OutboxItem, ...]" = ()
+    """What the turn has appended to the outbox in earlier processes: a person has seen it, or will."""
 
     @property
     def resumed(self) -> bool:
@@ -74,6 +76,20 @@ class Accepted(Struct, frozen=True, kw_only=True):
     duplicate: bool = False
     claim: Claim | None = None
     """Its turn's, if it got a head start. The log is empty then, and begins with what is next committed."""
+    items: int = 0
+    """Of what a crash left: how many outbox items its turn has appended."""
+
+
+class TextRange(Struct, frozen=True):
+    """A part of what the model says in a turn: in which of its answers, from which character on, and the words."""
+
+    answer: int
+    start: int
+    text: str
+
+    @property
+    def bounds(self) -> tuple[int, int, int]:
+        return (self.answer, self.start, self.start + len(self.text))
 
 
 class OutboxItem(Struct, frozen=True, kw_only=True):
@@ -96,6 +112,13 @@ class OutboxItem(Struct, frozen=True, kw_only=True):
     attempts: int = 0
     doubts: int = 0
     platform_id: str | None = None
+    span: TextRange | None = None
+    """Of an item that was appended while its turn ran: the model's own words that it shows."""
+
+    @property
+    def is_lost(self) -> bool:
+        """It will never be sent, and neither will what follows it."""
+        return self.state in ("dead", "expired")
 
     @property
     def token(self) -> str:

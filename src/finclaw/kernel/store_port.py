@@ -161,8 +161,21 @@ class Outbox(Protocol):
         """Record new states, all at once. A lazy one (a receipt) rides with the next group."""
         ...
 
-    def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[OutboxItem, ...]:
-        """Freeze what a person will get into units. Writes nothing."""
+    def plan(
+        self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None, first: int = 0
+    ) -> tuple[OutboxItem, ...]:
+        """Freeze what a person will get into units, numbered from `first` on. Writes nothing."""
+        ...
+
+    async def append_items(
+        self, claim: Claim, items: Sequence[OutboxItem], then: Callable[[tuple[OutboxItem, ...]], None]
+    ) -> None:
+        """Add to the outbox while the turn runs; `Finish` then plans only what is behind. Each item has its `span`.
+
+        Idempotent by turn, sequence and text range: `then` gets those that were not there, as they are on disk; behind
+        one that was lost they are lost too. Raises Superseded as `record` does, and SessionError for an item that is
+        not the next, or shows other words than the one that is there.
+        """
         ...
 
     async def ask_again(self, stale: OutboxItem, then: Callable[[Accepted], None]) -> Accepted | None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.tool_results import answer_open_calls
 from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
-from finclaw.delivery.checks import Check, apply_visibility_checks
+from finclaw.delivery.checks import Check, apply_visibility_checks, find_objection
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.notice import notice
 from finclaw.delivery.outbox import OrderedSender
@@ -23,13 +24,15 @@ from finclaw.kernel.envelope import Capabilities, Outbound, new_id
 from finclaw.kernel.event import Emit
 from finclaw.kernel.message import Append, Message, Remove, Replace, Source, Text
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Finish, OutboxItem, Spend
+from finclaw.kernel.record import Finish, OutboxItem, Spend, TextRange
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
+from finclaw.pipeline.blocks import BlockDelivery
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.tools.approval.messages import CARDS
+from finclaw.tools.guard.redact import describe_error
 from finclaw.tools.sources import sources_met
 
 log = logging.getLogger(__name__)
@@ -38,6 +41,8 @@ NOTICE_PATIENCE: Final = 30.0
 """Seconds that delivery layers get for a notice; one that never comes back must not hold the lane."""
 MOST_PARTS: Final = 1_000
 """Of one answer. Nobody reads more, and the outbox has no room for them."""
+MOST_BLOCKS: Final = 500
+"""Of one turn while it runs: the end must find room behind them."""
 
 DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
 
@@ -65,18 +70,21 @@ class Deliver:
 
     async def answer(self, run: MessageRun, turn: TurnLog, result: TurnResult) -> Outcome:
         """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
-        inbound, why = run.inbound, ""
-        outbound = Outbound(text=result.text, reply_to=inbound.answer_to, thread=inbound.thread)
+        inbound, why, last = run.inbound, "", len(turn.answers) - 1
+        seen = turn.seen_text(last) if result.text.startswith(sent := turn.sent_text(last)) else ""
+        text = result.text.removeprefix(sent)  # all of it where a layer has made another text of it
+        outbound = Outbound(text=text, reply_to=None if turn.items else inbound.answer_to, thread=inbound.thread)
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
             visible = self._apply_checks(run, replace(outbound, kind="notice"))
         else:
             visible = await self._prepare(run, outbound, result)
             if not visible.parts and _is_wordless(result):
                 visible, why = self._apply_checks(run, notice("wordless", inbound)), "the model said nothing"
-        said, visible = visible.text, self._with_action(run, visible) if not result.asked else visible
-        if visible.parts:
-            set_final_text(turn, said or visible.text, self._clock.now())
-            outcome = run.end_with("answered", why, reply=visible.text, result=result)
+        said, visible = (seen + visible.text).strip(), self._with_action(run, visible) if not result.asked else visible
+        if visible.parts or turn.items:
+            if said or visible.text:
+                set_final_text(turn, said or visible.text, self._clock.now())
+            outcome = run.end_with("answered", why, reply=(seen + visible.text).strip(), result=result)
         else:
             reason = f"the model chose not to answer: {', '.join(sorted(visible.tokens)) or 'empty answer'}"
             run.journal.skip(reason)
@@ -102,10 +110,11 @@ class Deliver:
         if run.log is None:
             await self._end(run, outcome, visible)
             return outcome
-        if run.unaffordable:
+        if run.unaffordable and not run.log.items:
             forget_messages(run.log)
         else:
-            close_conversation(run.log, said or f"[{outcome.kind}: {outcome.reason}]", self._clock.now())
+            words = (_seen_of_last(run.log), said or f"[{outcome.kind}: {outcome.reason}]")
+            close_conversation(run.log, "\n\n".join(filter(None, words)), self._clock.now())
         try:
             await self._finish(run, run.log, outcome, visible, "aborted" if outcome.kind == "stopped" else "failed")
         except Superseded:  # the conversation belongs to somebody else now; the message still needs its end
@@ -113,9 +122,59 @@ class Deliver:
             await self._end(run, outcome, visible)
         return outcome
 
-    def previews(self, run: MessageRun, turn: TurnLog) -> Emit:
-        """The events of a turn, with what may be seen of its answer while it is being written."""
-        return with_previews(run.emit, self._checks, SafeLinks(turn, run.accepted.inbound).text)
+    @asynccontextmanager
+    async def follow(self, run: MessageRun, turn: TurnLog) -> AsyncGenerator[Emit]:
+        """The events of a turn, with what may be seen of its answer while it is being written.
+
+        Where the channel takes blocks, the answer is delivered in blocks meanwhile.
+        """
+        emit = with_previews(run.emit, self._checks, SafeLinks(turn, run.accepted.inbound).text)
+        if not self._capabilities(run).blocks:
+            yield emit
+            return
+        blocks = BlockDelivery(turn, emit, partial(self._send_block, run, turn))
+        try:
+            yield blocks.follow
+        except BaseException:
+            blocks.cancel()
+            raise
+        finally:
+            await blocks.close()
+
+    async def _send_block(self, run: MessageRun, turn: TurnLog, span: TextRange) -> bool:
+        """Append a part of the answer to the outbox. False: it waits for the end of the turn, with all behind it.
+
+        So does what anybody objects to: the gate decides about it when the answer is complete.
+        """
+        try:
+            visible = await self._prepare_block(run, turn, span)
+            if visible is None:
+                return False
+            items = self._plan(run, visible, turn.claim.turn_id)
+            behind = TextRange(span.answer, span.start + len(span.text), "")
+            items = (replace(items[0], span=span), *[replace(item, span=behind) for item in items[1:]])
+
+            def on_commit(written: tuple[OutboxItem, ...]) -> None:
+                turn.items += written
+                self._sender.enqueue(written)
+
+            await self._store.append_items(turn.claim, items, on_commit)
+        except Exception as error:  # noqa: BLE001  a delivery layer or a disk that is full: the end of the turn tries again
+            log.warning("a block waits for the end of its turn: %s", describe_error(error))
+            return False
+        return True
+
+    async def _prepare_block(self, run: MessageRun, turn: TurnLog, span: TextRange) -> Visible | None:
+        """None: it cannot be shown by itself. What an approved action gave is told before the model's words."""
+        if turn.told_action or len(turn.items) >= MOST_BLOCKS:
+            return None
+        reply_to = None if turn.items else run.inbound.answer_to
+        block = Outbound(text=span.text, reply_to=reply_to, thread=run.inbound.thread)
+        ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=block, turn=None)
+        passed = SafeLinks(turn, run.accepted.inbound).outbound(await self._ring(ctx))
+        visible = make_visible(passed, self._capabilities(run))
+        is_plain = bool(visible.parts) and not visible.tokens and not passed.embeds
+        return visible if is_plain and find_objection(self._checks, visible.text) is None else None
 
     # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
 
@@ -125,10 +184,9 @@ class Deliver:
         if run.log is not None and result is not None:
             passed = SafeLinks(run.log, run.accepted.inbound).outbound(passed)
         visible = apply_visibility_checks(passed, self._capabilities(run), self._checks, run.inbound)
-        if len(visible.parts) > MOST_PARTS:  # said here, where a notice can still go out as it is
-            raise SessionError(
-                f"an answer in {len(visible.parts)} parts is too long to be sent; {MOST_PARTS} are possible"
-            )
+        most = MOST_PARTS if run.log is None else MOST_PARTS - len(run.log.items)
+        if len(visible.parts) > most:  # said here, where a notice can still go out as it is
+            raise SessionError(f"an answer in {len(visible.parts)} parts is too long to be sent; {most} are possible")
         return visible
 
     async def _prepare_notice(self, run: MessageRun) -> Visible:
@@ -203,7 +261,8 @@ class Deliver:
         await retry_until_committed(commit, self._clock, "an outcome")
 
     def _plan(self, run: MessageRun, visible: Visible, turn_id: str | None) -> tuple[OutboxItem, ...]:
-        units = self._store.plan(run.accepted, visible.parts, turn_id)
+        first = run.accepted.items if run.log is None else len(run.log.items)
+        units = self._store.plan(run.accepted, visible.parts, turn_id, first)
         if units and self._sender.sends_at_once(units[0]):  # then its start needs no commit of its own
             return (replace(units[0], state="sending"), *units[1:])
         return units
@@ -213,6 +272,13 @@ class Deliver:
         run.recorded = outcome
         self._sender.enqueue(units)
         run.leave()
+
+
+def _seen_of_last(turn: TurnLog) -> str:
+    """What was seen of the answer that the turn did not get through with."""
+    last = turn.answers[-1] if turn.answers else None
+    finished = "" if last is None or last.tool_calls else turn.seen_text(len(turn.answers) - 1)
+    return turn.seen_text(len(turn.answers)) or finished
 
 
 def _is_wordless(result: TurnResult) -> bool:

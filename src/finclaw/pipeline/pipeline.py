@@ -228,7 +228,8 @@ class Pipeline:
                     await self._end_recovery_attempt(run)
                 turn = await stages.dispatch.admit(run, context)
             with stage("execute"), run.stoppable:
-                result = await stages.agent.run(turn.log, turn.context, run.ids, stages.deliver.previews(run, turn.log))
+                async with stages.deliver.follow(run, turn.log) as emit:
+                    result = await stages.agent.run(turn.log, turn.context, run.ids, emit)
             with stage("deliver"):
                 return await stages.deliver.answer(run, turn.log, result)
 

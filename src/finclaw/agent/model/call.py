@@ -23,7 +23,7 @@ from finclaw.agent.window.context_window import ContextWindow
 from finclaw.errors import BadRequest, ContextTooLong
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.event import MessageCompleted, UsageUpdated
+from finclaw.kernel.event import MessageCompleted, TextStreamed, UsageUpdated
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.transcript.history import as_messages
@@ -63,7 +63,7 @@ class ModelCall:
     ) -> tuple[Answer, ModelRoute, list[CallCost]]:
         """Within the window of whoever is asked: what is too long for it is shortened, also when only it knew."""
         shortened = 0
-        said: list[str] = []
+        said = self._resume_answer(turn)
         while True:
             retry = ModelRetry(turn, self._clock, self._cooldowns, self._dice, self._meter, said=said)
             try:
@@ -79,6 +79,15 @@ class ModelCall:
                     raise
             else:
                 return answer, route, retry.costs
+
+    @staticmethod
+    def _resume_answer(turn: TurnState) -> list[str]:
+        """What a person has seen of an answer that a crash cut off: the model goes on from there."""
+        seen = turn.log.sent_text(len(turn.log.answers))
+        if not seen:
+            return []
+        turn.ctx.emit(TextStreamed(text=seen, **turn.ctx.ids))
+        return [seen]
 
     async def _request(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> ModelRequest:
         """The question as this model gets it. Raises ContextTooLong."""

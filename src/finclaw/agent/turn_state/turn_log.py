@@ -29,7 +29,7 @@ from finclaw.kernel.message import (
     Truncate,
     TurnEvent,
 )
-from finclaw.kernel.record import Claim, Spend, TurnCalls
+from finclaw.kernel.record import Claim, OutboxItem, Spend, TurnCalls
 from finclaw.kernel.scope import ToolUse, TurnResult, TurnStatus
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.sessions.conversation import Conversation
@@ -67,6 +67,8 @@ class TurnLog:
         """Costs of the question that is being asked, until its answer is here and tells of it."""
         self._answer_costs: list[CallCost] = []
         """What the answers cost, in their order, as far as somebody asked."""
+        self.items: list[OutboxItem] = list(claim.items)
+        """What was appended to the outbox while the turn ran: a person has seen it, and it is not said again."""
         self.told_action = ""
         """The gateway's own line about the approved action that this turn has run."""
         self._open_to_layers = True
@@ -211,6 +213,23 @@ class TurnLog:
         if not isinstance(last, Append) or last.message.source.kind != "tool" or not self.answers:
             return None
         return self.answers[-1], last.message.tool_results
+
+    # ── what a person has seen of it already ────────────────────────────────────────────────────────────────
+
+    def sent_text(self, answer: int) -> str:
+        """The beginning of this answer of the model that is in the outbox, in the model's own words."""
+        return "".join([item.span.text for item in self.items if item.span and item.span.answer == answer])
+
+    def seen_text(self, answer: int) -> str:
+        """The same as the person sees it: with the model's white space between the blocks."""
+        shown: list[str] = []
+        for item in self.items:
+            if item.span is not None and item.span.answer == answer:
+                words = item.span.text
+                body = words.strip()
+                before, _, after = words.partition(body) if body else ("\n", "", "")
+                shown.append(f"{before}{item.outbound.text}{after}")
+        return "".join(shown)
 
     # ── what it has cost, and how it ended ──────────────────────────────────────────────────────────────────
 

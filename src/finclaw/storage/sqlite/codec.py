@@ -12,7 +12,7 @@ import msgspec
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import ChatType, Inbound, Outbound, OutboundKind, Sender
 from finclaw.kernel.message import TurnEvent
-from finclaw.kernel.record import OutboxItem
+from finclaw.kernel.record import OutboxItem, TextRange
 from finclaw.kernel.scope import Outcome, StageEntry, StageResult
 from finclaw.kernel.text import fix_surrogates
 
@@ -26,12 +26,13 @@ read_event: Final = msgspec.json.Decoder(TurnEvent).decode
 read_usage: Final = msgspec.json.Decoder(Usage).decode
 
 
-class OutboxItemBody(msgspec.Struct, frozen=True):
+class OutboxItemBody(msgspec.Struct, frozen=True, omit_defaults=True):
     channel: str
     account: str
     conversation: str
     outbound: Outbound
     turn_id: str | None
+    span: TextRange | None = None
 
 
 read_unit: Final = msgspec.json.Decoder(OutboxItemBody).decode
@@ -82,7 +83,7 @@ def write_outcome(outcome: Outcome) -> str:
 
 def write_unit(unit: OutboxItem) -> str:
     outbound = _leaner(unit.outbound, _Outbound)
-    return write(OutboxItemBody(unit.channel, unit.account, unit.conversation, outbound, unit.turn_id))
+    return write(OutboxItemBody(unit.channel, unit.account, unit.conversation, outbound, unit.turn_id, unit.span))
 
 
 def _leaner(noun: T, form: type[T]) -> T:

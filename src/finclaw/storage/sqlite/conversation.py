@@ -13,7 +13,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Finish, OutboxItem, Reserve, Spend, TurnCalls
 from finclaw.kernel.scope import Outcome
-from finclaw.storage.sqlite import costs, inbox, reservations
+from finclaw.storage.sqlite import costs, inbox, outbox, reservations
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.reservations import SettledCalls
 from finclaw.storage.sqlite.transcript import Transcript
@@ -53,7 +53,7 @@ def claim(
     calls_next = len(events) <= len(first[:1])  # a turn with more in its log may have tools to run before
     left = reservations.interrupt(db, inbox.must_row(ids, accepted.id))
     claim = _claim(db, ids, transcript, accepted, known_version, now, reserve if calls_next else None, left)
-    return replace(claim, events=events)
+    return replace(claim, events=events, items=outbox.items_of(db, ids, inbox.must_row(ids, accepted.id)))
 
 
 def _claim(
@@ -117,6 +117,16 @@ def record(
     transcript.append(db, row, seq, events)
     if calls is not None:
         reservations.keep(db, row, calls)
+
+
+def append_items(
+    db: apsw.Connection, ids: PublicIds, claim: Claim, items: Sequence[OutboxItem]
+) -> tuple[OutboxItem, ...]:
+    row = inbox.must_row(ids, claim.turn_id)
+    _must_own(db, row, claim.epoch, running=True)
+    written = outbox.append(db, row, items)
+    crash_point("items:before_commit")
+    return written
 
 
 def mark_attempt(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:

@@ -134,7 +134,15 @@ def _read_accepted(ids: PublicIds, row: tuple[Any, ...], *, duplicate: bool = Fa
 
 def unfinished(db: apsw.Connection, ids: PublicIds) -> list[Accepted]:
     rows = db.execute(_ACCEPTED + "WHERE kind IS NULL ORDER BY inbound.session, ticket")
-    return [_read_accepted(ids, row, left=True) for row in rows]
+    found = [_read_accepted(ids, row, left=True) for row in rows]
+    items = {
+        ids.inbound(int(row)): int(number)
+        for row, number in db.execute(
+            "SELECT inbound.id, count(*) FROM inbound JOIN unit "
+            "ON unit.id BETWEEN inbound.id << 10 AND inbound.id << 10 | 1023 WHERE kind IS NULL GROUP BY inbound.id"
+        )
+    }
+    return [replace(each, items=items[each.id]) if each.id in items else each for each in found]
 
 
 def mark_all_received(db: apsw.Connection) -> None:
@@ -160,7 +168,7 @@ def end(
 
 def _without_doubled_reply(outcome: Outcome, units: tuple[OutboxItem, ...]) -> Outcome:
     """A reply in one part is on disk as that part; a long text need not be written twice."""
-    doubled = len(units) == 1 and units[0].outbound.text == outcome.reply
+    doubled = len(units) == 1 and units[0].seq == 0 and units[0].outbound.text == outcome.reply
     return replace(outcome, reply=None) if doubled else outcome
 
 

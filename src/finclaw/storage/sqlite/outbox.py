@@ -1,37 +1,75 @@
 """Outbox items: planned with the outcome, marked before the socket write, settled by the platform's answer."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import apsw
+from msgspec.structs import replace
 
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import SessionError
-from finclaw.kernel.record import DeliveryState, OutboxItem
+from finclaw.kernel.record import DeliveryState, OutboxItem, OutboxState, TextRange
 from finclaw.storage.sqlite.codec import UNITS, PublicIds, from_micros, read_unit, to_micros, units_of, write_unit
 
+_ITEMS: Final = (
+    "SELECT unit.id, unit.state, unit_body.body, planned_at, unit.attempts, doubts, platform_id, key FROM unit "
+    "JOIN unit_body ON unit_body.id = unit.id "
+    "JOIN inbound ON inbound.id = unit.id >> 10 JOIN session ON session.id = session "
+)
 
-def plan(db: apsw.Connection, inbound: int, units: Sequence[OutboxItem]) -> None:
+
+def plan(db: apsw.Connection, inbound: int, units: Sequence[OutboxItem]) -> tuple[OutboxItem, ...]:
+    """Write units, and give them back as they are on disk: what follows a lost part is lost with it."""
     first, last = units_of(inbound)
-    if len(units) > last - first:
-        raise SessionError(f"an answer in {len(units)} parts is too long to be sent; {last - first} are possible")
+    if units and units[-1].seq >= last - first:
+        raise SessionError(
+            f"an answer in {units[-1].seq + 1} parts is too long to be sent; {last - first} are possible"
+        )
+    if units and units[0].seq and (lost := _lost_state(db, first, first + units[0].seq)) is not None:
+        units = [replace(unit, state=lost) for unit in units]
     for unit in units:
         db.execute(
             "INSERT INTO unit (id, state, planned_at) VALUES (?, ?, ?)",
             (first + unit.seq, unit.state, to_micros(unit.planned_at)),
         )
         db.execute("INSERT INTO unit_body (id, body) VALUES (?, ?)", (first + unit.seq, write_unit(unit)))
+    return tuple(units)
+
+
+def _lost_state(db: apsw.Connection, first: int, end: int) -> OutboxState | None:
+    found = db.execute(
+        "SELECT state FROM unit WHERE id >= ? AND id < ? AND state IN ('dead', 'expired') LIMIT 1", (first, end)
+    ).fetchone()
+    return None if found is None else found[0]
+
+
+def append(db: apsw.Connection, inbound: int, items: Sequence[OutboxItem]) -> tuple[OutboxItem, ...]:
+    """Write the items that are not there yet, each behind the last."""
+    first, last = units_of(inbound)
+    known = int(db.execute("SELECT count(*) FROM unit WHERE id BETWEEN ? AND ?", (first, last)).get)
+    for item in items[: max(0, known - items[0].seq)] if items else ():
+        body = read_unit(str(db.execute("SELECT body FROM unit_body WHERE id = ?", (first + item.seq,)).get))
+        if body.turn_id != item.turn_id or _bounds(body.span) != _bounds(item.span):
+            raise SessionError(f"item {item.id!r} is in the outbox with other words; append behind it")
+    new = [item for item in items if item.seq >= known]
+    if [item.seq for item in new] != list(range(known, known + len(new))):
+        raise SessionError(f"item {new[0].id!r} is not the next of its turn, which has {known}; append them in order")
+    return plan(db, inbound, new)
+
+
+def _bounds(span: TextRange | None) -> tuple[int, int, int] | None:
+    return None if span is None else span.bounds
 
 
 def pending(db: apsw.Connection, ids: PublicIds) -> list[OutboxItem]:
     """In order of accept, which is the order of turns in a session; times would follow a clock that is set back."""
-    rows = db.execute(
-        "SELECT unit.id, unit.state, unit_body.body, planned_at, unit.attempts, doubts, platform_id, key FROM unit "
-        "JOIN unit_body ON unit_body.id = unit.id "
-        "JOIN inbound ON inbound.id = unit.id >> 10 JOIN session ON session.id = session "
-        "WHERE unit.state IN ('planned', 'sending', 'unknown') ORDER BY unit.id"
-    )
+    rows = db.execute(f"{_ITEMS} WHERE unit.state IN ('planned', 'sending', 'unknown') ORDER BY unit.id")
     return [_read(ids, row) for row in rows]
+
+
+def items_of(db: apsw.Connection, ids: PublicIds, inbound: int) -> tuple[OutboxItem, ...]:
+    rows = db.execute(f"{_ITEMS} WHERE unit.id BETWEEN ? AND ? ORDER BY unit.id", units_of(inbound))
+    return tuple(_read(ids, row) for row in rows)
 
 
 def texts(db: apsw.Connection, inbound: int) -> list[str]:
@@ -71,6 +109,7 @@ def _read(ids: PublicIds, row: tuple[Any, ...]) -> OutboxItem:
         attempts=int(attempts),
         doubts=int(doubts),
         platform_id=None if platform_id is None else str(platform_id),
+        span=body.span,
     )
 
 

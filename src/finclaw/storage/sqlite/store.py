@@ -262,7 +262,9 @@ class SqliteStore(ApprovalRows, ErasureRows):
 
     # ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def plan(self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None) -> tuple[OutboxItem, ...]:
+    def plan(
+        self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None, first: int = 0
+    ) -> tuple[OutboxItem, ...]:
         row = inbox.must_row(self._ids, accepted.id)
         now = self._clock.now()
         return tuple(
@@ -278,8 +280,14 @@ class SqliteStore(ApprovalRows, ErasureRows):
                 outbound=_with_whole_characters(outbound),
                 planned_at=now,
             )
-            for seq, outbound in enumerate(outbounds)
+            for seq, outbound in enumerate(outbounds, start=first)
         )
+
+    async def append_items(
+        self, claim: Claim, items: Sequence[OutboxItem], then: Callable[[tuple[OutboxItem, ...]], None]
+    ) -> None:
+        await self._commit(lambda db: conversation.append_items(db, self._ids, claim, items), then)
+        crash_point("items:after_commit")
 
     async def pending(self) -> Sequence[OutboxItem]:
         return await self._read(lambda db: outbox.pending(db, self._ids))
