@@ -55,13 +55,13 @@ soak: ## chaos at length               (1,000 random kills, 20 at each crash poi
 
 # Not part of `make test`: that needs python3 and nothing else, and a test that skips itself where node is missing
 # would look like a pass. Installed by the hash in its lock file; the package has no dependencies of its own.
-opinion: ## a mock model server by others    (needs node 20.15 or newer, and npm)
-	@scripts/venv test
+opinion: ## a mock model server by others, and a real PostgreSQL (needs node 20.15 or newer, and npm)
+	@scripts/venv opinion
 	@command -v node >/dev/null && command -v npm >/dev/null || \
 	    { echo "make opinion needs node 20.15 or newer, and npm. On Debian 13:  apt-get install -y nodejs npm" >&2; exit 1; }
 	@mkdir -p build/aimock && cp tests/second_opinion/package*.json build/aimock/
 	@npm ci --prefix build/aimock --ignore-scripts --no-audit --no-fund --loglevel=error
-	@$(pytest) tests/second_opinion -m aimock $(ARGS)
+	@$(pytest) tests/second_opinion -m "aimock or postgres" $(ARGS)
 
 bench: ## speed beside SDKs and peers      (BENCH=quick: within three minutes)
 	@scripts/venv run

@@ -1,4 +1,4 @@
-"""A mock model server that others wrote. Its tests are collected only when asked for: `make opinion`."""
+"""A mock model server and a database that others wrote. Their tests are collected only for `make opinion`."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -8,8 +8,9 @@ from tests.second_opinion.aimock import Aimock, running
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`make test` needs python3 alone, and a test that skips itself for want of node would prove nothing there."""
-    return None if "aimock" in str(config.getoption("markexpr")) else True
+    """`make test` needs python3 alone, and a test that skips itself for want of a server would prove nothing."""
+    asked = str(config.getoption("markexpr"))
+    return None if "aimock" in asked or "postgres" in asked else True
 
 
 @pytest.fixture(scope="session")

@@ -55,18 +55,19 @@ def rank(query: str, texts: Sequence[Mapping[str, float]]) -> list[int]:
     asked = Counter(words(query))
     sizes = [sum(text.values()) for text in texts]
     usual = (sum(sizes) / len(sizes) if sizes else 0) or 1
-    worth = {word: _rarity(word, texts) for word in asked}
+    worth = {word: rarity(sum(word in text for text in texts), len(texts)) for word in asked}
     scores = [
-        sum(times * worth[word] * _weight(text.get(word, 0), size / usual) for word, times in asked.items())
+        sum(times * worth[word] * weigh(text.get(word, 0), size / usual) for word, times in asked.items())
         for text, size in zip(texts, sizes, strict=True)
     ]
     return sorted((place for place, score in enumerate(scores) if score > 0), key=lambda place: -scores[place])
 
 
-def _rarity(word: str, texts: Sequence[Mapping[str, float]]) -> float:
-    having = sum(1 for text in texts if word in text)
-    return math.log(1 + (len(texts) - having + 0.5) / (having + 0.5))
+def rarity(having: int, texts: int) -> float:
+    """What a word is worth that so many of the texts have."""
+    return math.log(1 + (texts - having + 0.5) / (having + 0.5))
 
 
-def _weight(count: float, length: float) -> float:
+def weigh(count: float, length: float) -> float:
+    """What a word counts that a text has so often; `length` is the text's, where 1 is the usual one."""
     return count * (SATURATION + 1) / (count + SATURATION * (1 - LENGTH + LENGTH * length))

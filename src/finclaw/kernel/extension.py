@@ -134,7 +134,11 @@ class Transaction(Protocol):
 
 
 class Database(Protocol):
-    """An SQLite file of the extension's own, in the state directory. Opened with the first use, closed by the app."""
+    """A database of the extension's own, opened with the first use and closed by the app.
+
+    Today it is an SQLite file in the state directory. Write SQL that PostgreSQL runs as well: `?` for values, ON
+    CONFLICT instead of OR REPLACE, no PRAGMA, no rowid, no virtual tables.
+    """
 
     async def execute(self, sql: str, *values: Any) -> Sequence[tuple[Any, ...]]:
         """One statement, committed when it returns. Raises StoreFailed, or SessionError for SQL that does not fit."""
@@ -240,7 +244,7 @@ class ExtensionApi(Protocol):
     def clock(self) -> Clock: ...
 
     def database(self, migrations: Sequence[str]) -> Database:
-        """An SQLite file of one's own; each migration is applied once, in order, and never edited once released."""
+        """A database of one's own; each migration is applied once, in order, and never edited once released."""
         ...
 
     def fetcher(self, rules: FetchRules | None = None) -> Fetcher:

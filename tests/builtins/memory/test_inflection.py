@@ -66,9 +66,10 @@ async def test_short_words_that_look_alike_stay_two(notes: NoteStore, note: str,
     assert list(await notes.search("ada", question, 5)) == []
 
 
-async def test_notes_of_an_earlier_release_are_found_by_their_forms_too(tmp_path: Path) -> None:
-    """They were indexed by their words alone."""
-    database = ExtensionDatabase(tmp_path, "memory", MIGRATIONS[:2], threaded=False)
+@pytest.mark.parametrize("released", [2, 3])
+async def test_notes_of_an_earlier_release_are_found_by_their_forms_too(tmp_path: Path, released: int) -> None:
+    """They were indexed by their words alone, and then in a table that only SQLite has."""
+    database = ExtensionDatabase(tmp_path, "memory", MIGRATIONS[:released], threaded=False)
     await database.execute("INSERT INTO owners (id, name, given) VALUES (1, 'ada', 1)")
     await database.execute(
         "INSERT INTO notes (id, owner, number, text, folded, saved_at) VALUES (1, 1, 1, ?, ?, ?)",
@@ -77,6 +78,8 @@ async def test_notes_of_an_earlier_release_are_found_by_their_forms_too(tmp_path
         NOW.isoformat(),
     )
     await database.execute("INSERT INTO word_index (rowid, words) VALUES (1, '1xi 1xam 1xhedging')")
+    if released == 3:
+        await database.execute("INSERT INTO index_rules (version) VALUES (2)")
     await database.close()
     database = ExtensionDatabase(tmp_path, "memory", MIGRATIONS, threaded=False)
     notes = NoteStore(database)

@@ -143,4 +143,9 @@ def _read(rows: Transaction, where: str, *values: str) -> list[Pin]:
 
 def _write(rows: Transaction, pin: Pin) -> None:
     values = [getattr(pin, column) for column in _COLUMNS.split(", ")]
-    rows.execute(f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    renewed = ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS.split(", ")[2:])
+    rows.execute(
+        f"INSERT INTO pins ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+        f"ON CONFLICT (server, tool) DO UPDATE SET {renewed}",
+        values,
+    )

@@ -1,5 +1,6 @@
 """The store of notes: numbered for each person, found by their words, and gone when they are forgotten."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
@@ -9,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.builtins.memory.words import forms, index_words, normalize_text, query_words
+from finclaw.builtins.ranking import rarity, weigh
 from finclaw.errors import ToolError
 from finclaw.kernel.extension import Database, Transaction
 
@@ -20,8 +22,6 @@ LONGEST: Final = 1_000
 """Characters of one note."""
 
 MIGRATIONS: Final = (
-    # Words stand in the index behind their owner's number: a question can meet nobody else's, whatever it says.
-    # The tokenizer is the plainest there is, because the words are made by `words.py`.
     """
     CREATE TABLE owners (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, given INTEGER NOT NULL DEFAULT 0);
     CREATE TABLE notes (
@@ -41,11 +41,25 @@ MIGRATIONS: Final = (
     "ALTER TABLE notes ADD COLUMN sources TEXT NOT NULL DEFAULT ''",
     # By which rules of `words.py` the index was made: it is made anew when they are others.
     "CREATE TABLE index_rules (version INTEGER NOT NULL)",
+    # A plain table of words, where the first was one that SQLite alone has. Words stand in it under their owner's
+    # number: a question can meet nobody else's, whatever it says.
+    """
+    ALTER TABLE notes ADD COLUMN length INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE note_words (
+        owner INTEGER NOT NULL REFERENCES owners,
+        word TEXT NOT NULL,
+        note INTEGER NOT NULL REFERENCES notes,
+        times INTEGER NOT NULL,
+        PRIMARY KEY (owner, word, note)
+    );
+    CREATE INDEX note_words_of_note ON note_words (note);
+    DROP TABLE word_index;
+    """,
 )
-INDEX_RULES: Final = 2
-"""To be raised with every change of what `indexed` gives."""
+INDEX_RULES: Final = 3
+"""To be raised with every change of what `index_words` gives."""
 
-_COLUMNS: Final = "notes.number, notes.text, notes.saved_at, notes.sources"
+_COLUMNS: Final = "number, text, saved_at, sources"
 
 
 class Note(Struct, frozen=True):
@@ -99,20 +113,17 @@ class NoteStore:
 
     async def search(self, owner: str, question: str, most: int) -> Sequence[Note]:
         """Those that share a telling word with the question, best first; of equals the newer."""
-        words = query_words(question)
+        words = tuple(dict.fromkeys(form for word in query_words(question) for form in forms(word)))
         if not words:
             return ()
 
         def work(rows: Transaction, who: int) -> Sequence[Note]:
-            match = " OR ".join(
-                f'"{_index_word(who, form)}"' for word in words for form in forms(word)
-            )  # letters and digits only: see `words.py`
-            found = rows.execute(
-                f"SELECT {_COLUMNS} FROM word_index JOIN notes ON notes.id = word_index.rowid "
-                "WHERE word_index MATCH ? AND notes.owner = ? ORDER BY bm25(word_index), notes.id DESC LIMIT ?",
-                (match, who, most),
-            )
-            return tuple(_note(*row) for row in found)
+            best = _rank(rows, who, words)[:most]
+            if not best:
+                return ()
+            found = rows.execute(f"SELECT id, {_COLUMNS} FROM notes WHERE id IN ({_marks(best)})", best)
+            by_id = {id: _note(*row) for id, *row in found}
+            return tuple(by_id[id] for id in best)
 
         return await self._of(owner, work, ())
 
@@ -161,8 +172,8 @@ class NoteStore:
         """For whoever runs the gateway: everything, or all of one person."""
         rows = await self._database.execute(
             f"SELECT owners.name, {_COLUMNS} FROM notes JOIN owners ON owners.id = notes.owner "
-            "WHERE ?1 IS NULL OR owners.name = ?1 ORDER BY owners.name, notes.number",
-            owner,
+            f"{'' if owner is None else 'WHERE owners.name = ? '}ORDER BY owners.name, notes.number",
+            *(() if owner is None else (owner,)),
         )
         return tuple(OwnedNote(name, _note(*row)) for name, *row in rows)
 
@@ -187,7 +198,7 @@ def _renew_index(rows: Transaction) -> None:
     """Once, after the rules have changed: notes of an earlier release are found like new ones."""
     if rows.execute("SELECT 1 FROM index_rules WHERE version = ?", (INDEX_RULES,)):
         return
-    rows.execute("DELETE FROM word_index")
+    rows.execute("DELETE FROM note_words")
     for id, who, text in rows.execute("SELECT id, owner, text FROM notes"):
         _index(rows, id, who, text)
     rows.execute("DELETE FROM index_rules")
@@ -211,35 +222,53 @@ def _insert(rows: Transaction, who: int, note: Note) -> Note:
 
 def _renew(rows: Transaction, id: int, who: int, note: Note) -> Note:
     """What the person has said in so many words, then or now, is theirs."""
-    renewed = (
-        "UPDATE notes SET text = ?1, saved_at = ?2, sources = CASE ?3 WHEN '' THEN '' ELSE sources END "
-        f"WHERE id = ?4 RETURNING {_COLUMNS.replace('notes.', '')}"
-    )
-    (row,) = rows.execute(renewed, (note.text, _format_time(note.saved_at), "\n".join(note.sources), id))
-    rows.execute("DELETE FROM word_index WHERE rowid = ?", (id,))
+    sources = "" if note.sources else ", sources = ''"
+    renewed = f"UPDATE notes SET text = ?, saved_at = ?{sources} WHERE id = ? RETURNING {_COLUMNS}"
+    (row,) = rows.execute(renewed, (note.text, _format_time(note.saved_at), id))
+    rows.execute("DELETE FROM note_words WHERE note = ?", (id,))
     _index(rows, id, who, note.text)
     return _note(*row)
 
 
 def _index(rows: Transaction, id: int, who: int, text: str) -> None:
-    words = " ".join(_index_word(who, word) for word in index_words(text))
-    rows.execute("INSERT INTO word_index (rowid, words) VALUES (?, ?)", (id, words))
+    words = Counter(index_words(text))
+    rows.execute("UPDATE notes SET length = ? WHERE id = ?", (words.total(), id))
+    if words:
+        values = [each for word, times in words.items() for each in (who, word, id, times)]
+        lines = ", ".join(["(?, ?, ?, ?)"] * len(words))
+        rows.execute(f"INSERT INTO note_words (owner, word, note, times) VALUES {lines}", values)
+
+
+def _rank(rows: Transaction, who: int, words: Sequence[str]) -> list[int]:
+    """The ids of the notes that have any of the words, best first."""
+    found = rows.execute(
+        "SELECT note_words.word, notes.id, note_words.times, notes.length FROM note_words "
+        "JOIN notes ON notes.id = note_words.note "
+        f"WHERE note_words.owner = ? AND note_words.word IN ({_marks(words)})",
+        (who, *words),
+    )
+    ((notes, length),) = rows.execute("SELECT count(*), sum(length) FROM notes WHERE owner = ?", (who,))
+    having = Counter(word for word, *_ in found)
+    scores: defaultdict[int, float] = defaultdict(float)
+    for word, id, times, size in found:
+        scores[id] += rarity(having[word], notes) * weigh(times, size * notes / int(length))
+    return sorted(scores, key=lambda id: (-scores[id], -id))
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _remove(rows: Transaction, where: str, values: Sequence[int]) -> int:
-    rows.execute("PRAGMA secure_delete = ON")  # what is forgotten shall not lie on in a free page of the file
-    gone = rows.execute(f"DELETE FROM notes WHERE {where} RETURNING id", values)
-    for (id,) in gone:
-        rows.execute("DELETE FROM word_index WHERE rowid = ?", (id,))
+    gone = [id for (id,) in rows.execute(f"SELECT id FROM notes WHERE {where}", values)]
+    for id in gone:
+        rows.execute("DELETE FROM note_words WHERE note = ?", (id,))
+        rows.execute("DELETE FROM notes WHERE id = ?", (id,))
     return len(gone)
 
 
 def _count(rows: Transaction, who: int) -> int:
     return rows.execute("SELECT count(*) FROM notes WHERE owner = ?", (who,))[0][0]
-
-
-def _index_word(who: int, word: str) -> str:
-    return f"{who}x{word}"
 
 
 def _note(number: int, text: str, saved_at: str, sources: str) -> Note:

@@ -127,6 +127,7 @@ class ExtensionDatabase:
             )
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA secure_delete = ON")  # what is forgotten shall not lie on in a free page of the file
         version = int(db.pragma("user_version"))
         known = len(self._migrations)
         if version > known:
