@@ -50,7 +50,7 @@ from finclaw.pipeline.crash_recovery.recovery import Recovery
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.engine import LocalEngine
-from finclaw.pipeline.gate import Gate
+from finclaw.pipeline.gate import Gate, Heard
 from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.watchdog import Watchdog
@@ -102,7 +102,7 @@ class App:
         prefix, told = settings.pipeline.command_prefix, Announcer(emit, agent.name)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, chats, told, prefix)
         stages = Stages(
-            gate=Gate(require_mention=settings.pipeline.require_mention, people=people),
+            gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_heard(settings)),
             commands=Commands(prefix, registrar.commands),
             ack=Ack(enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels),
@@ -332,6 +332,11 @@ class App:
 
     async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
         return await self.consents.grants.revoke(typed, evidence)
+
+
+def _heard(settings: Settings) -> dict[str, Heard]:
+    lists = {name: (each.allow_senders, each.allow_conversations) for name, each in settings.channels.items()}
+    return {name: Heard(*map(frozenset, both)) for name, both in lists.items() if any(both)}
 
 
 async def _pass_on(ctx: DeliveryContext) -> Outbound:

@@ -19,6 +19,7 @@ from finclaw.channels.mailbox import MailboxChannel
 from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
 from finclaw.config.windows import learn_windows
+from finclaw.configured_channels import open_channels
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import Services
@@ -95,6 +96,9 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         registrar.load(builtin_extensions(settings, registrar, builtin_services))
         registrar.load(find_configured(settings, extensions))
         registrar.load(extensions)
+        for channel in open_channels(settings, registrar, clock):
+            stack.push_async_callback(channel.close)
+            by_name.setdefault(channel.name, channel)
 
         budget = await open_budget(settings.budget, [route.model for route in routes.default], store, clock)
         guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, overflow)

@@ -46,6 +46,21 @@ def parts(*texts: str) -> tuple[Outbound, ...]:
     return tuple(Outbound(text=text) for text in texts)
 
 
+def unit(text: str, number: int = 0) -> OutboxItem:
+    return OutboxItem(
+        id=f"u-x-{number}-0",
+        session="s",
+        inbound_id="m-x-1",
+        turn_id=None,
+        seq=0,
+        channel="c",
+        account="a",
+        conversation="room",
+        outbound=Outbound(text=text),
+        planned_at=AT,
+    )
+
+
 @dataclass
 class Told:
     """A `then` that remembers: what it was given, and by that how often it was called."""

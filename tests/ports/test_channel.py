@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.ports.nouns import AT
+from tests.ports.nouns import unit
 
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.delivery.split import RESENT_MARK, split_outbound
 from finclaw.errors import AttachmentRefused, SendRefused
 from finclaw.kernel.envelope import Attachment, AttachmentKind, Capabilities, Inbound, InboundKind, Outbound, Sender
 from finclaw.kernel.port import Channel
-from finclaw.kernel.record import Accepted, OutboxItem
+from finclaw.kernel.record import Accepted
 from finclaw.kernel.text import text_length
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.channel import PROFILES
@@ -32,21 +32,6 @@ def make(name: str) -> Channel:
 @pytest.fixture(params=[*PROFILES, "mailbox"])
 def channel(request: pytest.FixtureRequest) -> Channel:
     return make(str(request.param))
-
-
-def unit(text: str, number: int = 0) -> OutboxItem:
-    return OutboxItem(
-        id=f"u-x-{number}-0",
-        session="s",
-        inbound_id="m-x-1",
-        turn_id=None,
-        seq=0,
-        channel="c",
-        account="a",
-        conversation="room",
-        outbound=Outbound(text=text),
-        planned_at=AT,
-    )
 
 
 def test_the_profiles_are_those_of_the_platforms_that_there_will_be():

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import importlib
 import os
 import sys
 from argparse import Namespace
@@ -10,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from finclaw import __version__
-from finclaw.cli.parser import COMMANDS, Parser, build_overview, build_parser
+from finclaw.cli.parser import COMMANDS, Parser, build_overview, build_parser, import_command
 from finclaw.cli.process_setup import collect_rarely, install_excepthooks, skip_collection_at_exit
 from finclaw.errors import ConfigError, FinclawError, StateBusy
 
@@ -63,11 +62,10 @@ def _run(argv: Sequence[str] | None) -> int:
     if args.command in _HOLDS_KEYS:
         _close_to_other_processes()
     _hint_at_unread_file(args)
-    command = importlib.import_module(f"finclaw.cli.commands.{args.command}")
-    return cast("Callable[[Namespace], int]", command.run)(args)
+    return cast("Callable[[Namespace], int]", import_command(args.command).run)(args)
 
 
-_HOLDS_KEYS: Final = ("serve", "chat", "ask", "mcp", "replay")
+_HOLDS_KEYS: Final = ("serve", "chat", "ask", "channels", "mcp", "replay")
 """What asks models or runs other people's programs: it has keys in its environment and in its memory."""
 
 
@@ -81,7 +79,9 @@ def _close_to_other_processes() -> None:
     set_dumpable(dumpable=False)
 
 
-_USES_SETTINGS: Final = ("serve", "chat", "extensions", "config", "doctor", "models", "tools", "explain", "skills")
+_USES_SETTINGS: Final = (
+    *("serve", "chat", "channels", "extensions", "config", "doctor", "models", "tools", "explain", "skills"),
+)
 
 
 def _hint_at_unread_file(args: Namespace) -> None:

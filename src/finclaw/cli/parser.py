@@ -5,6 +5,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from types import ModuleType
 from typing import Any, Final, NoReturn, cast
 
 from finclaw.cli.arguments import add_state_options, to_sentence
@@ -22,6 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
     "skills": "list, add and remove what the agent knows how to do",
     "memory": "list, forget and export the notes that people asked to be remembered",
     "mcp": "look at the tools of MCP servers, approve them, or serve our own to another assistant",
+    "channels": "list where people can write, and test whether a channel can be reached",
     "forget": "erase everything that one person said, for good",
     "backup": "write everything into one file, also while the gateway runs",
     "restore": "replace the state with a backup; the old state is kept beside it",
@@ -40,6 +42,14 @@ COMMANDS: Final[dict[str, str]] = {
     "replay": "run a recorded turn again, offline, and show what would come out differently",
     "completion": "print a script that lets your shell complete commands and options",
 }
+
+
+_UPKEEP: Final = ("backup", "forget", "prune", "restore")
+
+
+def import_command(name: str) -> ModuleType:
+    """The module of a command, which has `arguments` and `run`."""
+    return importlib.import_module(f"finclaw.cli.commands.{'upkeep.' if name in _UPKEEP else ''}{name}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -105,8 +115,7 @@ def build_parser(only: str | None = None) -> Parser:
     parser, add_command = _start_parser()
     for name, about in COMMANDS.items():
         if only in (None, name):
-            module = importlib.import_module(f"finclaw.cli.commands.{name}")
-            cast("Callable[[Parser], None]", module.arguments)(add_command(name, about))
+            cast("Callable[[Parser], None]", import_command(name).arguments)(add_command(name, about))
     return parser
 
 

@@ -102,10 +102,12 @@ class _Filler:
             self._wrong(given, path, dict)
         values: dict[str, Any] = {}
         for name, below in (given.section or {}).items():
-            if below.section is not None or below.value is None:
-                values[name] = self.section(kind, below.section or {}, (*path, name), {})
-            else:
+            if below.section is None and below.value is not None:
                 self._wrong(below, (*path, name), dict)
+            elif missing := _missing_field(kind, below.section or {}):
+                self.problems.append(f"{below.where}: {'.'.join((*path, name))} needs {missing}")
+            else:
+                values[name] = self.section(kind, below.section or {}, (*path, name), {})
         return values
 
     def _secrets(self, given: Given, path: tuple[str, ...]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
+from finclaw.channels.settings import ChannelSettings, must_name_channels
 from finclaw.errors import ConfigError
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
@@ -60,6 +61,9 @@ class Settings:
     people: tuple[Person, ...] = ()
     """Who is who, such as `{name: Mina, known_as: ["telegram:bot1:12345"], roles: [approver]}`. Whoever is at this
     machine is the `owner`."""
+    channels: Mapping[str, ChannelSettings] = field(default_factory=dict[str, ChannelSettings])
+    """Where people write, by a name of your own, such as `desk: {kind: mailbox, allow_senders: [mina]}`. Programs and
+    the web page need none."""
     approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     web: WebServerSettings = field(default_factory=WebServerSettings)
@@ -72,6 +76,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", Path(self.state))  # a program of one's own may well give a text
+        must_name_channels(self.channels)
         self.everybody()  # raises for a sender who would be two people
         if self.market == "live":
             raise ConfigError(

@@ -33,10 +33,10 @@ from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import new_id
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
-from finclaw.kernel.extension import OWN_COMMANDS, RING_NAMES, ContextField, Database, Finding
+from finclaw.kernel.extension import OWN_CHANNELS, OWN_COMMANDS, RING_NAMES, ContextField, Database, Finding
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import Clock, Command, ExtensionRoute, Method, RouteReply, RouteRequest, Tool
+from finclaw.kernel.port import ChannelFactory, Clock, Command, ExtensionRoute, Method, RouteReply, RouteRequest, Tool
 from finclaw.routing.session_key import place_of
 
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -60,6 +60,7 @@ class Api:
         self.pipeline = _Pipeline(mine)
         self.tools = _Tools(mine, registry)
         self.commands = _Commands(mine, everybody)
+        self.channels = _Channels(mine, everybody)
         self.prompt = _Prompt(mine)
         self.events = _Events(mine, registry.events)
         self.state = _State(mine, registry.services)
@@ -183,6 +184,21 @@ class _Commands:
 
 def _names(command: Command) -> tuple[str, ...]:
     return tuple(name.casefold() for name in (command.name, *command.aliases))
+
+
+class _Channels:
+    def __init__(self, mine: Registered, everybody: NameOwners) -> None:
+        self._mine = mine
+        self._everybody = everybody
+
+    def register(self, kind: str, make: ChannelFactory, /) -> None:
+        self._mine.must_be_loading()
+        if not _COMMAND.fullmatch(kind):
+            raise ExtensionError(f"{kind!r} is no kind of channel; use small letters, digits and dashes")
+        owner = self._everybody.owner(kind, lambda each: each.channels)
+        if owner is not None or kind in OWN_CHANNELS:
+            raise ExtensionError(f"the kind of channel {kind!r} is {owner or 'FinClaw'}'s already; choose another name")
+        self._mine.channels[kind] = must_be_callable(make)
 
 
 class _Prompt:

@@ -25,7 +25,7 @@ from finclaw.extensions.registration import (
 from finclaw.kernel.event import ToolUnregistered
 from finclaw.kernel.extension import ContextField, Extension
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import Command, ExtensionRoute
+from finclaw.kernel.port import ChannelFactory, Command, ExtensionRoute
 from finclaw.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
@@ -121,6 +121,11 @@ class Registrar:
                 except Exception:
                     log.exception("extension %s cannot tell its commands", each.name)
         return found
+
+    @property
+    def channels(self) -> dict[str, ChannelFactory]:
+        """By kind."""
+        return {kind: make for each in self.loaded for kind, make in each.channels.items()}
 
     @property
     def sections(self) -> list[Section]:

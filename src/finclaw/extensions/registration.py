@@ -19,7 +19,7 @@ from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ContextField, Database, Finding, RingName
 from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest, FetchRules
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import Clock, Command, ExtensionRoute, Tool
+from finclaw.kernel.port import ChannelFactory, Clock, Command, ExtensionRoute, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.redaction import Follow
 from finclaw.tools.registry import ToolRegistry
@@ -76,6 +76,7 @@ class Registered(Struct):
     layers: list[tuple[RingName, Layer[Any, Any]]] = field(default_factory=list[tuple[RingName, Layer[Any, Any]]])
     tools: list[Tool] = field(default_factory=list[Tool])
     commands: list[Command] = field(default_factory=list[Command])
+    channels: dict[str, ChannelFactory] = field(default_factory=dict[str, ChannelFactory])
     mentioned: list[Callable[[], Mapping[str, str]]] = field(default_factory=list[Callable[[], Mapping[str, str]]])
     sections: list[Section] = field(default_factory=list[Section])
     fields: list[ContextField] = field(default_factory=list[ContextField])

@@ -18,7 +18,7 @@ from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.port import Clock, Command, Method, RouteReply, RouteRequest, Tool
+from finclaw.kernel.port import ChannelFactory, Clock, Command, Method, RouteReply, RouteRequest, Tool
 from finclaw.kernel.scope import (
     DeliveryContext,
     MessageContext,
@@ -41,13 +41,17 @@ RING_NAMES: tuple[RingName, ...] = ("message", "turn", "step", "tool_call", "del
 
 # fmt: off
 OWN_COMMANDS: Final = frozenset({
-    "approvals", "ask", "backup", "chat", "completion", "config", "cost", "costs", "doctor", "explain", "export",
-    "extensions", "forget", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate", "models", "prune",
-    "replay", "restore", "send", "serve", "sessions", "skills", "status", "stop", "token", "tools", "trace", "turns",
-    "version",
+    "approvals", "ask", "backup", "channels", "chat", "completion", "config", "cost", "costs", "doctor", "explain",
+    "export", "extensions", "forget", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate", "models",
+    "prune", "replay", "restore", "send", "serve", "sessions", "skills", "status", "stop", "token", "tools", "trace",
+    "turns", "version",
 })
 # fmt: on
 """What `finclaw` itself answers to, or means to: no extension may take these words. A test keeps it complete."""
+
+
+OWN_CHANNELS: Final = frozenset({"mailbox"})
+"""Kinds of channels that are there without an extension."""
 
 
 class PipelineApi(Protocol):
@@ -93,6 +97,12 @@ class CommandsApi(Protocol):
         They are listed by the help command, and a chat at a terminal does not take them for misspelled ones. It is
         asked each time, so that they may change.
         """
+        ...
+
+
+class ChannelsApi(Protocol):
+    def register(self, kind: str, make: ChannelFactory, /) -> None:
+        """Bring a kind of channel, for the `channels` section of the settings to name."""
         ...
 
 
@@ -220,6 +230,8 @@ class ExtensionApi(Protocol):
     def tools(self) -> ToolsApi: ...
     @property
     def commands(self) -> CommandsApi: ...
+    @property
+    def channels(self) -> ChannelsApi: ...
     @property
     def prompt(self) -> PromptApi: ...
     @property

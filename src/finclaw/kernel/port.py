@@ -41,6 +41,7 @@ from finclaw.kernel.record import (
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
+from finclaw.redaction import Secret
 
 Method = Literal["GET", "POST"]
 
@@ -130,8 +131,30 @@ class Channel(Protocol):
         """
         raise AttachmentRefused(f"channel {self.name} carries no files")
 
+    async def check(self) -> str:
+        """Find out whether the platform can be reached, for `finclaw channels test`; gives a line about it.
+
+        It sends and receives nothing. Raises ChannelError with what is wrong and what to do.
+        """
+        return "there is nothing to reach"
+
     async def close(self) -> None:
         """End what it has open. Idempotent."""
+
+
+class ChannelSpec(Struct, frozen=True, kw_only=True):
+    """A channel as the settings describe it, for whoever makes channels of its kind."""
+
+    name: str
+    """What the channel must be called, and every Inbound of it: people are known by it."""
+    account: str
+    secrets: Mapping[str, Secret]
+    settings: Mapping[str, Any]
+    clock: Clock
+
+
+ChannelFactory = Callable[[ChannelSpec], Channel]
+"""Makes a channel. It connects to nothing yet. Raises ConfigError for settings and secrets that do not fit."""
 
 
 # ── who answers ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,21 +3,41 @@
 Who wrote is what the channel authenticated; what they are here, we know.
 """
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.pipeline.journal import skip
 from finclaw.pipeline.normalize import NormalMessage
 from finclaw.tools.approval.people import People
 
 
+class Heard(NamedTuple):
+    """Who is heard on a channel: these people everywhere, and everybody in these conversations."""
+
+    senders: frozenset[str]
+    conversations: frozenset[str]
+
+    def admits(self, inbound: Inbound) -> bool:
+        return inbound.sender.id in self.senders or inbound.conversation in self.conversations
+
+
 class Gate:
     """The stage that admits a message and identifies its sender."""
 
-    def __init__(self, *, require_mention: bool, people: People | None = None) -> None:
+    def __init__(
+        self, *, require_mention: bool, people: People | None = None, heard: Mapping[str, Heard] | None = None
+    ) -> None:
+        """`heard`: the allow lists of the channels that have some."""
+        self._heard = heard or {}
         self._require_mention = require_mention
         self._people = people
 
     def admit(self, message: NormalMessage) -> Sender:
         inbound = message.inbound
+        heard = self._heard.get(inbound.channel)
+        if heard is not None and not heard.admits(inbound) and not _is_own_task(inbound):
+            raise skip(f"the sender is not on the allow lists of channel {inbound.channel}")
         addressed = inbound.chat_type == "direct" or inbound.mentions_us or inbound.kind == "action"
         if self._require_mention and not addressed:
             raise skip("not mentioned in a shared conversation")

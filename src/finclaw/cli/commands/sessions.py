@@ -13,7 +13,7 @@ import msgspec
 
 from finclaw.cli.arguments import Action, add_actions, add_erasure_options, add_json_option, parse_count, parse_text
 from finclaw.cli.attach import StateClient, attach
-from finclaw.cli.commands.forget import confirm, erase_typed_lines, needs_confirmation, report_erased
+from finclaw.cli.commands.upkeep.forget import confirm, erase_typed_lines, needs_confirmation, report_erased
 from finclaw.cli.formatting import escape_json, one_line
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.session_text import conversation, findings, name_of, table

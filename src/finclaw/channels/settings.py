@@ -1,0 +1,45 @@
+"""Settings of channels: where people write, under names of the operator's own."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from finclaw.errors import ConfigError
+from finclaw.redaction import Secret
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+GATEWAYS_OWN: Final = ("api", "web", "subagent")
+"""Channels that are there without being configured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelSettings:
+    """A channel under a name of one's own, which stands in front of everybody who writes there."""
+
+    kind: str
+    """What it is: `mailbox`, or a kind that an extension brings. `finclaw channels list` shows those that there are."""
+    account: str = "default"
+    """Our own account there, such as the name of a bot: people are `name:account:sender-id`."""
+    secrets: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
+    """What the platform knows us by, such as `{token: env:TELEGRAM_TOKEN}`. Only the names are ever shown."""
+    allow_senders: tuple[str, ...] = ()
+    """The ids of those who are heard everywhere. Where neither list names anybody, everybody is heard; else what others
+    write is skipped, and its record says why."""
+    allow_conversations: tuple[str, ...] = ()
+    """The ids of chats in which everybody is heard."""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Whatever else its kind takes."""
+
+    def __post_init__(self) -> None:
+        if not self.account or re.search(r"[:\s]", self.account):
+            raise ConfigError(f"account {self.account!r} is no name; leave out colons and white space")
+
+
+def must_name_channels(names: Mapping[str, object]) -> None:
+    """Raises ConfigError for a name that could not stand in front of a person's id, or is the gateway's own."""
+    for name in names:
+        if name in GATEWAYS_OWN:
+            raise ConfigError(f"channels has the name {name!r}, which is one of the gateway's own; choose another")
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"channels has the name {name!r}; use small letters, digits, '-' and '_'")

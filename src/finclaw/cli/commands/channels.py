@@ -1,0 +1,104 @@
+"""`finclaw channels`: where people can write, and whether a channel can be reached."""
+
+import asyncio
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from typing import Any, Final
+
+from finclaw.builtin_extensions import load_registrar
+from finclaw.channels.settings import GATEWAYS_OWN
+from finclaw.cli.arguments import add_actions, add_json_option
+from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, table, terminal_columns
+from finclaw.cli.options import settings_from, settings_to_look
+from finclaw.config.schema import Settings
+from finclaw.configured_channels import channel_kinds, open_channel
+from finclaw.errors import ChannelError
+from finclaw.kernel.clock import SystemClock
+
+_HEAD = ("CHANNEL", "KIND", "FROM", "ACCOUNT", "SECRETS", "HEARD")
+CHECK_SECONDS: Final = 20.0
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_actions(
+        parser,
+        (
+            ("list", "list the channels of the settings, and the kinds that there are", add_json_option),
+            ("test", "find out whether a channel can be reached; it sends nothing", _test_arguments),
+        ),
+    )
+
+
+def _test_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the channel, as the settings call it")
+    add_json_option(parser)
+
+
+def run(args: Namespace) -> int:
+    return _test(args) if args.action == "test" else _list(args)
+
+
+def _list(args: Namespace) -> int:
+    settings = settings_to_look(args)
+    makers = {kind: by for kind, (_, by) in channel_kinds(load_registrar(settings)).items()}
+    if args.json:
+        described = [_describe(name, settings, makers) for name in settings.channels]
+        print(json_line({"channels": described, "kinds": makers, "own": GATEWAYS_OWN}))
+        return 0
+    rows = [_row(name, settings, makers) for name in settings.channels]
+    if rows:
+        print("\n".join(fit_line(line, terminal_columns()) for line in table([_HEAD, *rows])))
+    else:
+        print("no channels are configured; the web page and programs need none")
+    print(f"kinds: {', '.join(f'{kind} ({by})' for kind, by in makers.items())}")
+    return 0
+
+
+def _describe(name: str, settings: Settings, makers: Mapping[str, str]) -> dict[str, Any]:
+    channel = settings.channels[name]
+    return {
+        "name": name,
+        "kind": channel.kind,
+        "from": makers.get(channel.kind),
+        "account": channel.account,
+        "secrets": sorted(channel.secrets),
+        "allow_senders": channel.allow_senders,
+        "allow_conversations": channel.allow_conversations,
+    }
+
+
+def _row(name: str, settings: Settings, makers: Mapping[str, str]) -> tuple[str, ...]:
+    channel = settings.channels[name]
+    heard = (*channel.allow_senders, *(f"all in {each}" for each in channel.allow_conversations))
+    return (
+        name,
+        channel.kind,
+        makers.get(channel.kind, "nobody: no such kind"),
+        channel.account,
+        " ".join(sorted(channel.secrets)) or UNKNOWN,
+        ", ".join(heard) or "everybody",
+    )
+
+
+def _test(args: Namespace) -> int:
+    settings = settings_from(args)
+    said = asyncio.run(_check(args.name, settings))
+    found = {"name": args.name, "kind": settings.channels[args.name].kind, "ok": True, "says": said}
+    print(json_line(found) if args.json else f"{args.name}: ok, {said}")
+    return 0
+
+
+async def _check(name: str, settings: Settings) -> str:
+    """Raises ConfigError for a channel that cannot be made, ChannelError for one that cannot be reached."""
+    registrar = load_registrar(settings)
+    channel = open_channel(name, settings, registrar, SystemClock())
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            return await channel.check()
+    except TimeoutError as error:
+        raise ChannelError(f"channel {name} did not answer within {CHECK_SECONDS:g} s; is its platform up?") from error
+    except ChannelError as error:
+        raise ChannelError(f"channel {name}: {error}") from error
+    finally:
+        await channel.close()
+        await registrar.close()

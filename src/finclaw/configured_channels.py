@@ -1,0 +1,47 @@
+"""The channels that the settings name: a table of kinds, our own and those of extensions, and what they make."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, cast
+
+from finclaw.channels.mailbox import MailboxChannel
+from finclaw.config.schema import Settings
+from finclaw.config.words import did_you_mean
+from finclaw.errors import ConfigError
+from finclaw.extensions.registrar import Registrar
+from finclaw.kernel.port import Channel, ChannelFactory, ChannelSpec, Clock
+
+BUILTIN_KINDS: Final[Mapping[str, ChannelFactory]] = {"mailbox": lambda spec: MailboxChannel(spec.name)}
+
+
+def channel_kinds(registrar: Registrar) -> dict[str, tuple[ChannelFactory, str]]:
+    """Every kind that there is, with who makes it: `FinClaw`, or the extension that brings it."""
+    own = {kind: (make, "FinClaw") for kind, make in BUILTIN_KINDS.items()}
+    return own | {kind: (make, each.name) for each in registrar.loaded for kind, make in each.channels.items()}
+
+
+def open_channels(settings: Settings, registrar: Registrar, clock: Clock) -> Iterator[Channel]:
+    """Each channel of the settings. Raises ConfigError for one that cannot be made."""
+    for name in settings.channels:
+        yield open_channel(name, settings, registrar, clock)
+
+
+def open_channel(name: str, settings: Settings, registrar: Registrar, clock: Clock) -> Channel:
+    if name not in settings.channels:
+        known = ", ".join(settings.channels) or "none"
+        hint = did_you_mean(name, settings.channels) or f"; there are {known}"
+        raise ConfigError(f"the settings have no channel {name!r}{hint}")
+    chosen, kinds = settings.channels[name], channel_kinds(registrar)
+    if chosen.kind not in kinds:
+        hint = did_you_mean(chosen.kind, kinds) or f"; there are {', '.join(kinds)}"
+        raise ConfigError(f"channels.{name}.kind is {chosen.kind!r}, which nobody brings{hint}")
+    make, by = kinds[chosen.kind]
+    spec = ChannelSpec(name=name, account=chosen.account, secrets=chosen.secrets, settings=chosen.settings, clock=clock)
+    try:
+        channel = cast("object", make(spec))
+    except ConfigError as error:
+        raise ConfigError(f"channels.{name}: {error}") from error
+    except Exception as error:  # making a channel is where a stranger's failure is contained
+        raise ConfigError(f"channels.{name} could not be made by {by}: {type(error).__name__}: {error}") from error
+    if getattr(channel, "name", None) != name or not hasattr(channel, "send"):
+        raise ConfigError(f"channels.{name}: what {by} made of the kind {chosen.kind!r} is no channel of that name")
+    return cast("Channel", channel)
