@@ -19,7 +19,7 @@ from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, Appr
 from finclaw.kernel.cancel import until_done
 from finclaw.kernel.clock import local_day
 from finclaw.kernel.envelope import Inbound, Outbound
-from finclaw.kernel.erasure import Erased, PersonId
+from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.message import Message
 from finclaw.kernel.middleware import compose
@@ -280,7 +280,7 @@ class App:
     async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
         return await self.forgetting.erase_session(session, dry_run=dry_run)
 
-    async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased:
+    async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased:
         return await self.forgetting.forget_person(person, dry_run=dry_run)
 
     async def prepare_backup(self) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.errors import ExtensionError
 from finclaw.extensions.registrar import Registrar
-from finclaw.kernel.erasure import Erased, Erasure, Part, PersonId
+from finclaw.kernel.erasure import Erased, Erasure, Part, SenderId
 from finclaw.kernel.event import Emit, SessionsErased
 from finclaw.kernel.extension import EXTENSIONS
 from finclaw.kernel.store_port import UpkeepStore
@@ -44,7 +44,7 @@ class Forgetting:
         erased = await self._store.erase_session(session, dry_run=dry_run)
         return erased if dry_run else await self._follow_up(erased, Erasure(sessions=erased.sessions))
 
-    async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased:
+    async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased:
         erased = await self._store.erase_person(person, _part_of(person), dry_run=dry_run)
         if dry_run:
             return erased
@@ -111,7 +111,7 @@ def drop_copies(recent: RecentConversations, sender: OrderedSender, emit: Emit) 
     return drop
 
 
-def _part_of(person: PersonId) -> Callable[[str], Part | None]:
+def _part_of(person: SenderId) -> Callable[[str], Part | None]:
     """What a session's key says about a person's part in it."""
 
     def part(key: str) -> Part | None:

@@ -15,13 +15,13 @@ from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import Reply, call, reply
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.define import tool
 from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("G-07")
 
-OWNER = Person(name="Ada", known_as=("memory:local:ada",), roles=("owner",))
+OWNER = PersonSettings(name="Ada", known_as=("memory:local:ada",), roles=("owner",))
 ALLOWED = Rule("broker__*", "allow", scope="role", who=("owner",))
 GROUP: dict[str, Any] = {"chat_type": "group", "mentions_us": True, "conversation": "room"}
 BUY = call("broker__note", {"symbol": "SCAM"})

@@ -22,7 +22,7 @@ from finclaw.kernel.event import PreviewUpdated
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import MessageContext, Outcome, ToolCallContext
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, reply, say
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.define import tool
 from finclaw.web.principal import OWNER, MessageBody, inbound
@@ -213,11 +213,11 @@ def ordering(ran: list[Basket]) -> Any:
 async def test_h7_no_label_approves_what_its_holder_asked_for(house: House, asks: str | None) -> None:
     """With `own: never`, also where settings name the label as an approver or lend it the owner's roles."""
     ran = list[Basket]()
-    people = (Person(name="Intern", known_as=("web:owner:owner/intern",), roles=("approver",)),)
+    people = (PersonSettings(name="Intern", known_as=("web:owner:owner/intern",), roles=("approver",)),)
     settings = Settings(
         state=house.state,
         approvals=ApprovalSettings(own="never", approvers=("role:approver", "role:owner")),
-        people=(*people, Person(name="Mina", known_as=("web:other:mina",), roles=("approver",))),
+        people=(*people, PersonSettings(name="Mina", known_as=("web:other:mina",), roles=("approver",))),
     )
     provider = ScriptedProvider(
         reply(call("broker__basket", {"symbol": "A", "quantity": 1})), *["ok"] * 9, clock=house.clock

@@ -19,7 +19,7 @@ from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.testing import call, fails, reply
 from finclaw.testing.provider import Line
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.policy.rule import Rule
 
 DELEGATING: Final = AgentSettings(delegate=True, default_extensions=())
@@ -198,7 +198,7 @@ async def test_h1_two_helpers_side_by_side_and_a_third_of_theirs(house: House) -
 
 # ── H10 ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-OWNER: Final = Person(name="Olga", known_as=("memory:local:olga",), roles=("owner",))
+OWNER: Final = PersonSettings(name="Olga", known_as=("memory:local:olga",), roles=("owner",))
 GROUP: Final[dict[str, Any]] = {"conversation": "room", "chat_type": "group", "mentions_us": True}
 FOR_OWNERS: Final = (Rule("water", "allow", scope="role", who=("owner",)),)
 

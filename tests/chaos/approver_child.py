@@ -20,9 +20,11 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Capabilities, Receipt
 from finclaw.kernel.record import OutboxItem
 from finclaw.testing import MemoryChannel, Reply, ScriptedProvider, arm_from_environment, call, reply
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 
-PEOPLE = tuple(Person(name=name, known_as=(f"memory:local:{name}",), roles=("approver",)) for name in ("mina", "jun"))
+PEOPLE = tuple(
+    PersonSettings(name=name, known_as=(f"memory:local:{name}",), roles=("approver",)) for name in ("mina", "jun")
+)
 Phase = Literal["meet", "ask", "rest"]
 
 

@@ -13,11 +13,11 @@ from tests.walks.tools import Desk
 from finclaw.cli.main import main
 from finclaw.kernel.approval import Approval
 from finclaw.testing import call, reply
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 
 pytestmark = pytest.mark.spec("DX-22")
 
-JUN = Person(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
+JUN = PersonSettings(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
 
 
 async def walk(house: House) -> tuple[str, str, str, Approval, Approval]:

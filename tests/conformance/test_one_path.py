@@ -28,7 +28,7 @@ from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import ToolCallContext
 from finclaw.testing import Reply, call, reply
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.define import ToolOptions, raw_tool, tool
 from finclaw.tools.policy.condition import Condition
 from finclaw.tools.policy.policy import Policy
@@ -345,7 +345,7 @@ def test_policy_is_asked_about_final_arguments_for_somebody_somewhere() -> None:
 )
 @in_virtual_time
 async def test_every_scope_of_a_rule_holds_in_a_whole_message(house: House, rule: Rule, denied: bool) -> None:
-    ann = Person(name="Ann", known_as=("memory:local:ann",), roles=("guest",))
+    ann = PersonSettings(name="Ann", known_as=("memory:local:ann",), roles=("guest",))
     desk = Desk()
     script = (reply(call("look", {"text": "x"})), "done")
     async with house.open(*script, tools=[desk.tool("look")], rules=[rule], people=[ann]) as gateway:

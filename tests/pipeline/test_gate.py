@@ -6,7 +6,7 @@ from finclaw.kernel.envelope import ChatType, Inbound, Limits, Sender
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.normalize import normalize
-from finclaw.tools.approval.people import People, Person
+from finclaw.tools.approval.people import People, PersonSettings
 
 ADA = Sender("ada", "Ada", ("admin",))
 
@@ -37,13 +37,13 @@ def test_row_03_unless_no_mention_is_required(chat_type: ChatType) -> None:
     assert admit(chat_type, mentioned=False, required=False) == ADA
 
 
-def known(inbound: Inbound, *people: Person) -> tuple[str, ...]:
+def known(inbound: Inbound, *people: PersonSettings) -> tuple[str, ...]:
     return Gate(require_mention=True, people=People(people)).admit(normalize(inbound)).roles
 
 
 @pytest.mark.spec("DX-22")
 def test_roles_are_what_the_settings_say_of_an_authenticated_sender() -> None:
-    ada = Person(name="Ada", known_as=("memory:local:ada",), roles=("approver",))
+    ada = PersonSettings(name="Ada", known_as=("memory:local:ada",), roles=("approver",))
     claimed = Inbound(text="hi", channel="memory", sender=ADA)
     assert known(claimed) == ()
     assert known(claimed, ada) == ("approver",)

@@ -15,7 +15,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError
 from finclaw.kernel.approval import Decision, short_id
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.erasure import Erased, Part, PersonId
+from finclaw.kernel.erasure import Erased, Part, SenderId
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Store
@@ -29,7 +29,7 @@ OPENERS: dict[str, Callable[[Path, FakeClock], Store]] = {
     "sqlite": lambda where, clock: open_store(where / "finclaw.db", clock),
     "jsonl": lambda where, clock: open_jsonl_store(where, where / "finclaw.db", clock, EventStream().emit),
 }
-ADA = PersonId("memory", "local", "ada")
+ADA = SenderId("memory", "local", "ada")
 
 
 @pytest.fixture(params=OPENERS)
@@ -70,7 +70,7 @@ async def told(store: Store, inbound: Inbound, reply: str) -> Accepted:
     return accepted
 
 
-def part_of(person: PersonId) -> Callable[[str], Part | None]:
+def part_of(person: SenderId) -> Callable[[str], Part | None]:
     def part(key: str) -> Part | None:
         kind, peer = key.split(":")[3:5]
         return ("own" if peer == person.sender else None) if kind == "direct" else "shared"
@@ -196,7 +196,7 @@ async def test_a_person_whose_records_were_pruned_is_found_by_what_the_conversat
 
 async def test_another_account_or_channel_is_another_person(store: Store) -> None:
     await talk(store, asked("hello", "1"), "hi")
-    for other in (PersonId("memory", "second", "ada"), PersonId("web", "local", "ada")):
+    for other in (SenderId("memory", "second", "ada"), SenderId("web", "local", "ada")):
         erased = await store.erase_person(other, lambda _: None)
         assert erased == Erased()
 

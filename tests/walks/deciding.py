@@ -8,9 +8,9 @@ from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
 from finclaw.routing.session_key import session_key
 from finclaw.tools.approval.action import Action
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 
-MINA = Person(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
+MINA = PersonSettings(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
 
 
 def wrote(text: str, sender: str | Sender = "mina", *, conversation: str = "room", **more: Any) -> Inbound:

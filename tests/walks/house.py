@@ -24,7 +24,7 @@ from finclaw.pipeline.settings import PipelineSettings
 from finclaw.storage.kinds import StoreKind, open_kind
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, SimulatedCrash, crash_at
 from finclaw.testing.provider import Line, Script
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.policy import Consent, nobody
 from finclaw.tools.policy.rule import Rule
@@ -150,7 +150,7 @@ class House:
         pipeline: PipelineSettings | None = None,
         agent: AgentSettings | None = None,
         budget: BudgetSettings | None = None,
-        people: Sequence[Person] = (),
+        people: Sequence[PersonSettings] = (),
         approvals: ApprovalSettings | None = None,
         rules: Sequence[Rule] = TRUSTING,
     ) -> AsyncGenerator[Gateway]:

@@ -17,7 +17,7 @@ from finclaw.kernel.message import Block, Message, Source, Text, ToolCall, ToolF
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import call, reply
 from finclaw.testing.clock import EPOCH
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("DX-22")
@@ -104,7 +104,7 @@ async def test_no_refusal_of_a_decided_action_tells_its_id(house: House) -> None
         waiting.id, "granted", "once", ""
     )
     await store.close()
-    nobody = Person(name="machine", known_as=("web:owner:owner", "api:local:local"))
+    nobody = PersonSettings(name="machine", known_as=("web:owner:owner", "api:local:local"))
     async with house.open("Too late.", tools=tools, consent=None, rules=rules, people=[nobody]) as gateway:
         await gateway.app.idle()
         assert desk.runs == []

@@ -16,7 +16,7 @@ from finclaw.kernel.text import language_of
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import hold, reply
 from finclaw.tools.approval.messages import decision_message
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")
@@ -54,7 +54,7 @@ async def test_the_card_is_kept_with_the_question(house: House) -> None:
 
 @in_virtual_time
 async def test_what_nobody_can_decide_is_refused_at_once(house: House) -> None:
-    machine = Person(name="machine", known_as=("web:owner:owner", "api:local:local"))
+    machine = PersonSettings(name="machine", known_as=("web:owner:owner", "api:local:local"))
     async with house.open(people=[machine], capabilities=Capabilities(max_length=400)) as gateway:
         with pytest.raises(ToolDenied, match="nobody here may give it"):
             await asked(gateway, wrote("buy", "ada"))

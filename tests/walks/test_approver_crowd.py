@@ -15,14 +15,14 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.routing.session_key import session_key
 from finclaw.testing import call, reply
 from finclaw.tools.approval.action import Action
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")
 
-MINA = Person(name="Mina", known_as=("memory:local:mina", "elsewhere:local:m-7"), roles=("approver",))
-JUN = Person(name="Jun", known_as=("memory:local:jun",), roles=("keeper",))
-OWNER = Person(name="Machine", known_as=("web:owner:owner", "api:local:local"))
+MINA = PersonSettings(name="Mina", known_as=("memory:local:mina", "elsewhere:local:m-7"), roles=("approver",))
+JUN = PersonSettings(name="Jun", known_as=("memory:local:jun",), roles=("keeper",))
+OWNER = PersonSettings(name="Machine", known_as=("web:owner:owner", "api:local:local"))
 """Nobody's approver here."""
 
 

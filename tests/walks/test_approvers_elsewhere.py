@@ -11,13 +11,13 @@ from finclaw.errors import StoreFailed
 from finclaw.kernel.envelope import Capabilities, Outbound, Sender
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.testing import hold, reply
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")
 
-MINA = Person(name="Mina", known_as=("memory:local:mina", "elsewhere:local:m-7"), roles=("approver",))
-JUN = Person(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
+MINA = PersonSettings(name="Mina", known_as=("memory:local:mina", "elsewhere:local:m-7"), roles=("approver",))
+JUN = PersonSettings(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
 BOB = wrote("buy 10 AAPL", "bob")
 """In a group, where he may not decide."""
 

@@ -12,7 +12,7 @@ from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Sender
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.testing import hold, reply
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 
 THREE = ("normalize", "gate", "command")
 
@@ -67,7 +67,7 @@ async def test_row_04_what_is_no_command_goes_to_the_model_unchanged(house: Hous
 
 @in_virtual_time
 async def test_row_04_a_command_for_others_is_refused_aloud(house: House) -> None:
-    bob = Person(name="Bob", known_as=("memory:local:bob",), roles=("owner",))
+    bob = PersonSettings(name="Bob", known_as=("memory:local:bob",), roles=("owner",))
     async with house.open(commands=[SECRET], people=[bob]) as gateway:
         outcome = await gateway.ask("/audit all")
         assert (outcome.kind, outcome.skipped_at) == ("refused", "command")

@@ -13,7 +13,7 @@ from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.routing.session_key import session_key
 from finclaw.testing import delay, reply
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 
 KST = timezone(timedelta(hours=9))
 CODE = "look:\n\n```python\nif x:\n    print( 'a  b' )\n```\n| a | b |\n"
@@ -51,7 +51,7 @@ async def test_row_06_the_context_tells_everything_the_channel_knew(house: House
     )
     seen, layer = watcher()
     able = Capabilities(max_length=321, embeds=True)
-    ada = Person(name="Ada", known_as=("memory:bot-7:u-9",), roles=("admin",))
+    ada = PersonSettings(name="Ada", known_as=("memory:bot-7:u-9",), roles=("admin",))
     async with house.open("ok", layers=[layer], capabilities=able, people=[ada]) as gateway:
         accepted = await gateway.channel.deliver(inbound)
         await gateway.outcome(accepted)

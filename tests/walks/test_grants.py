@@ -17,7 +17,7 @@ from finclaw.kernel.event import ApprovalChanged
 from finclaw.routing.session_key import session_key
 from finclaw.testing import call, reply
 from finclaw.tools.approval.action import Action
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")
@@ -187,7 +187,7 @@ def test_it_is_bound_to_the_whole_typed_action_and_to_no_wrapper_of_it(
 async def test_it_is_one_persons(house: House) -> None:
     """Known by another door, or somebody else in the same group: they are asked."""
     desk = Desk()
-    both = Person(name="Mina", known_as=("memory:local:mina", "other:local:mina"), roles=("approver",))
+    both = PersonSettings(name="Mina", known_as=("memory:local:mina", "other:local:mina"), roles=("approver",))
     same = reply(call("note", {"text": "a"}))
     parts: dict[str, Any] = {
         "tools": [desk.tool("note", group="custom")],
@@ -206,8 +206,8 @@ async def test_it_is_one_persons(house: House) -> None:
 
 # ── who gave it ─────────────────────────────────────────────────────────────────────────────────────────────
 
-JUN = Person(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
-NOBODY = Person(name="Mina", known_as=("memory:local:mina",))
+JUN = PersonSettings(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
+NOBODY = PersonSettings(name="Mina", known_as=("memory:local:mina",))
 """She is still known, and has no role any more."""
 
 
@@ -218,7 +218,7 @@ def noting(desk: Desk) -> dict[str, Any]:
 SAME = reply(call("note", {"text": "a"}))
 
 
-async def given_by(house: House, desk: Desk, giver: str, people: list[Person], where: str = "room") -> Approval:
+async def given_by(house: House, desk: Desk, giver: str, people: list[PersonSettings], where: str = "room") -> Approval:
     async with house.open(SAME, "One.", people=people, **noting(desk)) as gateway:
         await typed(gateway, "note a", "bob", conversation=where)
         (waiting,) = await gateway.app.approvals()
@@ -238,7 +238,7 @@ async def given_by(house: House, desk: Desk, giver: str, people: list[Person], w
 )
 @in_virtual_time
 async def test_it_ends_with_the_right_of_whoever_gave_it(
-    house: House, people: list[Person], rules: ApprovalSettings
+    house: House, people: list[PersonSettings], rules: ApprovalSettings
 ) -> None:
     desk = Desk()
     given = await given_by(house, desk, "mina", [MINA, JUN])

@@ -21,7 +21,7 @@ from finclaw.kernel.approval import (
 )
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, new_id
-from finclaw.kernel.erasure import Erased, PersonId
+from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message, Source, Text
@@ -300,7 +300,7 @@ class MemoryGateway:
     async def prepare_backup(self) -> str:
         return ".backup-1"
 
-    async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased:
+    async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased:
         if not dry_run:
             self.forgotten.append(str(person))
         return Erased(sessions=("s",), messages=1)

@@ -17,7 +17,7 @@ from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.scope import Outcome
 from finclaw.redaction import Secret
 from finclaw.tools.approval.action import Action
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.web.approvals_view import REFUSED
 from finclaw.web.server import serve_web
@@ -94,7 +94,7 @@ async def test_what_is_not_there_and_a_disk_that_fails(client: Client) -> None:
 
 
 async def test_a_whole_gateway_takes_the_tokens_word(tmp_path: Path) -> None:
-    mina = Person(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
+    mina = PersonSettings(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
     settings = Settings(state=tmp_path, people=(mina,), approvals=ApprovalSettings())
     async with (
         build(settings, channels=[MailboxChannel("web")]) as app,

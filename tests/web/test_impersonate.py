@@ -12,7 +12,7 @@ from finclaw.config.schema import Settings
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.testing import FakeClock
-from finclaw.tools.approval.people import Person
+from finclaw.tools.approval.people import PersonSettings
 from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.settings import WebServerSettings
 
@@ -29,8 +29,8 @@ class Roles:
         return CommandReply(f"roles: {', '.join(scope.sender.roles)}")
 
 
-ALICE = Person(name="Alice", known_as=("web:owner:owner/alice",), roles=("trader",))
-MACHINE = Person(name="machine", known_as=("web:owner:owner",), roles=("operator",))
+ALICE = PersonSettings(name="Alice", known_as=("web:owner:owner/alice",), roles=("trader",))
+MACHINE = PersonSettings(name="machine", known_as=("web:owner:owner",), roles=("operator",))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ MACHINE = Person(name="machine", known_as=("web:owner:owner",), roles=("operator
     ],
 )
 def test_the_roles_of_a_label(
-    tmp_path: Path, impersonate: bool, people: tuple[Person, ...], label: str | None, roles: str
+    tmp_path: Path, impersonate: bool, people: tuple[PersonSettings, ...], label: str | None, roles: str
 ) -> None:
     settings = Settings(state=tmp_path, people=people, web=WebServerSettings(impersonate=impersonate))
     clock = FakeClock()

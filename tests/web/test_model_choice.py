@@ -17,7 +17,7 @@ from finclaw.providers.settings import ModelSettings
 from finclaw.redaction import Secret
 from finclaw.testing import ScriptedProvider, fails
 from finclaw.testing.provider import Line
-from finclaw.tools.approval.people import TOKEN_HOLDER, Person
+from finclaw.tools.approval.people import TOKEN_HOLDER, PersonSettings
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebServerSettings
@@ -43,7 +43,7 @@ class Client:
 
 @asynccontextmanager
 async def opened(
-    state: Path, *script: Line, people: tuple[Person, ...] = (), impersonate: bool = False
+    state: Path, *script: Line, people: tuple[PersonSettings, ...] = (), impersonate: bool = False
 ) -> AsyncGenerator[Client]:
     settings = finclaw.Settings(
         state=state,
@@ -98,7 +98,7 @@ async def test_only_the_owner_chooses(tmp_path: Path) -> None:
 
 
 async def test_a_token_that_is_not_the_owners_by_the_settings_chooses_nothing(tmp_path: Path) -> None:
-    visitor = Person(name="Visitor", known_as=(TOKEN_HOLDER,), roles=("visitor",))
+    visitor = PersonSettings(name="Visitor", known_as=(TOKEN_HOLDER,), roles=("visitor",))
     async with opened(tmp_path, people=(visitor,)) as client:
         assert (await client.post(message_id="1", text="hello", model="pretend"))[0] == 403
         assert (await client.post(message_id="2", text="hello", model="nobody/knows"))[0] == 403

@@ -21,7 +21,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
 from finclaw.kernel.clock import SystemClock, local_day
-from finclaw.kernel.erasure import Erased, PersonId
+from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import CostsBy, IntegrityFinding, Pruned, SessionPage, TurnRecord, TurnTrace, today_of
 from finclaw.kernel.store_port import Store
@@ -156,7 +156,7 @@ class StateClient:
             _no_session(key),
         )
 
-    def forget_person(self, person: PersonId, *, dry_run: bool) -> Erased:
+    def forget_person(self, person: SenderId, *, dry_run: bool) -> Erased:
         body = msgspec.json.encode(ForgetBody(str(person), dry_run))
         return self._choose(
             lambda gateway: gateway.call("POST", "/api/v1/forget", Erased, body, timeout=_LONG),

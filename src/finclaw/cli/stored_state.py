@@ -17,7 +17,7 @@ from finclaw.errors import SessionError
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
-from finclaw.kernel.erasure import Erased, PersonId
+from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Store
@@ -84,7 +84,7 @@ class StoredErasure:
             return await self._store.erase_session(session, dry_run=True)
         return await self._with_extensions(lambda forgetting: forgetting.erase_session(session))
 
-    async def forget_person(self, person: PersonId, *, dry_run: bool) -> Erased:
+    async def forget_person(self, person: SenderId, *, dry_run: bool) -> Erased:
         return await self._with_extensions(lambda forgetting: forgetting.forget_person(person, dry_run=dry_run))
 
     async def copy_for_backup(self) -> str:

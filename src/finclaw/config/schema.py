@@ -13,7 +13,7 @@ from finclaw.channels.settings import ChannelSettings, must_name_channels
 from finclaw.errors import ConfigError
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
-from finclaw.tools.approval.people import TOKEN_HOLDER, People, Person
+from finclaw.tools.approval.people import TOKEN_HOLDER, People, PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.settings import ToolsSettings
 from finclaw.web.settings import WebServerSettings
@@ -58,7 +58,7 @@ class Settings:
     """Short names of your own, such as `fast: ollama/qwen3`."""
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     tools: ToolsSettings = field(default_factory=ToolsSettings)
-    people: tuple[Person, ...] = ()
+    people: tuple[PersonSettings, ...] = ()
     """Who is who, such as `{name: Mina, known_as: ["telegram:bot1:12345"], roles: [approver]}`. Whoever is at this
     machine is the `owner`."""
     channels: Mapping[str, ChannelSettings] = field(default_factory=dict[str, ChannelSettings])

@@ -14,7 +14,7 @@ from finclaw.kernel.approval import identity, parts_of
 from finclaw.kernel.envelope import Inbound
 
 
-class PersonId(Struct, frozen=True):
+class SenderId(Struct, frozen=True):
     """One sender of one account on one channel, as `/whoami` shows it: `channel:account:sender`."""
 
     channel: str
@@ -25,14 +25,14 @@ class PersonId(Struct, frozen=True):
         return identity(self.channel, self.account, self.sender)
 
     @classmethod
-    def parse(cls, text: str) -> "PersonId":
+    def parse(cls, text: str) -> "SenderId":
         """Raises ConfigError for a text that names nobody."""
         if text.count(":") < 2 or not all(parts_of(text)):
             raise ConfigError(f"{text!r} names nobody; write CHANNEL:ACCOUNT:SENDER, as /whoami shows it")
         return cls(*parts_of(text))
 
     @classmethod
-    def of(cls, inbound: Inbound) -> "PersonId":
+    def of(cls, inbound: Inbound) -> "SenderId":
         return cls(inbound.channel, inbound.account, inbound.sender.id)
 
 
@@ -53,7 +53,7 @@ class Erasure(Struct, frozen=True, kw_only=True):
     """What an extension is told to erase: what it keeps of these sessions and, if there is one, of this person."""
 
     sessions: tuple[str, ...]
-    person: PersonId | None = None
+    person: SenderId | None = None
 
 
 Part = Literal["own", "shared"]

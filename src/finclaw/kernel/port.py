@@ -21,7 +21,7 @@ from finclaw.kernel.approval import (
 )
 from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Receipt, Sender
-from finclaw.kernel.erasure import Erased, PersonId
+from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message
@@ -375,7 +375,7 @@ class ErasureDoor(Protocol):
     """The part of a gateway that erases; see ErasureStore. Extensions are asked to erase what they keep, too."""
 
     async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased: ...
-    async def forget_person(self, person: PersonId, *, dry_run: bool = False) -> Erased: ...
+    async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased: ...
 
 
 class BackupDoor(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
 from finclaw.kernel.envelope import Inbound, Outbound
-from finclaw.kernel.erasure import Erased, PartOf, PersonId
+from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.record import (
     Accepted,
@@ -271,7 +271,7 @@ class ErasureStore(Protocol):
         """A session with its turns, answers and approvals, and the sessions of helpers that its turns started."""
         ...
 
-    async def erase_person(self, person: PersonId, part_of: PartOf, *, dry_run: bool = False) -> Erased: ...
+    async def erase_person(self, person: SenderId, part_of: PartOf, *, dry_run: bool = False) -> Erased: ...
 
     async def scrub(self) -> None:
         """Overwrite what earlier removals left in free pages and in the journal. Raises StoreFailed."""

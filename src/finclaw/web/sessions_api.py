@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from finclaw.errors import ConfigError, SessionError
-from finclaw.kernel.erasure import PersonId
+from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Gateway
 from finclaw.kernel.store_port import DEDUPE_DAYS
@@ -105,7 +105,7 @@ class SessionsApi:
     async def post_forget(self, request: web.Request, _: Principal) -> web.Response:
         body = await _body(request, ForgetBody)
         try:
-            person = PersonId.parse(body.person)
+            person = SenderId.parse(body.person)
         except ConfigError as error:
             raise ApiError(400, "bad_request", str(error)) from error
         try:

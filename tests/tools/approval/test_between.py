@@ -16,13 +16,13 @@ from finclaw.tools.approval.action import Action
 from finclaw.tools.approval.announce import unheard
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.approval.chat_directory import NoChats
-from finclaw.tools.approval.people import People, Person
+from finclaw.tools.approval.people import People, PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")
 
-MINA = Person(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
-JUN = Person(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
+MINA = PersonSettings(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
+JUN = PersonSettings(name="Jun", known_as=("memory:local:jun",), roles=("approver",))
 ROOM = Inbound(text="buy", channel="memory", conversation="room", sender=Sender("bob"), chat_type="group")
 HERE = Inbound(text="buy", channel="memory", conversation="bob", sender=Sender("bob"))
 CLOCK = FakeClock()
@@ -35,12 +35,12 @@ async def store(tmp_path: Path) -> AsyncGenerator[Store]:
     await store.close()
 
 
-def approvals(store: Store, *people: Person, settings: ApprovalSettings | None = None) -> Approvals:
+def approvals(store: Store, *people: PersonSettings, settings: ApprovalSettings | None = None) -> Approvals:
     """As a gateway has them after a restart with these settings."""
     return Approvals(store, People(people), settings or ApprovalSettings(), CLOCK, nobody, NoChats(), unheard())
 
 
-async def granted(store: Store, inbound: Inbound, by: Inbound, *people: Person) -> Approval:
+async def granted(store: Store, inbound: Inbound, by: Inbound, *people: PersonSettings) -> Approval:
     before = approvals(store, *people)
     asked = await before.ask(
         Action(

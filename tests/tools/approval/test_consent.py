@@ -10,13 +10,13 @@ from tests.ports.approval_nouns import wish
 from finclaw.errors import ConfigError, ToolDenied
 from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.tools.approval.consent import approvers_for, may_decide, may_revoke, may_still_give
-from finclaw.tools.approval.people import People, Person
+from finclaw.tools.approval.people import People, PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-MINA = Person(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
+MINA = PersonSettings(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
 PEOPLE = People([MINA])
-NOBODY = People([Person(name="machine", known_as=("web:owner:owner", "api:local:local"))])
+NOBODY = People([PersonSettings(name="machine", known_as=("web:owner:owner", "api:local:local"))])
 
 pytestmark = pytest.mark.spec("DX-22")
 
@@ -129,7 +129,7 @@ def test_nobody_decides_about_their_own_wish_where_the_settings_say_so() -> None
 
 def test_nobody_decides_about_their_own_wish_at_another_door_either() -> None:
     """Two accounts of one person are no four eyes."""
-    twice = People([Person(name="Ada", known_as=("memory:local:ada", "other:bot:7"), roles=("approver",))])
+    twice = People([PersonSettings(name="Ada", known_as=("memory:local:ada", "other:bot:7"), roles=("approver",))])
     asked = replace(wish(AT), approvers=("role:approver",))
     there = Inbound(text="/approve", channel="other", account="bot", conversation="7", sender=Sender("7"))
     assert may_decide(asked, there, twice, ApprovalSettings(own="never"), authenticated=True) == "own_request"
@@ -165,8 +165,8 @@ def test_an_approver_that_is_none_is_refused_at_the_start(approver: str) -> None
 OWNER = "web:owner:owner"
 LABELLED = People(
     [
-        Person(name="Kim", known_as=("web:owner:owner/kim",), roles=("approver",)),
-        Person(name="Mina", known_as=("memory:local:mina", "web:owner:owner/mina"), roles=("approver",)),
+        PersonSettings(name="Kim", known_as=("web:owner:owner/kim",), roles=("approver",)),
+        PersonSettings(name="Mina", known_as=("memory:local:mina", "web:owner:owner/mina"), roles=("approver",)),
     ]
 )
 

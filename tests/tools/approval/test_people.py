@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from finclaw.errors import ConfigError
 from finclaw.kernel.approval import identity, parts_of
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.tools.approval.people import People, Person
+from finclaw.tools.approval.people import People, PersonSettings
 
-MINA = Person(name="Mina", known_as=("telegram:bot1:12345",), roles=("approver",))
+MINA = PersonSettings(name="Mina", known_as=("telegram:bot1:12345",), roles=("approver",))
 
 
 def wrote(channel: str, account: str, sender: str, *roles: str) -> Inbound:
@@ -28,7 +28,7 @@ def test_whoever_is_at_the_machine_owns_it_unless_the_settings_say_otherwise() -
     here, program = wrote("web", "owner", "owner"), wrote("api", "local", "local")
     assert People().sender(here).roles == People().sender(program).roles == ("owner",)
     assert People().sender(wrote("web", "owner", "owner/mina")).roles == ()
-    locked = People([Person(name="machine", known_as=("web:owner:owner", "api:local:local"))])
+    locked = People([PersonSettings(name="machine", known_as=("web:owner:owner", "api:local:local"))])
     assert locked.sender(here).roles == locked.sender(program).roles == ()
     assert locked.who("role:owner") == frozenset()
 
@@ -45,23 +45,23 @@ def test_a_role_is_everybody_who_has_it() -> None:
 @pytest.mark.parametrize("known_as", ["12345", "telegram:12345", "telegram::1", "a b:c:d", ":a:b"])
 def test_an_identity_that_is_none_is_refused(known_as: str) -> None:
     with pytest.raises(ConfigError, match="channel:account:sender-id"):
-        Person(name="x", known_as=(known_as,))
+        PersonSettings(name="x", known_as=(known_as,))
 
 
 @pytest.mark.parametrize("role", ["", "Owner", "a:b", "own er", "ow\u200bner"])
 def test_a_role_is_a_plain_word(role: str) -> None:
     with pytest.raises(ConfigError, match="roles"):
-        Person(name="x", roles=(role,))
+        PersonSettings(name="x", roles=(role,))
 
 
 def test_nobody_is_two_people() -> None:
     with pytest.raises(ConfigError, match="twice"):
-        People([MINA, Person(name="Other", known_as=MINA.known_as)])
+        People([MINA, PersonSettings(name="Other", known_as=MINA.known_as)])
 
 
 def test_everybody_in_a_list_is_one_person_however_many_doors_they_use() -> None:
-    mina = Person(name="Mina", known_as=("a:1:mina", "b:2:m"), roles=("approver", "owner"))
-    people = People([mina, Person(name="Jun", known_as=("a:1:jun",), roles=("approver",))])
+    mina = PersonSettings(name="Mina", known_as=("a:1:mina", "b:2:m"), roles=("approver", "owner"))
+    people = People([mina, PersonSettings(name="Jun", known_as=("a:1:jun",), roles=("approver",))])
     assert people.behind(("role:approver", "a:1:mina", "role:owner", "c:3:eve", "role:nobody")) == [
         *(("a:1:jun",), ("a:1:mina", "b:2:m")),
         *(("web:owner:owner", "api:local:local"), ("c:3:eve",)),

@@ -1,15 +1,15 @@
 """Owners of notes, and the chats in which their notes may be shown."""
 
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.erasure import PersonId
+from finclaw.kernel.erasure import SenderId
 
 
 def owner_of(inbound: Inbound) -> str:
     """As the channel authenticated them. The same id on another channel or account is somebody else."""
-    return owner_name(PersonId.of(inbound))
+    return owner_name(SenderId.of(inbound))
 
 
-def owner_name(person: PersonId) -> str:
+def owner_name(person: SenderId) -> str:
     return ":".join(map(_escape, (person.channel, person.account, person.sender)))
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.erasure import Erased, PartOf, PersonId
+from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.event import Emit
 from finclaw.kernel.message import Append, Message, TurnEvent
 from finclaw.kernel.port import Clock
@@ -314,7 +314,7 @@ class JsonlStore(SqliteStore):
             await self._whole(self._removal.erase_left(lambda key: key == session))
         return erased
 
-    async def erase_person(self, person: PersonId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
+    async def erase_person(self, person: SenderId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
         erased = await super().erase_person(person, part_of, dry_run=dry_run)
         if not dry_run:
             await self._whole(self._removal.erase_left(lambda key: part_of(key) == "own"))

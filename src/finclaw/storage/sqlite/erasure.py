@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.approval import read_approval_id, read_short_id
-from finclaw.kernel.erasure import PersonId
+from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import conversation, grants, inbox, state
@@ -31,7 +31,7 @@ class Target(Struct, frozen=True):
 
     row: int
     key: str
-    person: PersonId | None = None
+    person: SenderId | None = None
 
 
 def targets_of_session(db: apsw.Connection, ids: PublicIds, key: str) -> list[Target]:
@@ -39,7 +39,7 @@ def targets_of_session(db: apsw.Connection, ids: PublicIds, key: str) -> list[Ta
     return [] if row is None else [Target(row, key), *_helpers(db, ids, [row])]
 
 
-def sessions_written_in(db: apsw.Connection, person: PersonId) -> set[int]:
+def sessions_written_in(db: apsw.Connection, person: SenderId) -> set[int]:
     rows = db.execute(
         f"SELECT DISTINCT session FROM inbound WHERE session > 0 AND {_WROTE} = ? "
         "AND body ->> '$.channel' = ? AND body ->> '$.account' = ?",
@@ -48,7 +48,7 @@ def sessions_written_in(db: apsw.Connection, person: PersonId) -> set[int]:
     return {int(row) for (row,) in rows}
 
 
-def others_wrote_in(db: apsw.Connection, session: int, person: PersonId) -> bool:
+def others_wrote_in(db: apsw.Connection, session: int, person: SenderId) -> bool:
     found = db.execute(
         f"SELECT 1 FROM inbound WHERE session = ? AND {_WROTE} != ? AND {_A_PERSON} LIMIT 1", (session, person.sender)
     )
@@ -128,14 +128,14 @@ def _rows(db: apsw.Connection, target: Target) -> list[int]:
     return [int(row) for (row,) in db.execute(f"SELECT id FROM inbound WHERE session = ?{wanted}", values)]
 
 
-def erase_decisions(db: apsw.Connection, person: PersonId) -> int:
+def erase_decisions(db: apsw.Connection, person: SenderId) -> int:
     """The reasons that this person gave for decisions about others' approvals, and the messages that tell of them."""
     elsewhere = _messages_quoting(db, _decided_with_words(db, person), 0)
     _remove_words(db, elsewhere)
     return len(elsewhere)
 
 
-def _decided_with_words(db: apsw.Connection, person: PersonId) -> list[str]:
+def _decided_with_words(db: apsw.Connection, person: SenderId) -> list[str]:
     """Approvals of others that this person gave a reason for; the reason is emptied."""
     rows = db.execute(
         "UPDATE approval SET reason = '' WHERE decided_by = ? AND reason != '' RETURNING id", (str(person),)

@@ -7,7 +7,7 @@ from typing import TypeVar
 import apsw
 from msgspec.structs import replace
 
-from finclaw.kernel.erasure import Erased, PartOf, PersonId
+from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.message import Message
 from finclaw.storage.sqlite import erasure
 from finclaw.storage.sqlite.codec import PublicIds
@@ -46,7 +46,7 @@ class ErasureRows(ABC):
         targets = await self._read(lambda db: erasure.targets_of_session(db, self._ids, session))
         return await self._erase_all(targets, dry_run)
 
-    async def erase_person(self, person: PersonId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
+    async def erase_person(self, person: SenderId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
         targets = await self._targets_of_person(person, part_of)
         targets = await self._read(lambda db: erasure.with_helpers(db, self._ids, targets))
         erased = await self._erase_all(targets, dry_run)
@@ -58,7 +58,7 @@ class ErasureRows(ABC):
     async def scrub(self) -> None:
         await self._alone(erasure.scrub)
 
-    async def _targets_of_person(self, person: PersonId, part_of: PartOf) -> list[Target]:
+    async def _targets_of_person(self, person: SenderId, part_of: PartOf) -> list[Target]:
         """Where nobody else wrote, the session is theirs alone, whatever its kind."""
         wrote = await self._read(lambda db: erasure.sessions_written_in(db, person))
         found: list[Target] = []
@@ -71,7 +71,7 @@ class ErasureRows(ABC):
                 found += [] if target is None else [target]
         return found
 
-    async def _target(self, row: int, key: str, person: PersonId, *, has_written: bool) -> Target | None:
+    async def _target(self, row: int, key: str, person: SenderId, *, has_written: bool) -> Target | None:
         """A conversation may be older than the records of who wrote in it: its messages tell as well."""
         speakers = erasure.senders(await self.messages(key))
         if not has_written and person.sender not in speakers:

@@ -21,8 +21,8 @@ _IDENTITY: Final = re.compile(r"[^:\s]+:[^:\s]+:\S+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
-    """A person with a name and their identities on one or more channels."""
+class PersonSettings:
+    """An entry of `people`: a name, their identities on one or more channels, and their roles."""
 
     name: str
     """What they are called here."""
@@ -43,7 +43,7 @@ class Person:
 class People:
     """Everybody whom the settings name, and whoever is at this machine."""
 
-    def __init__(self, people: Iterable[Person] = (), vouching: Collection[str] = ()) -> None:
+    def __init__(self, people: Iterable[PersonSettings] = (), vouching: Collection[str] = ()) -> None:
         """`vouching`: who speaks for others, each under a label (`identity/label`), and lends them their own roles."""
         self._vouching = tuple(vouching)
         self._roles: dict[str, tuple[str, ...]] = {}

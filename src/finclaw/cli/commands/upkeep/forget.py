@@ -16,7 +16,7 @@ from finclaw.cli.chat.unread import FILE_NAME as SEEN
 from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError
-from finclaw.kernel.erasure import Erased, PersonId
+from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.tools.approval.people import LOCAL
 
 
@@ -33,7 +33,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
-    person = PersonId.parse(args.person)
+    person = SenderId.parse(args.person)
     asks = needs_confirmation(args)
     with attach(settings) as client:
         if asks and not confirm(client.forget_person(person, dry_run=True)):
