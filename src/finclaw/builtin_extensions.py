@@ -28,6 +28,7 @@ from finclaw.extensions.loading import LocatedExtension, as_builtin, find
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_gateway
 from finclaw.fetch.fetchers import open_fetchers
+from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.extension import Finance
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Clock, Gateway
@@ -55,9 +56,9 @@ def builtin_extensions(
     yield as_builtin(basics, "first, so that no other can take the names of its commands")
     deciding = ApprovalCommands(prefix, builtin_services.approvals)
     yield as_builtin(deciding, "as early, for the same reason: nobody else answers to approve and deny")
-    yield as_builtin(
-        Finance(DemoMarket(builtin_services.clock)), "outside of yours: it labels what your layers have made of a reply"
-    )
+    calendar = TableCalendar()
+    finance = Finance(DemoMarket(builtin_services.clock, calendar), calendar)
+    yield as_builtin(finance, "outside of yours: it labels what your layers have made of a reply")
     yield as_builtin(Calculator(), "its one tool is exact arithmetic, and every result of it is a fact")
     yield as_builtin(Now(), "its one tool tells the time, by the gateway's own clock")
     yield as_builtin(

@@ -12,6 +12,7 @@ from finclaw.demo.assistant.provider import decide
 from finclaw.demo.assistant.sayings import SAYINGS
 from finclaw.demo.market import DemoMarket
 from finclaw.errors import ToolError
+from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.extension import finance_tools
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import Sender
@@ -76,7 +77,7 @@ class Talk:
         self.clock = FixedClock(self.moment)
         others = (calculator_tool(self.clock), now_tool(self.clock))
         self.tools: dict[str, Tool] = {
-            tool.spec.name: tool for tool in (*finance_tools(DemoMarket(self.clock)), *others)
+            tool.spec.name: tool for tool in (*finance_tools(DemoMarket(self.clock), TableCalendar()), *others)
         }
         self._check = ArgumentCheck()
 

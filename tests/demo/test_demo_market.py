@@ -13,6 +13,7 @@ from finclaw.demo.listings import DEMO_LISTINGS, Listing
 from finclaw.demo.market import DemoMarket
 from finclaw.demo.price_curve import demo_price, demo_range, demo_volume
 from finclaw.errors import ToolError
+from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.market import Market
 from finclaw.finance.tick import tick_size
 from finclaw.finance.venue import VENUES
@@ -126,7 +127,7 @@ def test_the_range_is_that_of_all_its_minutes():
 
 
 def test_volume_only_grows():
-    session = VENUES["KRX"].session(date(2026, 11, 16))
+    session = TableCalendar().session_on("KRX", date(2026, 11, 16))
     assert session is not None
     minutes = [session.opens + timedelta(minutes=each) for each in range(-5, 400)]
     volumes = [demo_volume(0, BY_SYMBOL["005930"], session, minute) for minute in minutes]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from finclaw.demo.market import DemoMarket
+from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.extension import finance_tools
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.fact import Fact
@@ -17,7 +18,9 @@ def scope(sender: str = "u", session: str = "s") -> ToolScope:
 
 class Desk:
     def __init__(self, clock: Clock) -> None:
-        self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in finance_tools(DemoMarket(clock))}
+        self.tools: dict[str, Tool] = {
+            tool.spec.name: tool for tool in finance_tools(DemoMarket(clock), TableCalendar())
+        }
 
     async def use(self, name: str, args: Mapping[str, Any], who: ToolScope | None = None) -> ToolOutput:
         tool = self.tools[name]

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from finclaw.demo.market import DemoMarket
+from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.extension import Finance
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
@@ -71,7 +72,7 @@ class Commands:
 
 
 def registered(clock: Clock) -> Recorder:
-    extension: Extension = Finance(DemoMarket(clock))
+    extension: Extension = Finance(DemoMarket(clock), TableCalendar())
     api = Recorder()
     extension.register(cast("ExtensionApi", api))  # all that finance uses of it
     return api

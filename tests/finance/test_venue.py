@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.errors import ConfigError
+from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.holidays import HOLIDAYS, LAST_DAY, OTHER_HOURS, korean_name
-from finclaw.finance.venue import VENUES, opening, zone
+from finclaw.finance.venue import VENUES, zone
 
 
 def utc(text: str) -> datetime:
@@ -36,21 +37,21 @@ def utc(text: str) -> datetime:
     ],
 )
 def test_open_or_closed_and_until_when(venue: str, now: str, reason: str, changes: str):
-    state = opening(VENUES[venue], utc(now))
+    state = TableCalendar().opening(venue, utc(now))
     assert (state.reason, state.changes_at) == (reason, utc(changes))
 
 
 def test_crypto_never_rests():
-    state = opening(VENUES["CRYPTO"], utc("2026-12-25T00:00"))
+    state = TableCalendar().opening("CRYPTO", utc("2026-12-25T00:00"))
     assert (state.is_open, state.changes_at) == (True, None)
 
 
 @given(st.sampled_from(sorted(VENUES)), st.integers(0, 3 * 365 * 1_440))
 def test_past_and_coming_sessions_meet_at_the_moment(code: str, minutes: int):
-    venue, moment = VENUES[code], utc("2025-01-10T00:00") + timedelta(minutes=minutes)
-    latest, coming = next(venue.past(moment)), next(venue.sessions(moment))
+    calendar, moment = TableCalendar(), utc("2025-01-10T00:00") + timedelta(minutes=minutes)
+    latest, coming = next(calendar.sessions_before(code, moment)), calendar.opening(code, moment).session
     assert latest.opens <= moment < coming.closes
-    assert (latest == coming) == opening(venue, moment).is_open
+    assert (latest == coming) == calendar.opening(code, moment).is_open
     assert latest == coming or latest.closes <= moment < coming.opens
 
 

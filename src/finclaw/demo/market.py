@@ -1,23 +1,33 @@
 """The demo market. It makes prices up, the same ones for the same seed and minute, and says so."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from finclaw.demo.listings import DEMO_LISTINGS, Listing
 from finclaw.demo.price_curve import demo_price, demo_range, demo_volume
 from finclaw.errors import ToolError
+from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instruments
 from finclaw.finance.market import DEMO_SOURCE, Bar, Quote
-from finclaw.finance.venue import VENUES, Session, Venue, opening, zone
+from finclaw.finance.venue import VENUES, zone
+from finclaw.kernel.calendar import Calendar, Session
 from finclaw.kernel.port import Clock
 
 
 class DemoMarket:
     """A market whose prices are made up: the same ones for the same seed and minute."""
 
-    def __init__(self, clock: Clock, *, seed: int = 0, listings: Iterable[Listing] = DEMO_LISTINGS) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        calendar: Calendar | None = None,
+        *,
+        seed: int = 0,
+        listings: Iterable[Listing] = DEMO_LISTINGS,
+    ) -> None:
         self._clock = clock
+        self._calendar = calendar or TableCalendar()
         self._seed = seed
         self._listings = {listing.instrument.symbol: listing for listing in listings}
         self._instruments = Instruments(listing.instrument for listing in self._listings.values())
@@ -36,9 +46,9 @@ class DemoMarket:
         return self._clock.now().astimezone(UTC).replace(second=0, microsecond=0)
 
     async def quote(self, symbol: str) -> Quote:
-        listing, venue = self._find_listing(symbol)
+        listing = self._find_listing(symbol)
         now = self.now()
-        past = venue.past(now)
+        past = self._sessions(listing)
         session, before = next(past), next(past)
         as_of = min(now, session.closes)
         return Quote(
@@ -47,20 +57,20 @@ class DemoMarket:
             previous_close=self._price(listing, before.closes),
             volume=demo_volume(self._seed, listing, session, as_of),
             as_of=as_of,
-            opening=opening(venue, now),
+            opening=self._calendar.opening(listing.instrument.exchange, now),
             source=DEMO_SOURCE,
         )
 
     async def close_before(self, symbol: str, day: date) -> tuple[datetime, Decimal]:
-        listing, venue = self._find_listing(symbol)
-        session = next(each for each in venue.past(self.now()) if each.day < day)
+        listing = self._find_listing(symbol)
+        session = next(each for each in self._sessions(listing) if each.day < day)
         return session.closes, self._price(listing, session.closes)
 
     async def closes(self, symbol: str, since: date) -> tuple[tuple[datetime, Decimal], ...]:
-        listing, venue = self._find_listing(symbol)
+        listing = self._find_listing(symbol)
         now = self.now()
         found: list[tuple[datetime, Decimal]] = []
-        for session in venue.past(now):
+        for session in self._sessions(listing):
             if session.day < since:
                 break
             ends = min(now, session.closes)
@@ -68,27 +78,30 @@ class DemoMarket:
         return tuple(reversed(found))
 
     async def daily(self, symbol: str, sessions: int) -> tuple[Bar, ...]:
-        listing, venue = self._find_listing(symbol)
+        listing = self._find_listing(symbol)
         now = self.now()
-        past = venue.past(now)
+        past = self._sessions(listing)
         latest = [next(past) for _ in range(sessions)]
         return tuple(self._bar(listing, each, each.opens, min(now, each.closes)) for each in reversed(latest))
 
     async def intraday(self, symbol: str, minutes: int) -> tuple[Bar, ...]:
-        listing, venue = self._find_listing(symbol)
+        listing = self._find_listing(symbol)
         now = self.now()
-        session = next(venue.past(now))
+        session = next(self._sessions(listing))
         end, step = min(now, session.closes), timedelta(minutes=minutes)
         starts = [session.opens]
         while starts[-1] + step < end:
             starts.append(starts[-1] + step)
         return tuple(self._bar(listing, session, each, min(each + step, end)) for each in starts)
 
-    def _find_listing(self, symbol: str) -> tuple[Listing, Venue]:
+    def _find_listing(self, symbol: str) -> Listing:
         listing = self._listings.get(symbol)
         if listing is None:
             raise ToolError(f"The demo market has no price for {symbol!r}. Ask for another instrument.")
-        return listing, VENUES[listing.instrument.exchange]
+        return listing
+
+    def _sessions(self, listing: Listing) -> Iterator[Session]:
+        return self._calendar.sessions_before(listing.instrument.exchange, self.now())
 
     def _price(self, listing: Listing, minute: datetime) -> Decimal:
         return demo_price(self._seed, listing, minute)

@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from finclaw.demo.listings import Listing
 from finclaw.finance.tick import to_tick
-from finclaw.finance.venue import Session
+from finclaw.kernel.calendar import Session
 
 _WAVES = (
     (259_200, 90_000),

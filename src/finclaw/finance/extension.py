@@ -10,6 +10,7 @@ from finclaw.finance.hours import calendar_tool, hours_tool
 from finclaw.finance.market import DEMO_SOURCE, Market
 from finclaw.finance.portfolio import portfolio_tool
 from finclaw.finance.quote import quote_tool
+from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Tool
@@ -32,13 +33,13 @@ DEMO_LINES = {
 """The line that keeps a made-up price from being taken for a real one, by language."""
 
 
-def finance_tools(market: Market) -> tuple[Tool, ...]:
+def finance_tools(market: Market, calendar: Calendar) -> tuple[Tool, ...]:
     return (
         quote_tool(market),
         history_tool(market),
         compare_tool(market),
-        hours_tool(market),
-        calendar_tool(market),
+        hours_tool(market, calendar),
+        calendar_tool(market, calendar),
         convert_tool(market),
         portfolio_tool(market),
         *Alerts(market).tools(),
@@ -48,11 +49,12 @@ def finance_tools(market: Market) -> tuple[Tool, ...]:
 class Finance:
     name = "finance"
 
-    def __init__(self, market: Market) -> None:
+    def __init__(self, market: Market, calendar: Calendar) -> None:
         self._market = market
+        self._calendar = calendar
 
     def register(self, api: ExtensionApi) -> None:
-        for tool in finance_tools(self._market):
+        for tool in finance_tools(self._market, self._calendar):
             api.tools.register(tool)
         api.prompt.section("Market data", self._prompt(), priority=750, required=True)
         # Far out, so that it labels what the other layers have made of the reply and not what they started from.

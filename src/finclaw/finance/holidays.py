@@ -7,8 +7,8 @@ a real trading day, and every answer made from it says that it comes from the de
 from collections.abc import Mapping
 from datetime import date, time
 
-LAST_DAY = date(2027, 12, 31)
-"""After it only weekends are known."""
+FIRST_DAY, LAST_DAY = date(2025, 1, 1), date(2027, 12, 31)
+"""Outside of them only weekends are known."""
 
 _NAMES_KO = {
     "New Year's Day": "신정",

@@ -8,12 +8,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from finclaw.errors import ToolError
-from finclaw.finance.holidays import HOLIDAYS, LAST_DAY, OTHER_HOURS, korean_name
 from finclaw.finance.instrument import key_of, stems_of
 from finclaw.finance.market import Market
 from finclaw.finance.output import minute, moment_fact, record, state
 from finclaw.finance.resolve import resolve
-from finclaw.finance.venue import KRX, NYSE, VENUES, Opening, Session, Venue, opening
+from finclaw.finance.venue import KRX, NYSE, VENUES, Venue
+from finclaw.kernel.calendar import Calendar, Holiday, Opening, Session
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
@@ -55,31 +55,31 @@ class CalendarArguments(Struct, frozen=True, forbid_unknown_fields=True):
     holiday: HolidayName | None = None
 
 
-def hours_tool(market: Market) -> Tool:
+def hours_tool(market: Market, calendar: Calendar) -> Tool:
     @tool("market__hours", _HOURS, group="finance")
     async def hours(args: HoursArguments, scope: ToolScope) -> ToolOutput:
         now = market.now()
         if args.on is not None:
-            days = [_session_on(venue, args.on, now, market.source) for venue in _venues(market, args.market)]
+            days = [_session_on(calendar, venue, args.on, now, market.source) for venue in _venues(market, args.market)]
             return ToolOutput("\n\n".join(text for text, _ in days), tuple(fact for _, facts in days for fact in facts))
-        states = [opening(venue, now) for venue in _venues(market, args.market)]
+        states = [calendar.opening(venue.code, now) for venue in _venues(market, args.market)]
         text = "\n\n".join(_opening_record(each, now, market.source) for each in states)
         return ToolOutput(text, tuple(fact for each in states for fact in _opening_facts(each, now, market.source)))
 
     return hours
 
 
-def calendar_tool(market: Market) -> Tool:
+def calendar_tool(market: Market, calendar: Calendar) -> Tool:
     @tool("market__calendar", _CALENDAR, group="finance")
-    async def calendar(args: CalendarArguments, scope: ToolScope) -> ToolOutput:
+    async def days_of_rest(args: CalendarArguments, scope: ToolScope) -> ToolOutput:
         now = market.now()
         venues = _venues(market, args.market)
-        found = [_closures(venue, now, args, market.source) for venue in venues]
+        found = [_closures(calendar, venue, now, args, market.source) for venue in venues]
         if args.holiday and not any(facts for _, facts in found):
             raise UnknownDay("The calendar has no such holiday ahead. Say so.", suggestion=args.holiday)
         return ToolOutput("\n\n".join(text for text, _ in found), tuple(fact for _, facts in found for fact in facts))
 
-    return calendar
+    return days_of_rest
 
 
 def _venues(market: Market, wanted: str | None) -> tuple[Venue, ...]:
@@ -104,11 +104,11 @@ def _opening_record(now_is: Opening, now: datetime, source: str) -> str:
     change = minute(now_is.changes_at) if now_is.changes_at else None
     return record(
         {
-            **_place(now_is.venue),
+            **_place(VENUES[now_is.market]),
             "state": state(now_is),
             "reason": now_is.reason,
-            "holiday": now_is.holiday or None,
-            "holiday_ko": korean_name(now_is.holiday) if now_is.holiday else None,
+            "holiday": now_is.holiday.name if now_is.holiday else None,
+            "holiday_ko": now_is.holiday.name_ko if now_is.holiday else None,
             "closes_at" if now_is.is_open else "opens_at": change or "never",
             "as_of": minute(now),
             "source": source,
@@ -117,32 +117,35 @@ def _opening_record(now_is: Opening, now: datetime, source: str) -> str:
 
 
 def _opening_facts(now_is: Opening, now: datetime, source: str) -> Iterator[Fact]:
-    code = now_is.venue.code
+    code = now_is.market
     yield Fact(subject=code, field="is_open", value=Decimal(now_is.is_open), as_of=now, source=source)
     if now_is.changes_at is not None:
         field = "closes_at" if now_is.is_open else "opens_at"
         yield moment_fact(code, field, now_is.changes_at, now, source)
-        if not now_is.is_open and now_is.venue.holidays:
+        if not now_is.is_open and VENUES[code].holidays:
             yield moment_fact(code, "then_closes_at", now_is.session.closes, now, source)
 
 
-def _session_on(venue: Venue, wanted: str, now: datetime, source: str) -> tuple[str, tuple[Fact, ...]]:
+def _session_on(
+    calendar: Calendar, venue: Venue, wanted: str, now: datetime, source: str
+) -> tuple[str, tuple[Fact, ...]]:
     """Whether a venue has a session on one day, and when it opens and closes on it."""
     tomorrow = now.astimezone(venue.tz).date() + timedelta(days=1)
     try:
         day = tomorrow if wanted == "tomorrow" else date.fromisoformat(wanted)
     except ValueError:
         day = date.min
-    if not date(2025, 1, 1) <= day <= LAST_DAY:
+    first, last = calendar.known_days(venue.code)
+    if not first <= day <= last:
         raise UnknownDay(f"The calendar of {venue.code} does not know {wanted}. Say so.", suggestion=wanted)
-    session, why = venue.session(day), venue.rests(day)
+    session, rest = calendar.session_on(venue.code, day), calendar.rest_on(venue.code, day)
     lines = {
         **_place(venue),
         "on": day,
         "state": "open" if session else "closed",
-        "reason": why,
-        "reason_ko": "주말" if why == "weekend" else korean_name(why) if why else None,
-        "other_hours": "yes" if (venue.holidays, day) in OTHER_HOURS else None,
+        "reason": rest.name if isinstance(rest, Holiday) else rest,
+        "reason_ko": rest.name_ko if isinstance(rest, Holiday) else "주말" if rest else None,
+        "other_hours": "yes" if session and not session.is_regular else None,
         "source": source,
     }
     facts = [moment_fact(venue.code, "day", _noon(venue, day), now, source)]
@@ -155,35 +158,39 @@ def _session_on(venue: Venue, wanted: str, now: datetime, source: str) -> tuple[
 # ── days of rest ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _closures(venue: Venue, now: datetime, args: CalendarArguments, source: str) -> tuple[str, tuple[Fact, ...]]:
+def _closures(
+    calendar: Calendar, venue: Venue, now: datetime, args: CalendarArguments, source: str
+) -> tuple[str, tuple[Fact, ...]]:
     today = now.astimezone(venue.tz).date()
-    kept = HOLIDAYS.get(venue.holidays, {})
-    days = sorted(day for day, name in kept.items() if day > today and _is_called(name, args.holiday))[: args.limit]
-    records = [record({**_place(venue), "known_until": LAST_DAY if venue.holidays else None, "source": source})]
+    _, last = calendar.known_days(venue.code)
+    ahead = calendar.holidays(venue.code, today + timedelta(days=1), last)
+    days = [each for each in ahead if _is_called(each, args.holiday)][: args.limit]
+    records = [record({**_place(venue), "known_until": last if venue.holidays else None, "source": source})]
     facts: list[Fact] = []
-    for day in days:
-        name = HOLIDAYS[venue.holidays][day]
-        field = f"closed {day.isoformat()}"
-        records.append(record({"closed": day, "market": venue.code, "holiday": name, "holiday_ko": korean_name(name)}))
-        facts.append(moment_fact(venue.code, field, _noon(venue, day), now, source))
+    for rest in days:
+        field = f"closed {rest.day.isoformat()}"
+        names = {"holiday": rest.name, "holiday_ko": rest.name_ko}
+        records.append(record({"closed": rest.day, "market": venue.code, **names}))
+        facts.append(moment_fact(venue.code, field, _noon(venue, rest.day), now, source))
     if args.holiday is None and days:
-        for session in _other_hours(venue, today, days[-1]):
+        for session in _other_hours(calendar, venue, today, days[-1].day):
             records.append(record({"other_hours": session.day, "market": venue.code}))
             facts.append(moment_fact(venue.code, f"opens {session.day}", session.opens, now, source))
             facts.append(moment_fact(venue.code, f"closes {session.day}", session.closes, now, source))
     return "\n\n".join(records), tuple(facts)
 
 
-def _other_hours(venue: Venue, today: date, last: date) -> Iterator[Session]:
+def _other_hours(calendar: Calendar, venue: Venue, today: date, last: date) -> Iterator[Session]:
     """Sessions until then that open late or close early."""
-    for table, day in sorted(OTHER_HOURS):
-        if table == venue.holidays and today <= day <= last and (session := venue.session(day)):
+    for number in range((last - today).days + 1):
+        session = calendar.session_on(venue.code, today + timedelta(days=number))
+        if session and not session.is_regular:
             yield session
 
 
-def _is_called(name: str, wanted: str | None) -> bool:
+def _is_called(holiday: Holiday, wanted: str | None) -> bool:
     """Whether a holiday goes by that name: `Thanksgiving` for Thanksgiving Day, 추석 for 추석 연휴."""
-    return wanted is None or any(key_of(each).startswith(key_of(wanted)) for each in (name, korean_name(name)))
+    return wanted is None or any(key_of(each).startswith(key_of(wanted)) for each in (holiday.name, holiday.name_ko))
 
 
 def _noon(venue: Venue, day: date) -> datetime:

@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument, Instruments
-from finclaw.finance.venue import Opening
+from finclaw.kernel.calendar import Opening
 
 DEMO_SOURCE = "demo market"
 """The source of made-up prices. Replies with figures of it are labelled."""

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.venue import VENUES, Opening
+from finclaw.finance.venue import VENUES
+from finclaw.kernel.calendar import Opening
 from finclaw.kernel.fact import Fact
 
 UNIX = "unix"
@@ -57,7 +58,7 @@ def state(opening: Opening) -> str:
     """`open`, or `closed` with the reason."""
     if opening.is_open:
         return "open"
-    return f"closed ({opening.holiday or opening.reason.replace('_', ' ')})"
+    return f"closed ({opening.holiday.name if opening.holiday else opening.reason.replace('_', ' ')})"
 
 
 def minute(moment: datetime) -> str:

@@ -1,28 +1,12 @@
-"""Trading venues and their hours: sessions, day by day, in the venue's own time."""
+"""Trading venues: their names, time zones and usual hours. `calendar.py` tells from them when one is open."""
 
-from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from collections.abc import Mapping
+from datetime import time, tzinfo
 from functools import cache
-from typing import Literal
 
 from msgspec import Struct
 
 from finclaw.errors import ConfigError
-from finclaw.finance.holidays import HOLIDAYS, OTHER_HOURS
-
-Reason = Literal["open", "weekend", "holiday", "before_open", "after_close"]
-
-_DAY = timedelta(days=1)
-_LONGEST_BREAK = 15
-"""Days without a session that are believed; Chuseok and a weekend make nine."""
-
-
-class Session(Struct, frozen=True):
-    """One trading day. A venue that never rests opens the next session the moment it closes one."""
-
-    day: date
-    opens: datetime
-    closes: datetime
 
 
 class Venue(Struct, frozen=True, kw_only=True):
@@ -46,84 +30,6 @@ class Venue(Struct, frozen=True, kw_only=True):
     @property
     def tz(self) -> tzinfo:
         return zone(self.zone)
-
-    def session(self, day: date) -> Session | None:
-        """The session of that day of the venue's calendar, or None when it rests."""
-        if self.rests(day) is not None:
-            return None
-        opens, closes = OTHER_HOURS.get((self.holidays, day), (self.opens, self.closes))
-        begin, end = day - _DAY if self.eve else day, day
-        if closes == time(0):  # midnight: the day's end and not its beginning
-            end += _DAY
-        return Session(
-            day,
-            datetime.combine(begin, opens, self.tz).astimezone(UTC),
-            datetime.combine(end, closes, self.tz).astimezone(UTC),
-        )
-
-    def rests(self, day: date) -> str | None:
-        """Why there is no session on that day: "weekend" or the holiday's name."""
-        if not self.weekends and day.weekday() >= 5:
-            return "weekend"
-        return HOLIDAYS.get(self.holidays, {}).get(day)
-
-    def sessions(self, after: datetime) -> Iterator[Session]:
-        """From the session that is running or comes next at that moment, onward."""
-        day = after.astimezone(self.tz).date() - _DAY
-        while True:
-            session = self.session(day)
-            if session is not None and session.closes > after:
-                yield session
-            day += _DAY
-
-    def past(self, moment: datetime) -> Iterator[Session]:
-        """Sessions that have opened by then, the latest first."""
-        day = moment.astimezone(self.tz).date() + _DAY
-        while True:
-            session = self.session(day)
-            if session is not None and session.opens <= moment:
-                yield session
-            day -= _DAY
-
-
-class Opening(Struct, frozen=True, kw_only=True):
-    """Whether a venue is open, why not, and when that changes. `changes_at` is None where it never does."""
-
-    venue: Venue
-    reason: Reason
-    holiday: str = ""
-    session: Session
-    """The running session or the next one."""
-    changes_at: datetime | None
-
-    @property
-    def is_open(self) -> bool:
-        return self.reason == "open"
-
-
-def opening(venue: Venue, moment: datetime) -> Opening:
-    session = next(venue.sessions(moment))
-    if session.opens <= moment:
-        return Opening(venue=venue, reason="open", session=session, changes_at=_end_of_run(venue, session))
-    today = moment.astimezone(venue.tz).date()
-    why = venue.rests(today)
-    if why == "weekend" or venue.eve:
-        reason: Reason = "weekend"
-    elif why is not None:
-        return Opening(venue=venue, reason="holiday", holiday=why, session=session, changes_at=session.opens)
-    else:
-        reason = "before_open" if session.day == today else "after_close"
-    return Opening(venue=venue, reason=reason, session=session, changes_at=session.opens)
-
-
-def _end_of_run(venue: Venue, session: Session) -> datetime | None:
-    """When trading really stops: sessions that touch are one run, and a run beyond any week never ends."""
-    for _ in range(_LONGEST_BREAK):
-        following = next(venue.sessions(session.closes))
-        if following.opens > session.closes:
-            return session.closes
-        session = following
-    return None
 
 
 @cache
