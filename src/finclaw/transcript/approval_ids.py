@@ -34,11 +34,15 @@ def without_ids_in_bytes(text: bytes) -> bytes:
     return clean if found else text
 
 
+def is_plain_message(message: Message) -> bool:
+    """Whether it is one text without an id, as most are. Every message of every request is asked (`cpu_plain`)."""
+    blocks = message.blocks
+    return len(blocks) == 1 and isinstance(only := blocks[0], Text) and not _may_hold_one(only.text)
+
+
 def without_ids_in_message(message: Message) -> Message:
     """The very same message where it holds none."""
     blocks = message.blocks
-    if len(blocks) == 1 and isinstance(only := blocks[0], Text) and not _may_hold_one(only.text):
-        return message  # as most are
     clean = tuple([each for block in blocks if (each := _clean_block(block)) is not None])
     same = len(clean) == len(blocks) and all(one is other for one, other in zip(clean, blocks, strict=True))
     return message if same else replace(message, blocks=clean or (Text(MARK),))
@@ -88,5 +92,5 @@ def _clean_value(value: Any) -> Any:
 
 
 def _may_hold_one(text: str) -> bool:
-    """Quickly: nearly no text does, and every message of every request is asked (`cpu_plain`)."""
+    """Quickly: nearly no text does."""
     return "ap-" in text or "AP-" in text or "Ap-" in text or "aP-" in text

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.message import Message
-from finclaw.transcript.approval_ids import without_approval_ids, without_ids_in_message
+from finclaw.transcript.approval_ids import is_plain_message, without_approval_ids, without_ids_in_message
 from finclaw.transcript.history import behind_pages, pages_of, with_pages
 
 _KEPT: Final = 1_024
@@ -32,9 +32,11 @@ class ApprovalIdFilter:
     def _clean(self, messages: Sequence[Message]) -> Sequence[Message]:
         pages, tail = pages_of(messages), behind_pages(messages)
         clean_pages = tuple([page.without_approval_ids() for page in pages])
+        same_pages = all(map(_is_same, clean_pages, pages))  # by identity: equal ones would be read to the end
+        if same_pages and all(map(is_plain_message, tail)):
+            return messages
         clean_tail = tuple([self._clean_message(message) for message in tail])
-        # Compared by identity: equal messages would be read to the end.
-        if all(map(_is_same, clean_pages, pages)) and all(map(_is_same, clean_tail, tail)):
+        if same_pages and all(map(_is_same, clean_tail, tail)):
             return messages
         return with_pages(clean_pages, clean_tail)
 
