@@ -63,6 +63,22 @@ async def test_what_was_noted_comes_to_mind_in_both_languages(notes: NoteStore) 
     assert [await texts(notes, "ada", question) for question in ABOUT_NOTHING] == [[]] * len(ABOUT_NOTHING)
 
 
+async def test_the_first_note_of_a_person_is_found_at_once(tmp_path: Path) -> None:
+    """Whoever has none is not looked for in every turn; a search that was under way meanwhile changes nothing."""
+    database = ExtensionDatabase(tmp_path, "memory", MIGRATIONS)
+    notes = NoteStore(database)
+    try:
+        assert await notes.search("me", "gold", 5) == ()
+        early, saved, _ = await asyncio.gather(
+            notes.search("you", "gold", 5), notes.save("you", "likes gold", NOW), notes.search("you", "gold", 5)
+        )
+        await notes.save("me", "hates gold", NOW)
+        assert [each.text for each in await notes.search("me", "gold", 5)] == ["hates gold"]
+        assert (early, list(await notes.search("you", "gold", 5))) == ((), [saved])
+    finally:
+        await database.close()
+
+
 async def test_particles_and_endings_do_not_hide_a_word(notes: NoteStore) -> None:
     await notes.save("ada", "환율 알림은 1,400원부터", NOW)
     for question in ("환율", "환율이 어때", "환율을 알려줘", "요즘 환율에서는", "원달러환율"):

@@ -90,6 +90,9 @@ class TooManyNotes(ToolError):
     pass
 
 
+_MOST_WITHOUT: Final = 10_000
+
+
 class NoteStore:
     """The notes of all people, in a database.
 
@@ -98,6 +101,9 @@ class NoteStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._without_notes: set[str] = set()
+        """People who had none when they were last looked for: most never have one, and a look costs a switch of
+        threads in every turn (`cpu_plain`). Commands beside this process remove notes; only this one saves them."""
 
     async def save(self, owner: str, text: str, at: datetime, sources: Sequence[str] = ()) -> Note:
         """The same words are one note, with the newer date. Raises TooManyNotes."""
@@ -109,10 +115,15 @@ class NoteStore:
             known = rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, normalize_text(text)))
             return _renew(rows, known[0][0], who, new) if known else _insert(rows, who, new)
 
-        return await self._database.transaction(work)
+        try:
+            return await self._database.transaction(work)
+        finally:  # behind any search that ran before it and found nothing
+            self._without_notes.discard(owner)
 
     async def search(self, owner: str, question: str, most: int) -> Sequence[Note]:
         """Those that share a telling word with the question, best first; of equals the newer."""
+        if owner in self._without_notes:
+            return ()
         words = tuple(dict.fromkeys(form for word in query_words(question) for form in forms(word)))
         if not words:
             return ()
@@ -125,7 +136,12 @@ class NoteStore:
             by_id = {id: _note(*row) for id, *row in found}
             return tuple(by_id[id] for id in best)
 
-        return await self._of(owner, work, ())
+        found = await self._of(owner, work, None)
+        if found is None:
+            if len(self._without_notes) >= _MOST_WITHOUT:
+                self._without_notes.clear()
+            self._without_notes.add(owner)
+        return found or ()
 
     async def find(self, owner: str, number: int) -> Note | None:
         def work(rows: Transaction, who: int) -> Note | None:
