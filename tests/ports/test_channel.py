@@ -156,4 +156,4 @@ def test_a_plain_channel_needs_three_things_only():
     own = {"name", "capabilities", "receive", "send"}
     assert own <= {*vars(MailboxChannel), *vars(MailboxChannel("x"))}
     assert not {"edit", "delete", "fetch", "react", "typing", "close"} & set(vars(MailboxChannel))
-    assert MailboxChannel("x").capabilities == Capabilities(max_length=100_000, idempotent=True)
+    assert MailboxChannel("x").capabilities == Capabilities(max_length=100_000, markup="source", idempotent=True)

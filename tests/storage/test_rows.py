@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.ports.nouns import adds, begin, ending, nothing, said, take, written
 
 from finclaw.kernel.chunk import Usage
-from finclaw.kernel.envelope import Attachment, Embed, Inbound, Limits, Outbound, Sender
+from finclaw.kernel.envelope import ActionButton, Attachment, Embed, Inbound, Limits, Outbound, OutboundFile, Sender
 from finclaw.kernel.message import Append
 from finclaw.kernel.record import OutboxItem
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
@@ -87,6 +87,13 @@ OUTBOUNDS = st.builds(
     embeds=st.lists(st.builds(Embed, title=WORDS, url=MAYBE), max_size=2).map(tuple),
     ephemeral=FLAGS,
     perishable=FLAGS,
+    attachments=st.lists(st.builds(OutboundFile, blob=WORDS, name=WORDS, alt=WORDS), max_size=2).map(tuple),
+    actions=st.lists(
+        st.builds(ActionButton, label=WORDS, command=WORDS, style=st.sampled_from(["normal", "primary", "danger"])),
+        max_size=2,
+    ).map(tuple),
+    rendered=MAYBE,
+    plain=MAYBE,
 )
 
 
@@ -105,6 +112,12 @@ def test_rows_that_were_written_in_full_are_read_as_well(inbound: Inbound, outco
     full = msgspec.to_builtins(outbound)
     body = {"channel": "c", "account": "a", "conversation": "r", "outbound": full, "turn_id": None}
     assert read_unit(write(body)).outbound == outbound
+
+
+def test_a_unit_of_an_earlier_release_shows_its_text():
+    body = '{"channel":"c","account":"a","conversation":"r","outbound":{"text":"**hi**","kind":"reply"},"turn_id":null}'
+    old = read_unit(body).outbound
+    assert (old.formatted, old.fallback, old.actions, old.attachments) == ("**hi**", "**hi**", (), ())
 
 
 def unit_of(outbound: Outbound) -> OutboxItem:

@@ -10,7 +10,7 @@ from finclaw.kernel.record import OutboxItem
 class MailboxChannel(Channel):
     """A channel for the API, the web and programs: messages come in by a call, replies are read by id."""
 
-    capabilities = Capabilities(max_length=100_000, idempotent=True)
+    capabilities = Capabilities(max_length=100_000, markup="source", idempotent=True)
 
     def __init__(self, name: str) -> None:
         self.name = name

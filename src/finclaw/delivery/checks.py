@@ -66,8 +66,12 @@ def apply_visibility_checks(
 
 
 def _visible_text(visible: Visible) -> str:
-    cards = (embed for part in visible.parts for embed in part.embeds)
-    return "\n".join([visible.text, *(line for card in cards for line in (card.title, card.text, card.url or ""))])
+    lines = [visible.text]
+    for part in visible.parts:
+        lines += (line for card in part.embeds for line in (card.title, card.text, card.url or ""))
+        lines += (line for file in part.attachments for line in (file.name, file.alt))
+        lines += (line for action in part.actions for line in (action.label, action.command))
+    return "\n".join(lines)
 
 
 def _withheld_notice(outbound: Outbound, inbound: Inbound, ending: str) -> Outbound:

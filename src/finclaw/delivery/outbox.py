@@ -281,4 +281,7 @@ def _mark_resent(unit: OutboxItem, channel: Channel) -> OutboxItem:
     """A repeat that the platform would show twice says that it is one."""
     if not unit.doubts or channel.capabilities.idempotent:
         return unit
-    return replace(unit, outbound=replace(unit.outbound, text=RESENT_MARK + unit.outbound.text))
+    was = unit.outbound
+    rendered = None if was.rendered is None else RESENT_MARK + was.rendered
+    plain = None if was.plain is None else RESENT_MARK + was.plain
+    return replace(unit, outbound=replace(was, text=RESENT_MARK + was.text, rendered=rendered, plain=plain))

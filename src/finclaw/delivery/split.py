@@ -12,16 +12,21 @@ RESENT_MARK = "(re-sent) "
 _BREAKS: Final = ("\n\n", "\n", ". ", "다. ", " ")
 
 
-def split_outbound(outbound: Outbound, capabilities: Capabilities) -> tuple[Outbound, ...]:
-    """Only the first part answers the message, a reply mark on each would shout; cards stand below the last."""
-    limit = max(1, capabilities.max_length - len(RESENT_MARK))
-    texts = split_text(outbound.text, limit, capabilities.length_unit) or (("",) if outbound.embeds else ())
+def split_outbound(outbound: Outbound, capabilities: Capabilities, share: int = 1) -> tuple[Outbound, ...]:
+    """Only the first part answers the message, a reply mark on each would shout; what is beside the text stands below
+    the last. Of the channel's length only one `share`th is used.
+    """
+    limit = max(1, (capabilities.max_length - len(RESENT_MARK)) // share)
+    beside = outbound.embeds or outbound.attachments or outbound.actions
+    texts = split_text(outbound.text, limit, capabilities.length_unit) or (("",) if beside else ())
     return tuple(
         replace(
             outbound,
             text=part,
             reply_to=outbound.reply_to if place == 0 else None,
             embeds=outbound.embeds if place == len(texts) - 1 else (),
+            attachments=outbound.attachments if place == len(texts) - 1 else (),
+            actions=outbound.actions if place == len(texts) - 1 else (),
         )
         for place, part in enumerate(texts)
     )

@@ -8,8 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.delivery.control import ControlToken, extract_control
-from finclaw.delivery.split import split_outbound
-from finclaw.kernel.envelope import Capabilities, Embed, Outbound
+from finclaw.delivery.markup import escape, render
+from finclaw.delivery.split import RESENT_MARK, split_outbound
+from finclaw.kernel.envelope import ActionButton, Capabilities, Embed, Outbound
 from finclaw.tools.approval.forgery import without_forged_consent
 from finclaw.tools.guard.redact import redact_for_display
 
@@ -37,11 +38,78 @@ def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
     if outbound.embeds and not capabilities.embeds:
         text = "\n\n".join([text, *map(_as_text, outbound.embeds)])
         outbound = replace(outbound, embeds=())
-    return Visible(split_outbound(replace(outbound, text=text), capabilities), text.strip(), tokens)
+    if outbound.attachments or outbound.actions:
+        outbound = _with_lines(replace(outbound, text=text), capabilities)
+        text = outbound.text
+    return Visible(_freeze_parts(replace(outbound, text=text), capabilities), text.strip(), tokens)
+
+
+# ── files and buttons, where the channel has none ───────────────────────────────────────────────────────────────
+
+
+def _with_lines(outbound: Outbound, capabilities: Capabilities) -> Outbound:
+    """What the channel cannot show becomes lines of the text. No button may hold an approval: those are typed."""
+    actions = tuple(each for each in outbound.actions if clean_words(each.command) == each.command)
+    carried = tuple(each for each in outbound.attachments if each.kind in capabilities.media)
+    lines = [
+        f"📎 {each.name}{': ' if each.alt else ''}{each.alt}" for each in outbound.attachments if each not in carried
+    ]
+    if not capabilities.has_buttons_for(actions):
+        lines += _action_lines(actions, "{}" if outbound.kind == "notice" else "`{}`")
+        actions = ()
+    text = "\n\n".join(part for part in (outbound.text.rstrip(), "\n".join(lines)) if part)
+    return replace(outbound, text=text, attachments=carried, actions=actions)
+
+
+def _action_lines(actions: tuple[ActionButton, ...], command: str) -> list[str]:
+    return [f"{place}. {each.label}: {command.format(each.command)}" for place, each in enumerate(actions, start=1)]
+
+
+# ── the form in which it is kept and sent ───────────────────────────────────────────────────────────────────────
+
+
+def _freeze_parts(outbound: Outbound, capabilities: Capabilities) -> tuple[Outbound, ...]:
+    """Split, and rendered; where markup makes a part too long for the channel, in smaller parts."""
+    parts: tuple[Outbound, ...] = ()
+    for share in (1, 2, 4, 8):
+        parts = tuple(_freeze(part, capabilities) for part in split_outbound(outbound, capabilities, share))
+        if all(_fits(part, capabilities) for part in parts):
+            break
+    return parts
+
+
+def _freeze(part: Outbound, capabilities: Capabilities) -> Outbound:
+    markup = capabilities.markup
+    if markup == "source":
+        return part
+    literal = part.kind == "notice"
+    plain = part.text if literal else render(part.text, "plain")
+    if part.actions:
+        plain = "\n\n".join((plain, "\n".join(_action_lines(part.actions, "{}")))).strip()
+    rendered = (escape if literal else render)(part.text, markup)
+    if rendered == plain == part.text:  # as nearly all are
+        return part
+    return replace(part, rendered=None if rendered == plain else rendered, plain=None if plain == part.text else plain)
+
+
+def _fits(part: Outbound, capabilities: Capabilities) -> bool:
+    if part.rendered is None and part.plain is None:
+        return True
+    # Where tags of HTML stand in the text they are not counted: what is read is.
+    shown = part.fallback if capabilities.markup == "inline_html" else part.formatted
+    return capabilities.has_room_for(RESENT_MARK + shown) and capabilities.has_room_for(RESENT_MARK + part.fallback)
 
 
 def _clean_outbound(outbound: Outbound) -> Outbound:
     text = clean_words(outbound.text)
+    if outbound.attachments or outbound.actions:
+        outbound = replace(
+            outbound,
+            attachments=tuple(
+                replace(each, name=clean_words(each.name), alt=clean_words(each.alt)) for each in outbound.attachments
+            ),
+            actions=tuple(replace(each, label=clean_words(each.label)) for each in outbound.actions),
+        )
     if text is outbound.text and not outbound.embeds:
         return outbound
     embeds = tuple(

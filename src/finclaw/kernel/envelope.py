@@ -144,8 +144,39 @@ class Embed(Struct, frozen=True, kw_only=True):
     url: str | None = None
 
 
+class OutboundFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that goes out with a message."""
+
+    blob: str
+    """The SHA-256 of its bytes, in hexadecimal."""
+    name: str
+    mime: str = "application/octet-stream"
+    alt: str = ""
+    """What it shows, in words: for those who cannot see it, and where the channel carries no such file."""
+
+    @property
+    def kind(self) -> AttachmentKind:
+        family = self.mime.partition("/")[0]
+        return family if family in ("image", "audio", "video") else "file"
+
+
+ButtonStyle = Literal["normal", "primary", "danger"]
+
+
+class ActionButton(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something to do by a press: a label, and the command that is then as if the person had typed it."""
+
+    label: str
+    command: str
+    style: ButtonStyle = "normal"
+
+
 class Outbound(Struct, frozen=True, kw_only=True):
-    """A message for a person to read. `perishable` answers are worthless once they are old."""
+    """A message for a person to read. `perishable` answers are worthless once they are old.
+
+    Its text is Markdown, but for a `notice`, which is shown to the letter. Part of an outbox item, it is frozen: what
+    the channel shows is `formatted`, and `fallback` where the platform does not take that.
+    """
 
     text: str
     kind: OutboundKind = "reply"
@@ -154,6 +185,20 @@ class Outbound(Struct, frozen=True, kw_only=True):
     embeds: tuple[Embed, ...] = ()
     ephemeral: bool = False
     perishable: bool = False
+    attachments: tuple[OutboundFile, ...] = ()
+    actions: tuple[ActionButton, ...] = ()
+    rendered: str | None = None
+    """The text in the channel's markup; None: as the fallback."""
+    plain: str | None = None
+    """The text without any markup, with the actions as lines; None: as the text."""
+
+    @property
+    def fallback(self) -> str:
+        return self.text if self.plain is None else self.plain
+
+    @property
+    def formatted(self) -> str:
+        return self.fallback if self.rendered is None else self.rendered
 
 
 class ButtonLimits(Struct, frozen=True, kw_only=True):
@@ -166,8 +211,9 @@ class ButtonLimits(Struct, frozen=True, kw_only=True):
     """Bytes of the command that a button may carry."""
 
 
-Markup = Literal["plain", "markdown", "html", "inline_html", "mrkdwn"]
-"""Languages for formatted text: `inline_html` has no blocks, lists or line breaks of its own; `mrkdwn` is Slack's."""
+Markup = Literal["plain", "source", "markdown", "html", "inline_html", "mrkdwn"]
+"""Languages for formatted text. `source`: as it was written, for a reader who renders it; `inline_html` has no blocks,
+lists or line breaks of its own; `mrkdwn` is Slack's."""
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
@@ -200,6 +246,14 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     def has_room_for(self, text: str) -> bool:
         """Whether a message may be as long as this, as the platform counts."""
         return text_length(text, self.length_unit) <= self.max_length
+
+    def has_buttons_for(self, actions: tuple[ActionButton, ...]) -> bool:
+        most = self.buttons
+        return (
+            most is not None
+            and len(actions) <= most.count
+            and all(len(each.label) <= most.label and len(each.command.encode()) <= most.data for each in actions)
+        )
 
 
 class Receipt(Struct, frozen=True):

@@ -106,6 +106,11 @@ class Sent:
     def text(self) -> str:
         return self.unit.outbound.text
 
+    @property
+    def shown(self) -> str:
+        """In the channel's markup."""
+        return self.unit.outbound.formatted
+
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
@@ -251,7 +256,14 @@ class MemoryChannel(Channel):
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _must_fit(self, unit: OutboxItem) -> None:
-        if not self.capabilities.has_room_for(unit.outbound.text):
+        outbound = unit.outbound
+        # Telegram counts the words that are left when it has read the tags.
+        counted = outbound.fallback if self.capabilities.markup == "inline_html" else outbound.formatted
+        if outbound.actions and not self.capabilities.has_buttons_for(outbound.actions):
+            raise SendRefused(f"{self.name} does not take these buttons")
+        if any(each.kind not in self.capabilities.media for each in outbound.attachments):
+            raise SendRefused(f"{self.name} does not carry these files")
+        if not self.capabilities.has_room_for(counted):
             most, counted = self.capabilities.max_length, self.capabilities.length_unit
             raise SendRefused(f"the text is longer than {most:,} {counted}")
 

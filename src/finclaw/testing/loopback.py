@@ -58,7 +58,7 @@ class LoopbackChannel(Channel):
                 await self._clock.sleep(self._pause)
 
     async def send(self, unit: OutboxItem) -> Receipt:
-        body = SendBody(unit.conversation, unit.token, unit.outbound.text, unit.outbound.reply_to)
+        body = SendBody(unit.conversation, unit.token, unit.outbound.formatted, unit.outbound.reply_to)
         try:
             async with self._session().post(f"{self._url}/send", data=msgspec.json.encode(body)) as answer:
                 return _receipt(answer.status, await answer.read())

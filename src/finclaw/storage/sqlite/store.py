@@ -342,4 +342,8 @@ class SqliteStore(ApprovalRows, ErasureRows):
 
 def _with_whole_characters(outbound: Outbound) -> Outbound:
     text = fix_surrogates(outbound.text)
-    return outbound if text is outbound.text else replace(outbound, text=text)
+    if text is outbound.text:
+        return outbound
+    rendered = None if outbound.rendered is None else fix_surrogates(outbound.rendered)
+    plain = None if outbound.plain is None else fix_surrogates(outbound.plain)
+    return replace(outbound, text=text, rendered=rendered, plain=plain)
