@@ -52,6 +52,7 @@ from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.gate import Gate, Heard
 from finclaw.pipeline.journal import STAGES
+from finclaw.pipeline.persons import PersonDirectory, PersonService
 from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.watchdog import Watchdog
 from finclaw.routing.session_key import session_key
@@ -85,6 +86,7 @@ class App:
         agent: Agent,
         channels: Mapping[str, Channel],
         clock: Clock,
+        persons: PersonDirectory,
     ) -> None:
         recent = RecentConversations()
         self._store, self._recent, self._clock, self._agent = store, recent, clock, agent.name
@@ -99,14 +101,17 @@ class App:
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
         self.forgetting = Forgetting(store, registrar, settings.state, drop_copies(recent, self._sender, emit))
         people, chats = settings.everybody(), Chats(agent.name, store, channels)
+        self.persons = PersonService(store, people, persons)
         prefix, told = settings.pipeline.command_prefix, Announcer(emit, agent.name)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, chats, told, prefix)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_heard(settings)),
-            commands=Commands(prefix, registrar.commands),
+            commands=Commands(prefix, registrar.commands, persons),
             ack=Ack(enabled=settings.pipeline.enable_ack),
-            contexts=Contexts(agent.name, channels),
-            dispatch=Dispatch(store, lanes, self._pools, recent, clock, agent.reserve_first_call, registrar.fields),
+            contexts=Contexts(agent.name, channels, persons),
+            dispatch=Dispatch(
+                store, lanes, self._pools, recent, clock, agent.reserve_first_call, registrar.fields, persons
+            ),
             agent=agent,
             deliver=Deliver(
                 store,

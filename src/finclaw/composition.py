@@ -30,6 +30,7 @@ from finclaw.kernel.event import Observer
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Channel, Clock, Provider
 from finclaw.kernel.store_port import Store
+from finclaw.pipeline.persons import open_directory
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.state_lock import StateLock
@@ -103,7 +104,8 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         budget = await open_budget(settings.budget, [route.model for route in routes.default], store, clock)
         guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, overflow)
         agent = _agent(settings, registrar, routes, clock, guards, budget)
-        app = App(settings, registrar, store, agent, by_name, clock)
+        persons = await open_directory(store, settings.everybody())
+        app = App(settings, registrar, store, agent, by_name, clock, persons)
         stack.push_async_callback(app.stop)
         await app.start()
         yield app

@@ -68,7 +68,7 @@ def test_what_a_server_that_tells_no_usage_costs_is_estimated(
 
 
 @pytest.mark.parametrize(
-    ("by", "name"), [("model", "anthropic/claude-sonnet-4-6"), ("user", "web:ada"), ("agent", "main")]
+    ("by", "name"), [("model", "anthropic/claude-sonnet-4-6"), ("user", "web:local:ada"), ("agent", "main")]
 )
 def test_costs_by_something_else(recorder: Recorder, capsys: pytest.CaptureFixture[str], by: str, name: str):
     head, line, *_ = told(recorder, capsys, "--by", by)
@@ -79,7 +79,7 @@ def test_costs_by_something_else(recorder: Recorder, capsys: pytest.CaptureFixtu
 def test_costs_for_programs(recorder: Recorder, capsys: pytest.CaptureFixture[str]):
     (line,) = told(recorder, capsys, "--json", "--by", "user", "--days", "7")
     view = json.loads(line)
-    assert (view["days"], view["by"], view["items"][0]["name"]) == (7, "user", "web:ada")
+    assert (view["days"], view["by"], view["items"][0]["name"]) == (7, "user", "web:local:ada")
     assert (view["total"]["cost"], view["total"]["saved"]) == ("0.1710", "0.078"), "exact, as text"
     assert view["hit_rate"] == round(40_000 / 82_000, 4)
 

@@ -25,7 +25,7 @@ from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.clock import EPOCH
 
 
-def reserve(_: Inbound) -> Reserve:
+def reserve(_: Inbound, __: str) -> Reserve:
     return lambda context: most_of(Model("scripted", "one"), context, 1, Payer(), EPOCH)
 
 

@@ -36,6 +36,7 @@ from finclaw.storage.sqlite.database import DATABASE
 FIXTURES: Final = Path(make_old_state.__file__).parent / "old_state"
 OLD: Final = "main:memory:local:direct:"
 """How the key of every session in the fixture begins."""
+BY_USER: Final = "costs --days 60 --by user --json"
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 
@@ -96,7 +97,36 @@ def test_every_command_prints_the_same(
     state: Path, printed: Mapping[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert len(printed) > 15
-    assert {command: run_command(state, capsys, command) for command in printed} == printed
+    expected = {**printed, BY_USER: printed[BY_USER].replace('"memory:', '"memory:local:')}  # persons now: by identity
+    assert {command: run_command(state, capsys, command) for command in printed} == expected
+
+
+def test_notes_and_spend_belong_to_the_same_person(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two identities become one person in the settings: what both had noted and spent is theirs."""
+    settings = state / "finclaw.yaml"
+    linked = '  - {name: Ada, known_as: ["memory:local:ada", "memory:local:지우", "slack:t1:U1"]}\n'
+    settings.write_text(settings.read_text("utf-8").replace("people:\n", f"people:\n{linked}"), "utf-8")
+    notes = json.loads(run_command(state, capsys, "memory export"))["notes"]
+    spent = {each["name"]: each for each in json.loads(run_command(state, capsys, BY_USER))["items"]}
+    assert {each["user"] for each in notes} == {"memory:local:ada", "memory:local:지우"} <= spent.keys()
+
+    listed: list[str] = []
+
+    async def ask(life: Life, app: finclaw.App) -> None:
+        await life.ask(app, "지우", "/memory")
+        listed.extend(replies_to(life, "지우"))
+
+    Life(state, LOOKED_AT).run(ask)
+    assert all(each["text"] in listed[-1] for each in notes)
+    both = json.loads(run_command(state, capsys, "memory export"))["notes"]
+    assert {each["user"] for each in both} == {"memory:local:ada"}
+    assert {each["text"] for each in both} == {each["text"] for each in notes}
+    now = {each["name"]: each for each in json.loads(run_command(state, capsys, BY_USER))["items"]}
+    assert now["memory:local:ada"]["calls"] == sum(spent[f"memory:local:{who}"]["calls"] for who in ("ada", "지우"))
+    assert "memory:local:지우" not in now
+    shown = json.loads(run_command(state, capsys, "people show Ada --json"))["person"]
+    assert shown["id"] == "memory:local:ada"
+    assert set(shown["identities"]) == {"memory:local:ada", "memory:local:지우", "slack:t1:U1"}
 
 
 def test_every_row_is_written_as_it_was_read(state: Path) -> None:

@@ -36,7 +36,7 @@ async def test_every_call_of_a_turn_is_in_the_books(house: House) -> None:
         outcome = await gateway.ask("go")
         await gateway.ask("go", sender="bob", conversation="bobs")
         assert outcome.cost == 2 * COST
-        assert await costs(gateway) == {"memory:ada": 2 * COST, "memory:bob": COST}
+        assert await costs(gateway) == {"memory:local:ada": 2 * COST, "memory:local:bob": COST}
         (line,) = await gateway.app.costs(1, "model")
         assert (line.name, line.calls, line.usage.cache_read) == ("anthropic/claude-sonnet-4-6", 3, 99)
         assert line.saved == 99 * Decimal("2.7") / 1_000_000
@@ -50,7 +50,7 @@ async def test_what_was_paid_for_in_vain_is_in_the_books_too(house: House) -> No
     async with house.open(broken, broken, broken, agent=SONNET) as gateway:
         outcome = await gateway.ask("go")
         assert (outcome.kind, outcome.cost) == ("failed", 3 * COST)
-        assert await costs(gateway) == {"memory:ada": 3 * COST}
+        assert await costs(gateway) == {"memory:local:ada": 3 * COST}
 
 
 @in_virtual_time
@@ -62,7 +62,7 @@ async def test_a_turn_that_was_reset_away_is_in_the_books(house: House) -> None:
         await until(lambda: len(gateway.provider.requests) == 2)
         await gateway.app.reset(accepted.session)
         assert (await gateway.outcome(accepted)).kind == "stopped"
-        assert await costs(gateway) == {"memory:ada": 2 * COST}
+        assert await costs(gateway) == {"memory:local:ada": 2 * COST}
 
 
 @in_virtual_time
@@ -76,7 +76,7 @@ async def test_a_helpers_turn_is_the_persons_own_cost(house: House) -> None:
     delegating = AgentSettings(model=SONNET.model, max_tokens=6_100, delegate=True)
     async with house.open(boss, agent=delegating, budget=limit(user_day_usd="9")) as gateway:
         assert (await gateway.ask("please")).reply == "done"
-        assert await costs(gateway) == {"memory:ada": 3 * COST}
+        assert await costs(gateway) == {"memory:local:ada": 3 * COST}
 
 
 @pytest.mark.parametrize("budget", [None, limit(agent_day_usd="5", turn_usd="5")], ids=["without", "with a budget"])
@@ -194,7 +194,7 @@ async def test_whoever_stops_an_answer_pays_for_what_came(house: House) -> None:
         outcome = await gateway.outcome(accepted)
         assert outcome.kind == "stopped"
         assert outcome.usage.output >= 300
-        assert await costs(gateway) == {"memory:ada": outcome.cost}
+        assert await costs(gateway) == {"memory:local:ada": outcome.cost}
         assert (await gateway.ask("again")).kind == "answered"
 
 

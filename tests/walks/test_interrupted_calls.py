@@ -170,7 +170,7 @@ async def test_a_helpers_call_that_dies_is_the_persons_own_cost(house: House) ->
     async with house.open(boss, agent=delegating) as gateway:
         await gateway.app.idle()
         (line,) = await gateway.app.costs(1, "user")
-        assert line.name == "memory:ada"
+        assert line.name == "memory:local:ada"
         assert line.interrupted >= 1
         assert line.calls >= 4
 

@@ -1,12 +1,12 @@
 """A gateway in memory, for tests of the HTTP door: it takes messages and ends them when told to."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from msgspec import structs
+from msgspec import convert, structs
 
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError
@@ -25,6 +25,7 @@ from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message, Source, Text
+from finclaw.kernel.person import Person, PersonRecord
 from finclaw.kernel.port import ExtensionRoute, Summary
 from finclaw.kernel.record import (
     Accepted,
@@ -42,6 +43,7 @@ from finclaw.kernel.record import (
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
+from finclaw.pipeline.person_fields import check_fields
 from finclaw.tools.approval.summary import summaries
 from finclaw.transcript.integrity import mend
 
@@ -64,12 +66,34 @@ def answer(text: str = "AAPL is at 190.50 USD.") -> Outcome:
 
 
 @dataclass
+class MemoryPeople:
+    """Implements kernel.port.PersonDoor for one person."""
+
+    person: Person = Person(id="web:owner:owner", name="owner", identities=("web:owner:owner",))
+
+    async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]:
+        return [] if after else [PersonRecord(person=self.person, roles=("owner",))]
+
+    async def find(self, who: str) -> PersonRecord | None:
+        known = who in (self.person.name, *self.person.identities)
+        return PersonRecord(person=self.person, roles=("owner",)) if known else None
+
+    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
+        checked = check_fields(fields)
+        if await self.find(who) is None:
+            raise SessionError(f"there is no person {who!r}")
+        self.person = convert({**structs.asdict(self.person), **checked}, Person)
+        return PersonRecord(person=self.person)
+
+
+@dataclass
 class MemoryGateway:
     """Implements kernel.port.Gateway. `fails` is raised by the next calls, to see how the door takes it."""
 
     ready: bool = True
     market: str = "demo"
     model: str = "offline/demo"
+    persons: MemoryPeople = field(default_factory=MemoryPeople)
     routes: tuple[ExtensionRoute, ...] = ()
     fails: Exception | None = None
     taken: list[Inbound] = field(default_factory=list[Inbound])

@@ -41,6 +41,8 @@ PATHS = [
     ("POST", "/api/v1/approvals/x/deny"),
     ("GET", "/api/v1/grants"),
     ("POST", "/api/v1/grants/x/revoke"),
+    ("GET", "/api/v1/people"),
+    ("POST", "/api/v1/people"),
     ("GET", "/api/v1/stream"),
 ]
 WRONG = [

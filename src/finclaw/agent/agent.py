@@ -6,7 +6,6 @@ from msgspec import Struct, field
 
 from finclaw.agent.approved_actions import ApprovedActions
 from finclaw.agent.budget.call_ledger import Payer
-from finclaw.agent.budget.spend import user_of
 from finclaw.agent.budget.turn_budget import BudgetService, TurnBudget
 from finclaw.agent.budget.usage_meter import UNFORESEEN, most_of
 from finclaw.agent.model.call import ModelCall
@@ -160,7 +159,7 @@ class Agent:
             denied=denied,
             asked_in=context,
             guard=None if recorded is None else recorded.guard(),
-            budget=self._open_budget(log, context, ids, emit),
+            budget=self._open_budget(log, ids, emit),
         )
 
     def _catalog(self, limits: Limits, denied: Collection[str]) -> tuple[ToolSpec, ...]:
@@ -184,20 +183,20 @@ class Agent:
     def _on_demand(self) -> frozenset[str]:
         return on_demand(self._abilities.tools.list(), self._abilities.show)
 
-    def _open_budget(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnBudget | None:
-        budget, user = self._abilities.budget, user_of(context.inbound)
+    def _open_budget(self, log: TurnLog, ids: Ids, emit: Emit) -> TurnBudget | None:
+        budget = self._abilities.budget
         if budget is None:
             return None
-        return budget.open_turn(ids, emit, user, log.cost(), log.ledger.unbooked_lines())
+        return budget.open_turn(ids, emit, log.ledger.payer.user, log.cost(), log.ledger.unbooked_lines())
 
-    def reserve_first_call(self, inbound: Inbound) -> Reserve | None:
+    def reserve_first_call(self, inbound: Inbound, user: str) -> Reserve | None:
         """What a commit that begins a turn reserves for it: its first model call follows without another commit.
 
         None where the budget has no room for it: then nothing may leave that is not reserved by itself.
         """
         abilities, settings = self._abilities, self._settings
         head = self._model_call.head_tokens(abilities.system, abilities.tools.specs())
-        model, now, payer = abilities.model, self._clock.now(), Payer(settings.name, user_of(inbound))
+        model, now, payer = abilities.model, self._clock.now(), Payer(settings.name, user)
         longest = min(settings.max_tokens + model.room_to_think(settings.thinking), model.max_output)
         said = len(inbound.text)  # at a token a character, which is too much for nearly everything
 

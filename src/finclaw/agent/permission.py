@@ -7,13 +7,13 @@ from typing import Any, Final, assert_never
 
 from msgspec.structs import replace
 
-from finclaw.agent.budget.spend import user_of
 from finclaw.agent.tool_effects import ToolEffects, may_act
 from finclaw.agent.turn_state.state import CallState, TurnState
 from finclaw.agent.turn_state.turn_log import APPROVED
 from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
 from finclaw.kernel.approval import Approval, action_hash
 from finclaw.kernel.context import Context
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.tools.approval.action import Action, definition_of
 from finclaw.tools.approval.approvals import Approvals
@@ -86,7 +86,7 @@ class Permission:
 
     def _facts(self, asked_in: Context, tool: Tool) -> PolicyContext:
         """What policy must know beside the arguments: the tool, and for whom it would run."""
-        user, known = user_of(asked_in.inbound), self._tools.entry(tool.spec.name)
+        user, known = _user_of(asked_in.inbound), self._tools.entry(tool.spec.name)
         return PolicyContext(
             tool=facts_of(tool, "" if known is None else known.source),
             user=user,
@@ -174,3 +174,9 @@ def _hash_of(tool: Tool, args: Mapping[str, Any]) -> str:
 
 def approved_call_id(approved: Approval) -> str:
     return f"{APPROVED}{approved.id}"
+
+
+def _user_of(inbound: Inbound) -> str:
+    """The sender as rules name them. A helper's turn runs for the person for whom it was begun."""
+    delegated = inbound.limits is not None and inbound.limits.pool == "subagent"
+    return f"{inbound.account if delegated else inbound.channel}:{inbound.sender.id}"

@@ -298,6 +298,7 @@ class ToolCallCore:
             call_id=ctx.call_id,
             sender=turn.asked_in.sender,
             channel=turn.asked_in.inbound.channel,
+            person=turn.asked_in.person.id,
             offered=turn.offered,
             ask=partial(self._answers, turn, ctx.tool_name),
             sources=partial(sources_met, turn.log.conversation, turn.asked_in.inbound),

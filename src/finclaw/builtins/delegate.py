@@ -74,6 +74,7 @@ class Delegation:
                     tools=self._may_use(args, scope),
                     max_steps=args.max_steps,
                     sources=tuple(limit_sources(met, MOST_SOURCES)),
+                    person=scope.person,
                 ),
             )
         )

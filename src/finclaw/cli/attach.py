@@ -6,7 +6,7 @@ message.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from finclaw.errors import SessionError
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
 from finclaw.kernel.clock import SystemClock, local_day
 from finclaw.kernel.erasure import Erased, SenderId
+from finclaw.kernel.person import PersonRecord
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import CostsBy, IntegrityFinding, Pruned, SessionPage, TurnRecord, TurnTrace, today_of
 from finclaw.kernel.store_port import Store
@@ -30,12 +31,23 @@ from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
 from finclaw.transcript.conversation_file import read_conversation, write_conversation
 from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
-from finclaw.web.sessions_view import BackupView, ForgetBody, PruneBody, PrunedView, RepairBody, RepairView, SessionView
+from finclaw.web.sessions_view import (
+    BackupView,
+    ForgetBody,
+    PeopleView,
+    PersonBody,
+    PruneBody,
+    PrunedView,
+    RepairBody,
+    RepairView,
+    SessionView,
+)
 from finclaw.web.view import CostsView, costs_view
 
 if TYPE_CHECKING:
     from finclaw.cli.client import GatewayClient
     from finclaw.cli.stored_state import StoredApprovals, StoredErasure
+    from finclaw.pipeline.persons import PersonService
 
 T = TypeVar("T")
 PATIENCE = 10.0
@@ -73,7 +85,7 @@ async def _open_store(settings: Settings, clock: Clock) -> Store:
 
 
 class StateClient:
-    """Sessions, turns, costs and approvals of one state, by the gateway, in the store, or of an empty state.
+    """Sessions, turns, costs, persons and approvals of one state, by the gateway, in the store, or of an empty state.
 
     All raise FinclawError. Keys are whole; a conversation travels as the file that `finclaw sessions export` writes.
     """
@@ -210,6 +222,41 @@ class StateClient:
             add_up,
             costs_view(days, by, ()),
         )
+
+    # ── persons ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def list_people(self, after: str = "") -> Sequence[PersonRecord]:
+        path = f"/api/v1/people?{urlencode({'after': after})}"
+
+        async def read(store: Store) -> Sequence[PersonRecord]:
+            return await (await self._people(store)).list_people(1_000, after)
+
+        return self._choose(lambda gateway: gateway.call("GET", path, PeopleView).items, read, ())
+
+    def find_person(self, who: str) -> PersonRecord | None:
+        path = f"/api/v1/people?{urlencode({'who': who})}"
+
+        async def read(store: Store) -> PersonRecord | None:
+            return await (await self._people(store)).find(who)
+
+        return self._choose(lambda gateway: next(iter(gateway.call("GET", path, PeopleView).items), None), read, None)
+
+    def change_person(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
+        async def change(store: Store) -> PersonRecord:
+            return await (await self._people(store)).change(who, fields)
+
+        body = msgspec.json.encode(PersonBody(who, dict(fields)))
+        return self._choose(
+            lambda gateway: gateway.call("POST", "/api/v1/people", PersonRecord, body),
+            change,
+            SessionError(f"there is no person {who!r}; nothing was ever stored here"),
+        )
+
+    async def _people(self, store: Store) -> "PersonService":
+        from finclaw.pipeline.persons import PersonService, open_directory  # noqa: PLC0415  start-up: for persons only
+
+        everybody = self._settings.everybody()
+        return PersonService(store, everybody, await open_directory(store, everybody))
 
     # ── approvals and grants ────────────────────────────────────────────────────────────────────────────────────
 

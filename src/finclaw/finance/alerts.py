@@ -79,11 +79,11 @@ class RemoveArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Alerts:
-    """Alerts of everybody. Those of one person in one conversation are theirs alone."""
+    """Alerts of everybody. A person has the same ones in all their chats."""
 
     def __init__(self, market: Market) -> None:
         self._market = market
-        self._kept: dict[tuple[str, str], tuple[Alert, ...]] = {}
+        self._kept: dict[str, tuple[Alert, ...]] = {}
 
     def tools(self) -> tuple[Tool, ...]:
         add = tool("alert__add", _ADD, group="finance", changes=True, parallel_safe=False)(self._add)
@@ -144,8 +144,8 @@ def _threshold(instrument: Instrument, args: AddArguments, now: Decimal) -> Deci
     return price
 
 
-def _whose(scope: ToolScope) -> tuple[str, str]:
-    return scope.session, scope.sender.id
+def _whose(scope: ToolScope) -> str:
+    return scope.person or f"{scope.session} {scope.sender.id}"  # without a gateway nobody knows the person
 
 
 def _alerts_output(what: str, alerts: list[tuple[Alert, Quote]]) -> ToolOutput:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
 from finclaw.kernel.message import Message
+from finclaw.kernel.person import NOBODY, Person
 from finclaw.kernel.turn_options import TurnOptions
 
 
@@ -24,6 +25,7 @@ class Context(Struct, frozen=True, kw_only=True):
     command_text: str
     """One tidy line, for matching only."""
     sender: Sender
+    person: Person = NOBODY
     session_key: str
     agent: str
     capabilities: Capabilities

@@ -81,6 +81,8 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The approval whose action this turn runs before anything else."""
     sources: tuple[str, ...] = ()
     """Strangers' words that the turn which gave this task had read: its own turn counts as having read them too."""
+    person: str = ""
+    """The id of the person for whom a helper's turn runs."""
 
 
 class Inbound(Struct, frozen=True, kw_only=True):

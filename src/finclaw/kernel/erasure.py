@@ -54,6 +54,8 @@ class Erasure(Struct, frozen=True, kw_only=True):
 
     sessions: tuple[str, ...]
     person: SenderId | None = None
+    names: tuple[str, ...] = ()
+    """Everything by which that person is known: the id under which their data is kept, and all their identities."""
 
 
 Part = Literal["own", "shared"]

@@ -25,6 +25,7 @@ from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message
+from finclaw.kernel.person import NOBODY, Person, PersonRecord
 from finclaw.kernel.record import (
     Accepted,
     Cost,
@@ -175,6 +176,7 @@ class CommandScope(Struct, frozen=True, kw_only=True):
     inbound: Inbound
     session: str
     sender: Sender
+    person: Person = NOBODY
 
 
 class CommandReply(Struct, frozen=True):
@@ -234,6 +236,8 @@ class ToolScope(Struct, frozen=True, kw_only=True):
     call_id: str
     sender: Sender
     channel: str = ""
+    person: str = ""
+    """The id of the person behind the sender: what is kept for them is filed under it."""
     offered: tuple[str, ...] = ()
     """The names of the tools that the model was offered in this step."""
     ask: Ask | None = None
@@ -384,6 +388,19 @@ class BackupDoor(Protocol):
         ...
 
 
+class PersonDoor(Protocol):
+    """Persons as the operator sees and changes them."""
+
+    async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]: ...
+    async def find(self, who: str) -> PersonRecord | None:
+        """By an identity, an id, or a name that only one person has."""
+        ...
+
+    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
+        """Raises ConfigError for a value that is none, SessionError for somebody who is not there."""
+        ...
+
+
 class CommandDoor(Protocol):
     def known_commands(self) -> Sequence[str]:
         """What may follow the command prefix: the names of commands and their aliases."""
@@ -429,6 +446,8 @@ class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
         """See every event from now on; the returned function ends it."""
         ...
 
+    @property
+    def persons(self) -> PersonDoor: ...
     @property
     def ready(self) -> bool: ...
     @property

@@ -13,6 +13,7 @@ from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Re
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.message import Message, TurnEvent
+from finclaw.kernel.person import Person
 from finclaw.kernel.record import (
     Accepted,
     Claim,
@@ -264,6 +265,34 @@ class ApprovalStore(Protocol):
         ...
 
 
+class PersonStore(Protocol):
+    """Persons and their identities. Whoever a turn is claimed for gets a person of their own with that commit."""
+
+    async def find_person(self, who: str) -> Person | None:
+        """By an identity, by the id of a person, or by a name that only one has."""
+        ...
+
+    async def people(self, limit: int = 1_000, after: str = "") -> Sequence[Person]:
+        """By id, those behind `after`."""
+        ...
+
+    async def known_people(self) -> Sequence[Person]:
+        """Those of whom more is known than one identity: they have several, or preferences."""
+        ...
+
+    async def save_person(self, person: Person) -> None:
+        """Write name and preferences, and the identity that the id is if the person is new. Others are not touched."""
+        ...
+
+    async def seed_people(self, entries: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Make each entry (a name and identities) one person, in one commit. Idempotent.
+
+        A person who is there keeps their id and preferences. Whoever loses their last identity becomes part of the one
+        who got it, with what they have spent. An identity that no entry names stays with its person.
+        """
+        ...
+
+
 class ErasureStore(Protocol):
     """Raises SessionError, and erases nothing of a session, where a message waits for its answer. Idempotent."""
 
@@ -291,7 +320,7 @@ class UpkeepStore(ErasureStore, BackupStore, Protocol):
     """What is done to a state as a whole."""
 
 
-class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, UpkeepStore, Protocol):
+class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, PersonStore, UpkeepStore, Protocol):
     """One database behind these ports, because Finish writes to several of them in one commit."""
 
     async def counts(self) -> Counts: ...

@@ -12,6 +12,7 @@ from finclaw.kernel.port import Command, CommandReply, CommandScope
 from finclaw.kernel.scope import OutcomeKind
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage
+from finclaw.pipeline.persons import PersonDirectory
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +22,9 @@ Admitted = tuple[NormalMessage, Sender]
 class Commands:
     """The stage that answers commands."""
 
-    def __init__(self, prefix: str, commands: Iterable[Command]) -> None:
+    def __init__(self, prefix: str, commands: Iterable[Command], persons: PersonDirectory | None = None) -> None:
         self._prefix = prefix
+        self._persons = persons or PersonDirectory()
         self._commands = tuple(commands)
         self._by_name: dict[str, Command] = {}
         for command in self._commands:
@@ -56,7 +58,8 @@ class Commands:
             needed = " or ".join(command.roles)
             refusal = CommandReply(f"{self._prefix}{command.name} is for {needed} only.", ephemeral=True)
             raise self._halt(message, refusal, "refused", f"the sender is not {needed}")
-        scope = CommandScope(inbound=message.inbound, session=session, sender=sender)
+        person = self._persons.find(message.inbound)
+        scope = CommandScope(inbound=message.inbound, session=session, sender=sender, person=person)
         reply = await command.run(args, scope)
         raise self._halt(message, reply, "command", f"answered by {self._prefix}{command.name}")
 

@@ -14,14 +14,16 @@ from finclaw.kernel.port import Channel
 from finclaw.kernel.record import Accepted, Claim
 from finclaw.kernel.turn_options import TurnOptions
 from finclaw.pipeline.normalize import NormalMessage
+from finclaw.pipeline.persons import PersonDirectory
 
 
 class Contexts:
     """The stage that builds the context of a message."""
 
-    def __init__(self, agent: str, channels: Mapping[str, Channel]) -> None:
+    def __init__(self, agent: str, channels: Mapping[str, Channel], persons: PersonDirectory | None = None) -> None:
         self._agent = agent
         self._channels = channels
+        self._persons = persons or PersonDirectory()
 
     def build(self, accepted: Accepted, message: NormalMessage, sender: Sender) -> Context:
         """From the message as the pipeline got it: a message layer may have changed it since it was accepted."""
@@ -34,6 +36,7 @@ class Contexts:
             body=message.inbound.text,
             command_text=message.content,
             sender=sender,
+            person=self._persons.find(message.inbound),
             session_key=accepted.session,
             agent=self._agent,
             capabilities=Capabilities() if channel is None else channel.capabilities,

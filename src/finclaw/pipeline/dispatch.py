@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import Payer
-from finclaw.agent.budget.spend import user_of
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.diagnostics.crash_points import crash_point
@@ -27,6 +26,7 @@ from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.context import complete_context
 from finclaw.pipeline.context_fields import ContextFieldProviders
 from finclaw.pipeline.message_run import MessageRun
+from finclaw.pipeline.persons import PersonDirectory
 from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
@@ -54,8 +54,9 @@ class Dispatch:
         pools: Pools,
         recent: RecentConversations,
         clock: Clock,
-        reserve: Callable[[Inbound], Reserve | None],
+        reserve: Callable[[Inbound, str], Reserve | None],
         fields: Sequence[ContextField] = (),
+        persons: PersonDirectory | None = None,
     ) -> None:
         self._store = store
         self._lanes = lanes
@@ -63,6 +64,7 @@ class Dispatch:
         self._recent = recent
         self._clock = clock
         self._reserve = reserve
+        self._persons = persons or PersonDirectory()
         self._providers = ContextFieldProviders(fields, clock)
 
     def claim_on_accept(self, inbound: Inbound, session: str) -> ClaimOnAccept | None:
@@ -70,7 +72,7 @@ class Dispatch:
         if not self._pools.has_room("main"):
             return None
         kept = self._recent.get(session)
-        return ClaimOnAccept(None if kept is None else kept[0], self._reserve(inbound))
+        return ClaimOnAccept(None if kept is None else kept[0], self._reserve_for(inbound))
 
     async def admit(self, run: MessageRun, context: Context) -> AdmittedTurn:
         accepted = run.accepted
@@ -92,7 +94,9 @@ class Dispatch:
         if (claim := run.accepted.claim) is not None:  # it came with the acceptance
             self._begin(run, claim, await self._base(claim), since)
         else:
-            claim = await self._claim(run, first, since, self._reserve(run.inbound) if reserve else None)
+            claim = await self._claim(
+                run, first, since, self._reserve(run.inbound, self._persons.find(run.inbound).id) if reserve else None
+            )
         crash_point("claim:after_commit")
         if run.log is None:
             raise SessionError("the turn was claimed, but could not be begun; its log cannot be read")
@@ -101,6 +105,9 @@ class Dispatch:
         bind_log_ids(turn=claim.turn_id)
         current_turn.set(claim.turn_id)
         return run.log
+
+    def _reserve_for(self, inbound: Inbound) -> Reserve | None:
+        return self._reserve(inbound, self._persons.find(inbound).id)
 
     async def _claim(self, run: MessageRun, first: Append, since: str, reserve: Reserve | None) -> Claim:
         kept = self._recent.get(run.accepted.session)
@@ -122,7 +129,7 @@ class Dispatch:
         emit, ids = run.emit, run.ids  # not the run: it will know the conversation, and neither would ever go
         ids["turn_id"] = claim.turn_id
         conversation = Conversation(base, claim.events, lambda event: emit(replace(event, **ids)), since)
-        run.log = TurnLog(self._store, claim, conversation, Payer(ids["agent"], user_of(run.inbound)))
+        run.log = TurnLog(self._store, claim, conversation, Payer(ids["agent"], self._persons.find(run.inbound).id))
 
     def _input(self, run: MessageRun) -> Message:
         inbound, accepted = run.inbound, run.accepted.inbound

@@ -34,14 +34,20 @@ class Gate:
         self._people = people
 
     def admit(self, message: NormalMessage) -> Sender:
-        inbound = message.inbound
+        reason = self.find_objection(message.inbound)
+        if reason is not None:
+            raise skip(reason)
+        return self.identify_sender(message.inbound)
+
+    def find_objection(self, inbound: Inbound) -> str | None:
+        """Why a message is not for us; None: it is."""
         heard = self._heard.get(inbound.channel)
         if heard is not None and not heard.admits(inbound) and not _is_own_task(inbound):
-            raise skip(f"the sender is not on the allow lists of channel {inbound.channel}")
-        addressed = inbound.chat_type == "direct" or inbound.mentions_us or inbound.kind == "action"
-        if self._require_mention and not addressed:
-            raise skip("not mentioned in a shared conversation")
-        return self.identify_sender(inbound)
+            return f"the sender is not on the allow lists of channel {inbound.channel}"
+        is_shared, addressed = inbound.chat_type != "direct", inbound.mentions_us or inbound.kind == "action"
+        return (
+            "not mentioned in a shared conversation" if is_shared and self._require_mention and not addressed else None
+        )
 
     def identify_sender(self, inbound: Inbound) -> Sender:
         """The sender with the roles that the settings give them."""

@@ -112,6 +112,7 @@ class Pipeline:
         None for one that may wait on the way, or end before its turn: what a crash finds running is a suspect.
         """
         may_end = inbound.kind != "message" or inbound.from_extension is not None
+        may_end = may_end or self._stages.gate.find_objection(inbound) is not None
         may_wait = inbound.limits is not None or not self._isolation.is_open or self._is_too_long(inbound)
         if may_wait or may_end or self._stages.commands.may_know(inbound.text):
             return None

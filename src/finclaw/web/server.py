@@ -27,6 +27,7 @@ from finclaw.web.connections import ACCEPT_AT_ONCE, Connection, Connections
 from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream
 from finclaw.web.page import render_page
+from finclaw.web.people_api import PeopleApi
 from finclaw.web.principal import OWNER, Principal
 from finclaw.web.respond import add_headers, errors_as_json, json_response
 from finclaw.web.sessions_api import SessionsApi
@@ -139,6 +140,7 @@ class WebRoutes:
         self.api = HttpApi(gateway, settings, self.stopping, live)
         self.sessions = SessionsApi(gateway)
         self.approvals = ApprovalsApi(gateway)
+        self.people = PeopleApi(gateway)
         self.streams = EventStreams(self.live, authenticator, self.watch, self.stopping)
         self.sockets = LiveSockets(gateway, self.live, self.admission, self.stopping, settings.max_body)
 
@@ -147,6 +149,7 @@ class WebRoutes:
             *self.api.routes(),
             *self.sessions.routes(),
             *self.approvals.routes(),
+            *self.people.routes(),
             *extension_routes(self.gateway),
             HttpRoute("GET", "/api/v1/stream", "messages", self.streams.get_stream, "stream"),
         )

@@ -1,4 +1,4 @@
-"""Request and response bodies of the routes for sessions; the command line reads the same shapes."""
+"""Request and response bodies of the routes for sessions and persons; the command line reads the same shapes."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from finclaw.kernel.message import Message
+from finclaw.kernel.person import PersonRecord
 from finclaw.kernel.record import IntegrityFinding
 
 Key = Annotated[str, Meta(pattern=r"\A[!-~]{1,4000}\Z")]
@@ -62,3 +63,16 @@ class PrunedView(Struct, frozen=True, kw_only=True):
     sessions: int
     older_than_days: int
     dry_run: bool
+
+
+class PeopleView(Struct, frozen=True):
+    items: Sequence[PersonRecord]
+
+
+class PersonBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """A change of a person."""
+
+    who: Annotated[str, Meta(min_length=1, max_length=1_000)]
+    """An identity, an id, or a name that only one person has."""
+    fields: dict[str, Annotated[str, Meta(max_length=200)]]
+    """Such as `{"timezone": "Asia/Seoul"}`; an empty value is taken back."""

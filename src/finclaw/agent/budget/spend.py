@@ -11,7 +11,6 @@ from msgspec.structs import astuple
 
 from finclaw.kernel.chunk import Model, Usage
 from finclaw.kernel.clock import local_day
-from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import Message
 
 _NOTHING: Final = Decimal(0)
@@ -79,9 +78,3 @@ def measured_size(answer: Message) -> int:
 
 def _amount(told: Mapping[str, Any], name: str) -> Decimal:
     return Decimal(str(told[name])) if name in told else _NOTHING
-
-
-def user_of(inbound: Inbound) -> str:
-    """Whose money it is. A helper's turn is paid for by the person for whom it was begun."""
-    delegated = inbound.limits is not None and inbound.limits.pool == "subagent"
-    return f"{inbound.account if delegated else inbound.channel}:{inbound.sender.id}"

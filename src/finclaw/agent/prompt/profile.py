@@ -27,3 +27,9 @@ def read_profile(value: Any) -> InvestmentProfile:
 
 def is_stricter(level: ComplianceLevel, than: ComplianceLevel) -> bool:
     return _STRICTEST_FIRST.index(level) < _STRICTEST_FIRST.index(than)
+
+
+def strictest_level(one: ComplianceLevel, other: str) -> ComplianceLevel:
+    """The stricter of the two; a word that is no level, such as an empty one, changes nothing."""
+    levels: tuple[ComplianceLevel, ...] = _STRICTEST_FIRST
+    return next(level for level in levels if level in (one, other))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from finclaw.agent.prompt.fence import fence_text, quote_value
-from finclaw.agent.prompt.profile import ComplianceLevel, InvestmentProfile, is_stricter, read_profile
+from finclaw.agent.prompt.profile import ComplianceLevel, InvestmentProfile, is_stricter, read_profile, strictest_level
 from finclaw.agent.prompt.rules import compliance_rules
 from finclaw.agent.prompt.section import Section
 from finclaw.kernel.context import Context
@@ -56,8 +56,13 @@ def length_note(verbosity: Verbosity) -> str:
 
 
 def user_context(context: Context, level: ComplianceLevel) -> Section:
-    profile = _profile(context.provided.get(PROFILE))
-    lines = _about(context, profile, level) if profile else ()
+    profile, person = _profile(context.provided.get(PROFILE)), context.person
+    has_preferences = any(person.preferences)
+    lines = (
+        _about(context, profile or InvestmentProfile(compliance_level=level), level)
+        if profile or has_preferences
+        else ()
+    )
     return Section("user-context", "The person", "\n".join(lines), priority=400)
 
 
@@ -67,8 +72,14 @@ def _about(context: Context, profile: InvestmentProfile, level: ComplianceLevel)
         yield f"risk tolerance: {profile.risk_tolerance}"
     if profile.preferred_markets:
         yield f"preferred markets: {quote_value(profile.preferred_markets)}"
-    if is_stricter(profile.compliance_level, level):
-        yield f"For this person stricter rules hold:\n{compliance_rules(profile.compliance_level)}"
+    for what, value in zip(
+        ("language", "time zone", "currency", "home market"), context.person.preferences, strict=False
+    ):
+        if value:
+            yield f"{what}: {quote_value(value)}"
+    strictest = strictest_level(profile.compliance_level, context.person.compliance)
+    if is_stricter(strictest, level):
+        yield f"For this person stricter rules hold:\n{compliance_rules(strictest)}"
 
 
 def channel_context(context: Context) -> Section:

@@ -5,7 +5,7 @@ from typing import Final
 
 from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.memory.notes import Note, NoteStore
-from finclaw.builtins.memory.owner import is_private, owner_of
+from finclaw.builtins.memory.owner import is_private
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.tools.origin import format_origin
 
@@ -29,12 +29,12 @@ def memory_command(notes: NoteStore) -> BasicCommand:
 
 
 async def _answer(notes: NoteStore, args: Sequence[str], scope: CommandScope) -> str:
-    owner = owner_of(scope.inbound)
+    owner = await notes.owner_of(scope.person)
     match [each.casefold() for each in args]:
         case [] | ["list"]:
-            return await _list(notes, scope, 1)
+            return await _list(notes, owner, scope, 1)
         case ["list", page] if _number(page):
-            return await _list(notes, scope, _number(page))
+            return await _list(notes, owner, scope, _number(page))
         case ["forget", id] if _number(id):
             gone = await notes.forget(owner, _number(id))
             return f"Forgotten. / 삭제했습니다. ({id})" if gone else f"There is no note {id}. / {id}번 메모가 없습니다."
@@ -44,10 +44,10 @@ async def _answer(notes: NoteStore, args: Sequence[str], scope: CommandScope) ->
             return USAGE
 
 
-async def _list(notes: NoteStore, scope: CommandScope, page: int) -> str:
+async def _list(notes: NoteStore, owner: str, scope: CommandScope, page: int) -> str:
     if not is_private(scope.inbound):
         return "Notes are shown in a direct chat only. / 메모는 1:1 대화에서만 볼 수 있습니다."
-    shown, count = await notes.latest(owner_of(scope.inbound), _PAGE, (page - 1) * _PAGE)
+    shown, count = await notes.latest(owner, _PAGE, (page - 1) * _PAGE)
     if not count:
         return "I remember nothing about you. / 저장된 메모가 없습니다."
     if not shown:

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from finclaw.builtins.memory.command import memory_command
 from finclaw.builtins.memory.notes import LONGEST, MIGRATIONS, Note, NoteStore, quote_notes
-from finclaw.builtins.memory.owner import is_a_persons, is_private, owner_name, owner_of
+from finclaw.builtins.memory.owner import is_a_persons, is_private, owner_name
 from finclaw.builtins.memory.wish import (
     FORGET,
     REMEMBER,
@@ -101,7 +101,8 @@ class Memory:
 
     async def forget_person(self, erasure: Erasure) -> None:
         if erasure.person is not None:
-            await self._notes.forget_owner(owner_name(erasure.person))
+            for name in dict.fromkeys((owner_name(erasure.person), *erasure.names)):
+                await self._notes.forget_owner(name)
 
     async def recall(self, ctx: TurnContext) -> TurnResult:
         if not is_a_persons(ctx.context.inbound):
@@ -119,7 +120,8 @@ class Memory:
         if note_under(ctx.conversation, KEY) is not None:
             return  # a turn that resumes goes on with what it was told
         try:
-            found = await self._notes.search(owner_of(ctx.context.inbound), ctx.input.text, self._settings.recall)
+            owner = await self._notes.owner_of(ctx.context.person)
+            found = await self._notes.search(owner, ctx.input.text, self._settings.recall)
         except SessionError as error:  # an answer without its notes is better than none
             self._logger.warning("notes could not be recalled: %s", error)
             return
@@ -191,7 +193,7 @@ class Memory:
             raise ToolDenied(f"{_MOST_SAVED} notes were saved in this turn; ask the person before you save more")
         if redact(text).kinds:
             raise ToolDenied("this holds a card, account or personal number, or a key; such things are never kept")
-        owner = owner_of(turn.ctx.context.inbound)
+        owner = await self._notes.owner_of(turn.ctx.context.person)
         note = await self._notes.save(owner, text, self._clock.now(), strangers[:_MOST_SOURCES])
         turn.saved += 1
         return f"saved as note {note.number}; the person sees all with /memory"
@@ -199,13 +201,13 @@ class Memory:
     async def _search(self, query: str, turn: TurnContext) -> ToolOutput:
         if not is_private(turn.context.inbound):
             raise ToolDenied("notes are read in direct chats only: here others would see them; say so")
-        found = await self._notes.search(owner_of(turn.context.inbound), query, _MOST_FOUND)
+        found = await self._notes.search(await self._notes.owner_of(turn.context.person), query, _MOST_FOUND)
         told = "\n".join(quote_notes(found)) if found else "no note has any of these words"
         strangers = _sources(found)
         return ToolOutput(told, origin=f"a note after {', '.join(strangers)}" if strangers else "")
 
     async def _forget(self, number: int, turn: TurnContext) -> str:
-        owner = owner_of(turn.context.inbound)
+        owner = await self._notes.owner_of(turn.context.person)
         note = await self._notes.find(owner, number)
         if note is None:
             raise ToolError(f"there is no note {number}; {SEARCH} finds those there are")

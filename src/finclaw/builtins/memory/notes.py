@@ -9,10 +9,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from finclaw.builtins.memory.owner import former_names
 from finclaw.builtins.memory.words import forms, index_words, normalize_text, query_words
 from finclaw.builtins.ranking import rarity, weigh
 from finclaw.errors import ToolError
 from finclaw.kernel.extension import Database, Transaction
+from finclaw.kernel.person import Person
 
 T = TypeVar("T")
 
@@ -104,6 +106,7 @@ class NoteStore:
         self._without_notes: set[str] = set()
         """People who had none when they were last looked for: most never have one, and a look costs a switch of
         threads in every turn (`cpu_plain`). Commands beside this process remove notes; only this one saves them."""
+        self._adopted: set[str] = set()
 
     async def save(self, owner: str, text: str, at: datetime, sources: Sequence[str] = ()) -> Note:
         """The same words are one note, with the newer date. Raises TooManyNotes."""
@@ -112,13 +115,25 @@ class NoteStore:
         def work(rows: Transaction) -> Note:
             _renew_index(rows)
             who = _find_owner(rows, owner) or _new_owner(rows, owner)
-            known = rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, normalize_text(text)))
-            return _renew(rows, known[0][0], who, new) if known else _insert(rows, who, new)
+            if (known := _find_same(rows, who, text)) is not None:
+                return _renew(rows, known, who, new)
+            if _count(rows, who) >= MOST_NOTES:
+                raise TooManyNotes(f"there are {MOST_NOTES:,} notes already; ask the person which ones to forget first")
+            return _insert(rows, who, new)
 
         try:
             return await self._database.transaction(work)
         finally:  # behind any search that ran before it and found nothing
             self._without_notes.discard(owner)
+
+    async def owner_of(self, person: Person) -> str:
+        """The name that a person's notes stand under. Notes under former names are theirs from now on."""
+        former = former_names(person)
+        if former and person.id not in self._adopted:
+            await self._database.transaction(lambda rows: _adopt(rows, person.id, former))
+            self._adopted.add(person.id)
+            self._without_notes.discard(person.id)
+        return person.id
 
     async def search(self, owner: str, question: str, most: int) -> Sequence[Note]:
         """Those that share a telling word with the question, best first; of equals the newer."""
@@ -221,13 +236,31 @@ def _renew_index(rows: Transaction) -> None:
     rows.execute("INSERT INTO index_rules (version) VALUES (?)", (INDEX_RULES,))
 
 
+def _find_same(rows: Transaction, who: int, text: str) -> int | None:
+    found = rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, normalize_text(text)))
+    return found[0][0] if found else None
+
+
+def _adopt(rows: Transaction, owner: str, former: Sequence[str]) -> None:
+    """They get new numbers, behind those that the owner has."""
+    _renew_index(rows)
+    for name in former:
+        if (old := _find_owner(rows, name)) is None:
+            continue
+        who = _find_owner(rows, owner) or _new_owner(rows, owner)
+        for row in rows.execute(f"SELECT {_COLUMNS} FROM notes WHERE owner = ? ORDER BY number", (old,)):
+            note = _note(*row)
+            if _find_same(rows, who, note.text) is None:
+                _insert(rows, who, note)
+        _remove(rows, "owner = ?", (old,))
+        rows.execute("DELETE FROM owners WHERE id = ?", (old,))
+
+
 def _new_owner(rows: Transaction, owner: str) -> int:
     return rows.execute("INSERT INTO owners (name) VALUES (?) RETURNING id", (owner,))[0][0]
 
 
 def _insert(rows: Transaction, who: int, note: Note) -> Note:
-    if _count(rows, who) >= MOST_NOTES:
-        raise TooManyNotes(f"there are {MOST_NOTES:,} notes already; ask the person which ones to forget first")
     number = rows.execute("UPDATE owners SET given = given + 1 WHERE id = ? RETURNING given", (who,))[0][0]
     kept = "INSERT INTO notes (owner, number, text, folded, saved_at, sources) VALUES (?, ?, ?, ?, ?, ?) RETURNING id"
     values = (who, number, note.text, normalize_text(note.text), _format_time(note.saved_at), "\n".join(note.sources))

@@ -1,16 +1,23 @@
 """Owners of notes, and the chats in which their notes may be shown."""
 
+from finclaw.kernel.approval import parts_of
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import SenderId
+from finclaw.kernel.person import Person
 
 
-def owner_of(inbound: Inbound) -> str:
-    """As the channel authenticated them. The same id on another channel or account is somebody else."""
-    return owner_name(SenderId.of(inbound))
+def former_names(person: Person) -> tuple[str, ...]:
+    """Names under which notes of this person may still stand.
+
+    They had an identity for themselves before it was linked, and an older release escaped senders too.
+    """
+    known = (person.id, *person.former)
+    spelled = (owner_name(SenderId.parse(who)) for who in known if who.count(":") > 1 and all(parts_of(who)))
+    return tuple(name for name in dict.fromkeys((*person.former, *spelled)) if name != person.id)
 
 
-def owner_name(person: SenderId) -> str:
-    return ":".join(map(_escape, (person.channel, person.account, person.sender)))
+def owner_name(sender: SenderId) -> str:
+    return ":".join(map(_escape, (sender.channel, sender.account, sender.sender)))
 
 
 def is_a_persons(inbound: Inbound) -> bool:

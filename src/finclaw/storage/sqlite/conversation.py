@@ -13,7 +13,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Finish, OutboxItem, Reserve, Spend, TurnCalls
 from finclaw.kernel.scope import Outcome
-from finclaw.storage.sqlite import costs, inbox, outbox, reservations
+from finclaw.storage.sqlite import costs, inbox, outbox, persons, reservations
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.reservations import SettledCalls
 from finclaw.storage.sqlite.transcript import Transcript
@@ -72,6 +72,7 @@ def _claim(
         "RETURNING attempts, session",
         (row,),
     ).fetchone() or _already_ended(accepted.id)
+    persons.admit(db, accepted.inbound, now)
     epoch, version, began, tokens = db.execute(
         "SELECT epoch, version, created_at, tokens FROM session WHERE id = ?", (owner,)
     ).fetchall()[0]

@@ -53,6 +53,14 @@ def enter(db: apsw.Connection, spend: Sequence[Spend]) -> None:
         db.execute(_ENTER, (each.day.isoformat(), *names, *numbers, *amounts))
 
 
+def move(db: apsw.Connection, user: str, to: str) -> None:
+    """Let another user have what this one has spent."""
+    columns = f"day, agent, user, model, {_COLUMNS}"
+    for day, agent, _, model, *row in db.execute(f"SELECT {columns} FROM spend WHERE user = ?", (user,)).fetchall():
+        db.execute(_ENTER, (day, agent, to, model, *row))
+    db.execute("DELETE FROM spend WHERE user = ?", (user,))
+
+
 def read_costs(db: apsw.Connection, since: date, by: CostsBy) -> list[Cost]:
     """Days in their order; everything else the dearest first."""
     rows: dict[str, list[_Row]] = {}

@@ -220,4 +220,44 @@ MIGRATIONS: Final = (
     ALTER TABLE spend ADD COLUMN interrupted_cost TEXT NOT NULL DEFAULT '0';    -- their part of the cost, estimated
     ALTER TABLE session ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;           -- of the conversation, as last measured
     """,
+    """
+    -- Persons, and what they are known as. A sender whom nobody has linked is a person of their own, by their identity.
+    CREATE TABLE person (
+        id TEXT PRIMARY KEY,                    -- the identity by which they were first known
+        name TEXT NOT NULL DEFAULT '',
+        language TEXT NOT NULL DEFAULT '',
+        timezone TEXT NOT NULL DEFAULT '',
+        currency TEXT NOT NULL DEFAULT '',
+        market TEXT NOT NULL DEFAULT '',
+        colors TEXT NOT NULL DEFAULT '',
+        compliance TEXT NOT NULL DEFAULT '',
+        since INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE identity (
+        who TEXT PRIMARY KEY,                   -- channel:account:sender
+        person TEXT NOT NULL REFERENCES person
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX identity_of ON identity (person);
+
+    CREATE TABLE sender AS
+        SELECT channel || ':' || id AS user, max(name) AS name, min(accepted_at) AS since,
+            replace(replace(channel, '%', '%25'), ':', '%3A') || ':' ||
+            replace(replace(account, '%', '%25'), ':', '%3A') || ':' || id AS who
+        FROM (SELECT body ->> '$.channel' AS channel, body ->> '$.account' AS account, body ->> '$.sender.id' AS id,
+            coalesce(body ->> '$.sender.name', '') AS name, accepted_at FROM inbound
+            WHERE session > 0 AND body ->> '$.said_by' IS NULL AND body ->> '$.limits' IS NULL)
+        WHERE channel IS NOT NULL AND account IS NOT NULL AND id IS NOT NULL GROUP BY channel, account, id;
+    INSERT INTO person (id, name, since) SELECT who, name, since FROM sender WHERE true ON CONFLICT DO NOTHING;
+    INSERT INTO identity (who, person) SELECT who, who FROM sender WHERE true ON CONFLICT DO NOTHING;
+    -- Spend was filed by channel and sender, without the account. Where one sender alone can be meant, it is theirs.
+    CREATE TABLE payer (user TEXT PRIMARY KEY, who TEXT NOT NULL);
+    INSERT INTO payer SELECT user, min(who) FROM sender GROUP BY user HAVING count(*) = 1;
+    UPDATE OR IGNORE spend SET user = payer.who FROM payer WHERE payer.user = spend.user;
+    UPDATE turn SET reserved =
+        replace(reserved, '"user":' || json_quote(payer.user), '"user":' || json_quote(payer.who))
+        FROM inbound, payer WHERE inbound.id = turn.id AND inbound.kind IS NULL AND turn.reserved != '0'
+        AND payer.user = (inbound.body ->> '$.channel') || ':' || (inbound.body ->> '$.sender.id');
+    DROP TABLE payer;
+    DROP TABLE sender;
+    """,
 )

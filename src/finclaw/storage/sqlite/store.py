@@ -58,6 +58,7 @@ from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.copying import copy_database
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
 from finclaw.storage.sqlite.erasure_rows import ErasureRows
+from finclaw.storage.sqlite.persons import PersonRows
 from finclaw.storage.sqlite.retention import Sweep
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
 from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer, WriterTask
@@ -85,7 +86,7 @@ def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Wri
     return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), PublicIds(name)
 
 
-class SqliteStore(ApprovalRows, ErasureRows):
+class SqliteStore(ApprovalRows, PersonRows, ErasureRows):
     transcript: Transcript = ROWS
 
     def __init__(self, writer: Writer, clock: Clock, ids: PublicIds) -> None:

@@ -49,6 +49,7 @@ class People:
         self._roles: dict[str, tuple[str, ...]] = {}
         self._names: dict[str, str] = {}
         self._known_as: dict[str, tuple[str, ...]] = {}
+        people = tuple(people)
         for person in people:
             for each in person.known_as:
                 if each in self._roles:
@@ -56,8 +57,17 @@ class People:
                 self._roles[each], self._names[each] = person.roles, person.name
                 self._known_as[each] = person.known_as
         here = tuple(each for each in LOCAL if each not in self._roles)
+        self._entries = [*((person.name, person.known_as) for person in people), ("owner", here)]
         for each in here:
             self._roles[each], self._known_as[each] = ("owner",), here
+
+    def entries(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Everybody by name, with their identities: the settings' people, and the owner."""
+        return self._entries
+
+    def roles(self, known_as: Iterable[str]) -> tuple[str, ...]:
+        """The roles of a person with these identities."""
+        return tuple(dict.fromkeys(role for who in known_as for role in self._roles_of(who)))
 
     def sender(self, inbound: Inbound) -> Sender:
         """The sender with the roles that are theirs here, whatever the message claims."""

@@ -1,0 +1,110 @@
+"""`finclaw people`: who uses the gateway, on which channels they are known, and how they like to be answered."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import Final
+
+from finclaw.cli.arguments import add_actions, add_json_option, parse_text
+from finclaw.cli.attach import StateClient, attach
+from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
+from finclaw.cli.options import settings_to_look
+from finclaw.errors import ConfigError, SessionError
+from finclaw.kernel.person import Person, PersonRecord
+from finclaw.pipeline.person_fields import COLORS, COMPLIANCE, check_fields
+
+_FIELDS: Final = {
+    "name": ("NAME", "what they are called"),
+    "language": ("TAG", "a language tag, such as ko or en-GB"),
+    "timezone": ("ZONE", "of the IANA database, such as Asia/Seoul"),
+    "currency": ("CODE", "ISO 4217, such as KRW"),
+    "market": ("CODE", "the home market, such as KRX"),
+    "colors": ("COLORS", f"of charts: {' or '.join(COLORS)}"),
+    "compliance": ("LEVEL", f"stricter rules about advice: {', '.join(COMPLIANCE)}"),
+}
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_actions(
+        parser,
+        (
+            ("list", "list everybody who has written, and those whom the settings name", add_json_option),
+            ("show", "show a person with all their identities", _show_arguments),
+            ("set", "say how a person likes to be answered; an empty value takes it back", _set_arguments),
+        ),
+    )
+
+
+def _show_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("who", type=parse_text, metavar="WHO", help="an id or name of the list, or as /whoami shows it")
+    add_json_option(parser)
+
+
+def _set_arguments(parser: ArgumentParser) -> None:
+    _show_arguments(parser)
+    for name, (metavar, about) in _FIELDS.items():
+        parser.add_argument(f"--{name}", type=parse_text, metavar=metavar, help=about)
+
+
+def run(args: Namespace) -> int:
+    with attach(settings_to_look(args), make=args.action == "set") as client:
+        match args.action:
+            case "set":
+                _print_one(_change(args, client), args)
+            case "show":
+                _print_one(_find(args.who, client), args)
+            case _:
+                _list(args, client)
+    return 0
+
+
+def _change(args: Namespace, client: StateClient) -> PersonRecord:
+    given = {name: str(value) for name in _FIELDS if (value := getattr(args, name)) is not None}
+    if not given:
+        raise ConfigError(f"say what to set: {', '.join(f'--{name}' for name in _FIELDS)}")
+    return client.change_person(args.who, check_fields(given))
+
+
+def _find(who: str, client: StateClient) -> PersonRecord:
+    found = client.find_person(who)
+    if found is None:
+        raise SessionError(f"there is no person {who!r}, or several have that name; see `finclaw people list`")
+    return found
+
+
+def _list(args: Namespace, client: StateClient) -> None:
+    found = [*_all(client)]
+    if args.json:
+        print(json_line({"items": found}))
+    elif not found:
+        print("nobody is known yet; the owner is there after the first start")
+    else:
+        head = ("PERSON", "NAME", "ROLES", "LANGUAGE", "TIME ZONE", "CURRENCY", "MARKET")
+        print("\n".join(fit_line(line, terminal_columns()) for line in table([head, *map(_row, found)])))
+
+
+def _all(client: StateClient) -> Iterator[PersonRecord]:
+    page = client.list_people()
+    while page:
+        yield from page
+        page = client.list_people(page[-1].person.id)
+
+
+def _row(record: PersonRecord) -> tuple[str, ...]:
+    person = record.person
+    known = (person.language, person.timezone, person.currency, person.market)
+    return (short(person.id, 60), short(person.name, 40), ", ".join(record.roles), *known)
+
+
+def _print_one(record: PersonRecord, args: Namespace) -> None:
+    if args.json:
+        print(json_line(record))
+        return
+    print("\n".join(table([*_lines(record.person), ("roles", ", ".join(record.roles) or "none")])))
+
+
+def _lines(person: Person) -> Iterator[tuple[str, str]]:
+    yield "person", short(person.id, 200)
+    for name in _FIELDS:
+        yield name, short(getattr(person, name), 200) or "not set"
+    for who in person.identities:
+        yield "known as", short(who, 200)

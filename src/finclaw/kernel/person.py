@@ -1,0 +1,48 @@
+"""Persons: who uses the gateway, on which channels they are known, and how they like to be answered.
+
+What is kept for somebody (notes, alerts, spend) hangs on the person, not on the chat in which they happened to ask.
+"""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+ChartColors = Literal["", "red-up", "green-up"]
+"""`red-up` is how Korea and Japan draw a rise, `green-up` the rest of the world."""
+
+
+class Person(Struct, frozen=True, kw_only=True):
+    """One human being. An empty field: nobody has said. Roles are not here: only the settings give those."""
+
+    id: str
+    """The identity by which they were first known; it stays when they get others."""
+    name: str = ""
+    language: str = ""
+    """A language tag, such as `ko` or `en-GB`."""
+    timezone: str = ""
+    """Of the IANA database, such as `Asia/Seoul`."""
+    currency: str = ""
+    """ISO 4217, such as `KRW`."""
+    market: str = ""
+    """The home market, by its code, such as `KRX`."""
+    colors: ChartColors = ""
+    compliance: str = ""
+    """Makes the rules about advice stricter than `agent.compliance`, never looser."""
+    identities: tuple[str, ...] = ()
+    """Each `channel:account:sender`."""
+    former: tuple[str, ...] = ()
+    """Identities that were persons of their own before they became theirs: data may still be filed under these."""
+
+    @property
+    def preferences(self) -> tuple[str, ...]:
+        return (self.language, self.timezone, self.currency, self.market, self.colors, self.compliance)
+
+
+NOBODY: Final = Person(id="")
+
+
+class PersonRecord(Struct, frozen=True, kw_only=True):
+    """A person as the operator sees them, with the roles that the settings give them."""
+
+    person: Person
+    roles: tuple[str, ...] = ()

@@ -1,0 +1,83 @@
+"""The directory of persons: who is behind a message.
+
+Only those of whom more is known than one identity are held in memory. Everybody else is a person by their identity,
+which takes no row to know.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import convert
+from msgspec.structs import asdict
+
+from finclaw.errors import SessionError
+from finclaw.kernel.approval import identity
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.person import Person, PersonRecord
+from finclaw.kernel.store_port import PersonStore
+from finclaw.pipeline.person_fields import check_fields
+from finclaw.tools.approval.people import People
+
+
+async def open_directory(store: PersonStore, people: People) -> "PersonDirectory":
+    """With the settings' people in the store, and the owner: they are there before anybody has written."""
+    await store.seed_people(people.entries())
+    return PersonDirectory(await store.known_people())
+
+
+class PersonDirectory:
+    """A directory of persons by their identities and ids."""
+
+    def __init__(self, known: Iterable[Person] = ()) -> None:
+        self._by_identity: dict[str, Person] = {}
+        self._by_id: dict[str, Person] = {}
+        for person in known:
+            self.put(person)
+
+    def put(self, person: Person) -> None:
+        self._by_id[person.id] = person
+        self._by_identity.update(dict.fromkeys(person.identities, person))
+
+    def remove(self, person: Person) -> None:
+        self._by_id.pop(person.id, None)
+        for each in person.identities:
+            self._by_identity.pop(each, None)
+
+    def find(self, inbound: Inbound) -> Person:
+        """The person behind a message; of a helper's task the one for whom it runs."""
+        limits = inbound.limits
+        if limits is not None and limits.pool == "subagent":
+            id = limits.person or f"{inbound.account}:{inbound.sender.id}"  # an older release did not say it
+            return self._by_id.get(id) or Person(id=id, identities=(id,))
+        who = identity(inbound.channel, inbound.account, inbound.sender.id)
+        return self._by_identity.get(who) or Person(id=who, name=inbound.sender.name, identities=(who,))
+
+
+class PersonService:
+    """Persons as the operator sees and changes them."""
+
+    def __init__(self, store: PersonStore, people: People, directory: PersonDirectory) -> None:
+        self._store = store
+        self._people = people
+        self._directory = directory
+
+    async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]:
+        return [self._record(person) for person in await self._store.people(limit, after)]
+
+    async def find(self, who: str) -> PersonRecord | None:
+        """By an identity, an id, or a name that only one person has."""
+        found = await self._store.find_person(who)
+        return None if found is None else self._record(found)
+
+    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
+        """Raises ConfigError for a value that is none, SessionError for somebody who is not there."""
+        checked = check_fields(fields)
+        person = await self._store.find_person(who)
+        if person is None:
+            raise SessionError(f"there is no person {who!r}; `finclaw people list` shows those there are")
+        changed = convert({**asdict(person), **checked}, Person)
+        await self._store.save_person(changed)
+        self._directory.put(changed)
+        return self._record(changed)
+
+    def _record(self, person: Person) -> PersonRecord:
+        return PersonRecord(person=person, roles=self._people.roles(person.identities))
