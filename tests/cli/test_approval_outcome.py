@@ -12,8 +12,9 @@ from tests.cli.terminal import Ended, finclaw
 from tests.cli.trading_chat import ORDER, kim_wants_to_buy, trading
 
 from finclaw.app import App
-from finclaw.kernel.approval import Approval, short_id
+from finclaw.kernel.approval import Approval
 from finclaw.testing.provider import ScriptedProvider
+from finclaw.transcript.approval_id import short_id
 from finclaw.web.principal import OWNER, MessageBody, inbound
 
 

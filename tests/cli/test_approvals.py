@@ -15,9 +15,10 @@ from tests.cli.terminal import Ended, finclaw
 from tests.ports.approval_nouns import wish
 
 from finclaw.diagnostics.event_stream import EventStream
-from finclaw.kernel.approval import Approval, short_id
+from finclaw.kernel.approval import Approval
 from finclaw.kernel.clock import SystemClock
 from finclaw.storage.kinds import open_kind
+from finclaw.transcript.approval_id import short_id
 
 pytestmark = pytest.mark.spec("DX-22")
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from finclaw.kernel.approval import Approval, ApprovalScope, Decision, action_hash, new_approval_id
+from finclaw.kernel.approval import Approval, ApprovalScope, Decision
 from finclaw.kernel.envelope import Inbound, Sender
+from finclaw.transcript.approval_id import action_hash, new_approval_id
 
 ADA = "memory:local:ada"
 BOB = "memory:local:bob"

@@ -13,7 +13,7 @@ from tests.ports.state_search import found_in
 
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError
-from finclaw.kernel.approval import Decision, short_id
+from finclaw.kernel.approval import Decision
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.erasure import Erased, Part, SenderId
 from finclaw.kernel.message import Append, Message, Source, Text
@@ -23,6 +23,7 @@ from finclaw.routing.session_key import session_key
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
+from finclaw.transcript.approval_id import short_id
 
 SECRET = "나는 leveraged 인버스를 산다 zebra7"
 OPENERS: dict[str, Callable[[Path, FakeClock], Store]] = {

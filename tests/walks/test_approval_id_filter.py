@@ -11,7 +11,6 @@ from tests.walks.tools import Desk
 from finclaw.cli.stored_state import StoredApprovals
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
-from finclaw.kernel.approval import new_approval_id
 from finclaw.kernel.event import PreviewUpdated
 from finclaw.kernel.message import Block, Message, Source, Text, ToolCall, ToolFailure, ToolResult
 from finclaw.storage.kinds import open_kind
@@ -19,6 +18,7 @@ from finclaw.testing import call, reply
 from finclaw.testing.clock import EPOCH
 from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.policy.rule import Rule
+from finclaw.transcript.approval_id import new_approval_id
 
 pytestmark = pytest.mark.spec("DX-22")
 

@@ -10,7 +10,7 @@ from finclaw.cli.stored_state import StoredApprovals
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InvalidArguments, StoreFailed, ToolDenied
-from finclaw.kernel.approval import Approval, Decision, Refusal, short_id
+from finclaw.kernel.approval import Approval, Decision, Refusal
 from finclaw.kernel.envelope import Capabilities, Inbound, Limits, Sender
 from finclaw.kernel.text import language_of
 from finclaw.storage.kinds import open_kind
@@ -18,6 +18,7 @@ from finclaw.testing import hold, reply
 from finclaw.tools.approval.messages import decision_message
 from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
+from finclaw.transcript.approval_id import short_id
 
 pytestmark = pytest.mark.spec("DX-22")
 

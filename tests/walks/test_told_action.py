@@ -6,11 +6,11 @@ from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
 from finclaw.errors import AuthFailed, ToolError
-from finclaw.kernel.approval import short_id
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.testing import call, fails, reply
+from finclaw.transcript.approval_id import short_id
 
 pytestmark = pytest.mark.spec("DX-22")
 

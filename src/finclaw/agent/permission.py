@@ -11,7 +11,7 @@ from finclaw.agent.tool_effects import ToolEffects, may_act
 from finclaw.agent.turn_state.state import CallState, TurnState
 from finclaw.agent.turn_state.turn_log import APPROVED
 from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
-from finclaw.kernel.approval import Approval, action_hash
+from finclaw.kernel.approval import Approval
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Tool, ToolScope
@@ -24,6 +24,7 @@ from finclaw.tools.policy.verdict import PolicyContext, facts_of
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.sources import others_heard, sources_met
 from finclaw.tools.strict_arguments import check_strict_arguments
+from finclaw.transcript.approval_id import action_hash
 
 QUOTE_SECONDS: Final = 10.0
 

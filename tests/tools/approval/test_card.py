@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from tests.ports.approval_nouns import wish
 
 from finclaw.errors import ToolDenied
-from finclaw.kernel.approval import Approval, short_id
+from finclaw.kernel.approval import Approval
 from finclaw.tools.approval.card import LONGEST, card
 from finclaw.tools.approval.safe_display import format_lines, quote_text
+from finclaw.transcript.approval_id import short_id
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

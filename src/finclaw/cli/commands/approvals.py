@@ -8,11 +8,12 @@ from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import clean, json_line
 from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError, SessionError
-from finclaw.kernel.approval import Approval, Standing, short_id
+from finclaw.kernel.approval import Approval, Standing
 from finclaw.tools.approval.local_time import day_and_time
 from finclaw.tools.approval.safe_display import format_lines, quote_text
 from finclaw.tools.approval.summary import action_line, action_lines, short_ids, summaries
 from finclaw.tools.guard.redact import redact_for_display
+from finclaw.transcript.approval_id import short_id
 from finclaw.web.approvals_view import ApprovalsView, DecidedApproval, GrantsView, listed_views
 
 

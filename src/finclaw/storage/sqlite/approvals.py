@@ -16,8 +16,6 @@ from finclaw.kernel.approval import (
     Decision,
     Refusal,
     RefusalReason,
-    action_hash,
-    canonical_args,
 )
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
@@ -25,6 +23,7 @@ from finclaw.storage.sqlite import inbox
 from finclaw.storage.sqlite.approval_times import expiry_at
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.grants import give
+from finclaw.transcript.approval_id import action_hash, canonical_args
 
 Words = Callable[[Approval], Inbound]
 

@@ -12,7 +12,6 @@ import apsw
 from msgspec import Struct
 
 from finclaw.errors import SessionError, StoreFailed
-from finclaw.kernel.approval import read_approval_id, read_short_id
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import Outcome
@@ -20,6 +19,7 @@ from finclaw.storage.sqlite import conversation, grants, inbox, state
 from finclaw.storage.sqlite.codec import PublicIds, events_of, read_outcome, units_of, write_outcome
 from finclaw.storage.sqlite.database import is_marked_open
 from finclaw.storage.sqlite.transcript import Transcript
+from finclaw.transcript.approval_id import read_approval_id, read_short_id
 
 _APPROVAL_ID: Final = re.compile(r"ap-[0-9a-z]{4,}", re.IGNORECASE)
 _WROTE: Final = "body ->> '$.sender.id'"

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import (
-    SHORTEST_TYPED,
     Approval,
     ApprovalScope,
     ApprovalState,
@@ -22,10 +21,6 @@ from finclaw.kernel.approval import (
     Decision,
     Refusal,
     RefusalReason,
-    action_hash,
-    new_approval_id,
-    read_approval_id,
-    read_short_id,
 )
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
@@ -44,6 +39,7 @@ from finclaw.tools.approval.people import People, identity_of
 from finclaw.tools.approval.remote_approvers import RemoteApprovers
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.guard.redact import redact_for_display
+from finclaw.transcript.approval_id import SHORTEST_TYPED, action_hash, new_approval_id, read_approval_id, read_short_id
 
 _MANY: Final = 10_000
 _RECENT: Final = 1_000

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from finclaw.errors import ToolDenied
-from finclaw.kernel.approval import Approval, short_id
+from finclaw.kernel.approval import Approval
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.local_time import time_of_day
 from finclaw.tools.approval.safe_display import format_lines, quote_text
+from finclaw.transcript.approval_id import short_id
 
 LONGEST: Final = 3_500
 """Characters of a card. What is longer nobody reads, and many a chat would cut."""

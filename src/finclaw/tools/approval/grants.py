@@ -5,15 +5,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from finclaw.kernel.approval import (
-    SHORTEST_TYPED,
     Approval,
     Grant,
     Refusal,
     RefusalReason,
     Standing,
-    action_hash,
-    read_approval_id,
-    read_short_id,
 )
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
@@ -24,6 +20,7 @@ from finclaw.tools.approval.chat_directory import ChatDirectory
 from finclaw.tools.approval.consent import may_revoke, may_still_give
 from finclaw.tools.approval.people import People, identity_of
 from finclaw.tools.approval.settings import ApprovalSettings
+from finclaw.transcript.approval_id import SHORTEST_TYPED, action_hash, read_approval_id, read_short_id
 
 _MANY: Final = 1_000
 

@@ -5,11 +5,12 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from finclaw.kernel.approval import Addressee, Approval, Decision, short_id
+from finclaw.kernel.approval import Addressee, Approval, Decision
 from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.card import deadline
 from finclaw.tools.approval.summary import action_line
+from finclaw.transcript.approval_id import short_id
 
 SPEAKER: Final = "approvals"
 CARDS: Final = "approval cards"

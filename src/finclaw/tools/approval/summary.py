@@ -3,12 +3,13 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal
 
-from finclaw.kernel.approval import Approval, short_id
+from finclaw.kernel.approval import Approval
 from finclaw.kernel.message import ToolStatus
 from finclaw.kernel.port import Summary
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.safe_display import format_lines, quote_text
 from finclaw.tools.guard.redact import redact_for_display
+from finclaw.transcript.approval_id import short_id
 
 Ending = Literal["done", "not done", "failed", "unknown"]
 
