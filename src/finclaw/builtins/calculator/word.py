@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
-from finclaw.builtins.calculator.numeral import CURRENCY_WORDS, SIGNS, read_numeral
 from finclaw.builtins.calculator.problem import CannotCalculate
+from finclaw.numerals.read import NumeralError, read_numeral
+from finclaw.numerals.tables import CURRENCY_SIGNS, VULGAR, find_currency
 
 Kind = Literal["number", "name", "step", "sign", "end"]
 
@@ -17,10 +18,11 @@ LONGEST: Final = 8_000
 _SPACE: Final = re.compile(r"[ \t\r\u00a0]+")
 _NAME: Final = re.compile(r"[A-Za-z가-힣][A-Za-z0-9_가-힣]*")
 _STEP: Final = re.compile(r"#[0-9]{1,4}(?![0-9])")
-_NUMBER: Final = re.compile(r"\.?[0-9]")
+_NUMBER: Final = re.compile(rf"\.?[0-9]|[{''.join(VULGAR)}]")
 _SIGN: Final = re.compile(r"\*\*|<=|>=|==|!=|[-+*/^()\[\],;=<>%×÷−–≤≥≠\n]")
 _AMOUNT: Final = re.compile(r"[ ]?[-−(.0-9]")
 _DIGITS: Final = re.compile(r"[ ]?\.?[0-9]")
+_SIGN_OF: Final = {code: sign for sign, code in reversed(CURRENCY_SIGNS.items())}
 _SAME: Final = {"**": "^", "×": "*", "÷": "/", "−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!=", "\n": ";"}
 
 
@@ -78,21 +80,24 @@ class _Reader:
             return self._word("step", found[0][1:], found.end())
         if found := _SIGN.match(text, start):
             return self._sign(_SAME.get(found[0], found[0]), found.end())
-        if text[start] in SIGNS:
-            return self._currency(SIGNS[text[start]], start + 1)
+        if text[start] in CURRENCY_SIGNS:
+            return self._currency(CURRENCY_SIGNS[text[start]], start + 1)
         raise CannotCalculate(
             start + 1, f"{text[start]!r} means nothing here" + ("; digits are 0 to 9" if text[start].isdigit() else "")
         )
 
     def _number(self) -> Word:
         separate = bool(self._brackets) and self._brackets[-1]
-        numeral = read_numeral(self._text, self._at, commas_separate=separate)
+        try:
+            numeral = read_numeral(self._text, self._at, commas_separate=separate)
+        except NumeralError as error:
+            raise CannotCalculate(error.at, str(error)) from error
         if numeral.currency:
             self._note_currency(numeral.currency)
         return self._word("number", self._text[self._at : numeral.end], numeral.end, numeral.value)
 
     def _name(self, found: re.Match[str]) -> Word | None:
-        currency = CURRENCY_WORDS.get(found[0].lower())
+        currency = find_currency(found[0])
         after_number = self._last is not None and self._last.kind == "number"
         if currency and (after_number or _DIGITS.match(self._text, found.end())):
             self._note_currency(currency)
@@ -113,7 +118,8 @@ class _Reader:
             raise CannotCalculate(self._at + 1, f"{self._text[self._at]} stands before an amount")
         self._at = end
 
-    def _note_currency(self, currency: str) -> None:
+    def _note_currency(self, code: str) -> None:
+        currency = _SIGN_OF.get(code, code)
         if self.currency not in ("", currency):
             raise CannotCalculate(
                 self._at + 1,

@@ -14,6 +14,7 @@ from finclaw.demo.assistant.intent import POLITE, Intent, intent_of, without_pol
 from finclaw.demo.assistant.money_words import Amount, currency_of
 from finclaw.demo.assistant.names import is_bare, names_in
 from finclaw.demo.assistant.periods import UNKNOWN
+from finclaw.numerals.tables import FIAT
 
 Reply = Literal["yes", "no"]
 Taken = TypeVar("Taken")
@@ -197,6 +198,6 @@ def _as_conversion(clause: Clause) -> Clause:
         extra = currencies[0 if clause.currency else 1 :]
         return replace(clause, intent="convert", names=(), currency=target, left=(*clause.left, *extra))
     source = currency_of(currencies[0]) if len(currencies) == 1 else None
-    if clause.currency and source in money_words.FIAT and not clause.amounts:
+    if clause.currency and source in FIAT and not clause.amounts:
         return replace(clause, intent="convert", names=(), amounts=(Amount(Decimal(1), source),))
     return clause

@@ -2,7 +2,7 @@
 
 import re
 
-from finclaw.demo.assistant.money_words import HANGUL
+from finclaw.numerals.find import HANGUL
 
 UNKNOWN = "unknown"
 SINCE_YESTERDAY = "since_yesterday"  # what a quote tells: the change since the close before

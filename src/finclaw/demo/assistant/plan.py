@@ -12,13 +12,14 @@ from finclaw.demo.assistant.clause import ASPECTS, Clause, read_clause
 from finclaw.demo.assistant.dialogue import Dialogue, candidates_of
 from finclaw.demo.assistant.follow_up import choose_offer, complete_clause, resume_clause
 from finclaw.demo.assistant.intent import POLITE, Intent
-from finclaw.demo.assistant.money_words import FIAT, currency_of
+from finclaw.demo.assistant.money_words import currency_of
 from finclaw.demo.assistant.names import MOST_NAMES
 from finclaw.demo.assistant.periods import UNKNOWN
 from finclaw.demo.assistant.question import ParsedQuestion, read_question
 from finclaw.demo.assistant.sayings import Saying
 from finclaw.kernel.message import ToolCall
 from finclaw.kernel.text import Language
+from finclaw.numerals.tables import FIAT
 
 TOOLS = frozenset(
     (

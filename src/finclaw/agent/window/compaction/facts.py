@@ -14,6 +14,7 @@ from msgspec import Struct
 from finclaw.agent.window.compaction.options import SUMMARY, is_summary
 from finclaw.agent.window.tokens.count import CountText
 from finclaw.kernel.message import Message, Role, Text, ToolResult
+from finclaw.numerals.find import AMOUNT, CODES, DATE, SIGNS
 
 Kind = Literal["question", "identifier", "amount", "date"]
 
@@ -33,43 +34,13 @@ _AT_ONCE: Final = 4_000
 """Characters that are searched in one go."""
 
 # The patterns are strings: `re` compiles one when it is first used and keeps it, and most commands end before.
-# No group is possessive: before Python 3.11.5 one that matches in part leaves its part in the match.
-_NUMBER: Final = r"\d{1,15}+(?:,\d{2,3}+){0,8}(?:\.\d{1,12}+)?"
-_CODES: Final = r"(?:USD|KRW|EUR|JPY|GBP|CNY|HKD|CHF|CAD|AUD|BTC|ETH)"
-_SCALE: Final = (
-    r"(?:[ ]?(?:million|billion|trillion|thousand|bn|mn|[kKmM]\b)"
-    r"|[ ]?[백천만억조]{1,2}(?:[ ]?\d[\d,]{0,12}[백천만억조]{1,2}){0,3}(?:[ ]?\d[\d,]{0,12})?)?"  # 1억 2,000만 500
-)
-_UNIT: Final = (
-    r"(?:%|％|퍼센트|bps?\b|원|달러|엔|유로|위안|계약"
-    r"|주(?![가-힣])|(?<=[0-9백천만억])주(?=[를는의도만씩와로에매까정])"  # shares, and not a word that begins so
-    rf"|shares?\b|contracts?\b|dollars?\b|won\b|{_CODES}\b)"
-)
-_SIGNS: Final = "-+\u2212\u00b1"
-_SIGN: Final = rf"(?:(?<![A-Za-z0-9_.,%)])[{_SIGNS}])?"
-"""A loss is no gain. Behind a number it is not a sign but a range."""
-_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
-
-_DATE: Final = (
-    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2})?"
-    r"|\d{4}[./]\d{1,2}[./]\d{1,2}|\d{1,2}/\d{1,2}/\d{2,4}"
-    r"|\d{4}년(?:[ ]?\d{1,2}월)?(?:[ ]?\d{1,2}일)?|\d{1,2}월[ ]?\d{1,2}일"
-    rf"|\b{_MONTH}[ ]\d{{1,2}}(?:,?[ ]\d{{4}})?\b|\b\d{{1,2}}[ ]{_MONTH}(?:[ ]\d{{4}})?"
-    r"|\b[1-4]?Q[1-4]?[ ]?\d{4}\b"
-)
-_AMOUNT: Final = (
-    rf"{_SIGN}(?:[$€£¥₩￦]|(?<![A-Za-z0-9_]){_CODES}[ ]?)[-\u2212]?{_NUMBER}{_SCALE}"
-    rf"|{_SIGN}(?<![A-Za-z0-9_.])(?<!\d,){_NUMBER}{_SCALE}[ ]?{_UNIT}"
-    rf"|{_SIGN}(?<![A-Za-z0-9_.,])(?:\d{{1,3}}+(?:,\d{{3}}){{1,8}}(?:\.\d{{1,12}}+)?|\d{{1,15}}+\.\d{{1,12}}+)"
-    r"(?![.,]?[A-Za-z0-9_])"  # a price, as "at 187.20"
-)
 _IDENTIFIER: Final = (
     r"\$[A-Z]{1,6}\b"
     r"|(?<![A-Za-z0-9_.,-])(?=[A-Za-z_-]{0,24}[0-9])[A-Za-z0-9][A-Za-z0-9_-]{4,47}(?:\.[A-Z]{1,4})?"  # orders, ISINs
     r"|\b[A-Z]{1,5}[.:][A-Z0-9]{1,6}\b"
     r"|(?<![A-Z])[A-Z]{2,5}(?![A-Za-z])"  # tickers, and other words in capitals
 )
-_FACT: Final = f"(?a)(?P<date>{_DATE})|(?P<amount>{_AMOUNT})|(?P<identifier>{_IDENTIFIER})"
+_FACT: Final = f"(?a)(?P<date>{DATE})|(?P<amount>{AMOUNT})|(?P<identifier>{_IDENTIFIER})"
 """In ASCII, because a Korean particle follows without a space: `USD를` is a word of its own only there."""
 _BEGINNING: Final = r"[0-9A-Z$€£¥₩￦](?:(?<=[0-9])[0-9]*|(?![a-z])[A-Z]*|(?=an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec))"
 """Digits, capitals or a currency, and a month: no other word that only begins with a capital."""
@@ -77,12 +48,11 @@ _BEGINNING_OF_NAME: Final = (
     r"[0-9A-Z$](?:(?<=[0-9])(?:(?=[A-Za-z0-9_-]{4})|(?<=[A-Za-z_-].))[0-9]*|(?<=[A-Z$])(?=[A-Z.:])[A-Z]*)"
 )
 """The same for identifiers alone: figures are short, and results are full of them."""
-_CURRENCY: Final = _CODES
 _DIGIT: Final = r"[0-9]"
 _SENTENCE: Final = r"[^.!?。？！\n]{1,400}[.!?。？！\n]?"
 _MINUS: Final = ("-", "\u2212")
 _WORD_SIGNS: Final = frozenset(ascii_letters + "_-")
-_GOES_BEFORE: Final = _WORD_SIGNS.union(_SIGNS)
+_GOES_BEFORE: Final = _WORD_SIGNS.union(SIGNS)
 _NOTHING_SAID: Final = {ord(sign): None for sign in ", \t\n"}
 _KINDS: Final[dict[str | None, Kind]] = {"date": "date", "amount": "amount", "identifier": "identifier"}
 _RANK: Final[dict[Kind, int]] = {"question": 0, "identifier": 1, "amount": 2, "date": 3}
@@ -139,7 +109,7 @@ def names_in(text: str, tokens: int, count: CountText) -> str:
     """Identifiers at the beginning of a tool's result, as many as the room allows; those with a digit say the most."""
     search = _Search(_MOST_NAMES)
     search.read([text[:_AT_ONCE]], only="identifier")
-    found = [fact.text for fact in search.facts if not re.fullmatch(_CURRENCY, fact.text)]
+    found = [fact.text for fact in search.facts if not re.fullmatch(CODES, fact.text)]
     names = sorted(found, key=lambda name: not re.search(_DIGIT, name))
     while names and count(", ".join(names)) > tokens:
         names = names[: len(names) * 3 // 4]
@@ -253,7 +223,7 @@ def _longest(text: str, at: int, end: int) -> re.Match[str] | None:
     if text[at].isdigit():
         while start > max(end, at - 24) and text[start - 1] in _WORD_SIGNS:
             start -= 1
-    if start == at > end and text[at - 1] in _SIGNS:
+    if start == at > end and text[at - 1] in SIGNS:
         start -= 1
     match_fact = re.compile(_FACT).match
     return match_fact(text, start) or (match_fact(text, at) if start < at else None)
