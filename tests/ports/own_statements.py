@@ -12,6 +12,7 @@ from finclaw.builtins.mcp.pins import Pins
 from finclaw.builtins.mcp.reader import ReadTool
 from finclaw.builtins.memory.notes import NoteStore
 from finclaw.kernel.extension import Database, Transaction
+from finclaw.kernel.person import Person
 
 T = TypeVar("T")
 SOURCE: Final = Path(__file__).parents[2] / "src" / "finclaw"
@@ -90,7 +91,9 @@ async def use_notes(notes: NoteStore) -> None:
     assert [each.note.text for each in await notes.everybodys("bob")] == ["비밀 번호"]
     assert (await notes.forget("ada", 2), await notes.forget("ada", 2)) == (True, False)
     assert list(await notes.search("ada", "삼성전자", 5)) == []
-    assert (await notes.clear("ada"), await notes.forget_owner("bob")) == (3, 1)
+    assert await notes.owner_of(Person(id="ada", former=("bob", "nobody"))) == "ada"
+    assert [note.text for note in await notes.search("ada", "비밀 번호가 뭐야", 5)] == ["비밀 번호"]
+    assert (await notes.clear("ada"), await notes.forget_owner("ada")) == (4, 0)
     assert list(await notes.everybodys()) == []
 
 
