@@ -37,7 +37,6 @@ from finclaw.kernel.record import (
     TurnRecord,
     TurnTrace,
     Unsolicited,
-    today_of,
 )
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
 from finclaw.kernel.store_port import Store
@@ -59,6 +58,7 @@ from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
+from finclaw.spend_lines import today_of
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.approval.summary import summaries

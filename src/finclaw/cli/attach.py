@@ -24,8 +24,9 @@ from finclaw.kernel.clock import SystemClock, local_day
 from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.person import PersonRecord
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import CostsBy, IntegrityFinding, Pruned, SessionPage, TurnRecord, TurnTrace, today_of
+from finclaw.kernel.record import CostsBy, IntegrityFinding, Pruned, SessionPage, TurnRecord, TurnTrace
 from finclaw.kernel.store_port import Store
+from finclaw.spend_lines import today_of
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from finclaw.agent.budget.spend import CallCost
-from finclaw.kernel.record import Claim, Spend, TurnCalls, mark_interrupted, merge_lines
+from finclaw.kernel.record import Claim, Spend, TurnCalls
+from finclaw.spend_lines import mark_interrupted, merge_lines
 
 
 class Payer(NamedTuple):

@@ -9,7 +9,8 @@ from typing import Final
 import apsw
 import msgspec
 
-from finclaw.kernel.record import Spend, TurnCalls, mark_interrupted, merge_lines
+from finclaw.kernel.record import Spend, TurnCalls
+from finclaw.spend_lines import mark_interrupted, merge_lines
 from finclaw.storage.sqlite import costs
 from finclaw.storage.sqlite.codec import write
 

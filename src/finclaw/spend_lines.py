@@ -1,0 +1,43 @@
+"""Sums over lines of spend: merged by day, agent, user and model; marked as interrupted; the day so far."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+
+from msgspec.structs import replace
+
+from finclaw.kernel.clock import local_day, zone_name
+from finclaw.kernel.record import Cost, Spend, Today
+
+
+def merge_lines(lines: Iterable[Spend]) -> tuple[Spend, ...]:
+    """One line for each day, agent, user and model, in the order in which they first came."""
+    merged: dict[tuple[date, str, str, str], Spend] = {}
+    for line in lines:
+        key = (line.day, line.agent, line.user, line.model)
+        former = merged.get(key)
+        merged[key] = line if former is None else _add(former, line)
+    return tuple(merged.values())
+
+
+def today_of(now: datetime, agents: Sequence[Cost], agent: str, limit: Decimal | None) -> Today:
+    """`agents` is what each of them has cost today."""
+    spent = sum((each.cost for each in agents if each.name == agent), Decimal(0))
+    return Today(day=local_day(now), zone=zone_name(now), cost=spent, agent_day_usd=limit)
+
+
+def mark_interrupted(line: Spend) -> Spend:
+    """The same calls, marked as cut off."""
+    return replace(line, interrupted=line.calls, interrupted_cost=line.cost)
+
+
+def _add(line: Spend, more: Spend) -> Spend:
+    return replace(
+        line,
+        calls=line.calls + more.calls,
+        usage=line.usage + more.usage,
+        cost=line.cost + more.cost,
+        saved=line.saved + more.saved,
+        interrupted=line.interrupted + more.interrupted,
+        interrupted_cost=line.interrupted_cost + more.interrupted_cost,
+    )
