@@ -100,10 +100,10 @@ class App:
         self._pools = Pools({"main": pools.main, "cron": pools.cron, "subagent": pools.subagent})
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
         self.forgetting = Forgetting(store, registrar, settings.state, drop_copies(recent, self._sender, emit))
-        people, chats = settings.everybody(), Chats(agent.name, store, channels)
+        people, self.chats = settings.everybody(), Chats(agent.name, store, channels)
         self.persons = PersonService(store, people, persons)
         prefix, told = settings.pipeline.command_prefix, Announcer(emit, agent.name)
-        self.consents = Approvals(store, people, settings.approvals, clock, self._submit, chats, told, prefix)
+        self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_heard(settings)),
             commands=Commands(prefix, registrar.commands, persons),

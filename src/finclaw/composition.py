@@ -87,6 +87,8 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
             database=partial(ExtensionDatabase, settings.state / EXTENSIONS, threaded=threaded),
             fetcher=open_fetchers(),
             clock=clock,
+            find_chat=lambda who: app.chats.find_session(who, store),
+            start_turn=lambda inbound, session: app.say(inbound, session),  # noqa: PLW0108  the app is yet to be
         )
         registrar = Registrar(events, services)
         stack.push_async_callback(registrar.close)

@@ -27,6 +27,7 @@ def split_outbound(outbound: Outbound, capabilities: Capabilities, share: int = 
             embeds=outbound.embeds if place == len(texts) - 1 else (),
             attachments=outbound.attachments if place == len(texts) - 1 else (),
             actions=outbound.actions if place == len(texts) - 1 else (),
+            facts=(),
         )
         for place, part in enumerate(texts)
     )

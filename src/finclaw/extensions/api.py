@@ -5,10 +5,9 @@ Everything that can be refused is refused at once, so that the line can be named
 
 import logging
 import re
-from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast, get_args
+from typing import Any, Final, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,30 +16,30 @@ from finclaw.agent.prompt.section import Section
 from finclaw.delivery.checks import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
+from finclaw.extensions.operator_api import Cli, Doctor, ExtensionRoutes
 from finclaw.extensions.registration import (
-    CliCommand,
-    DoctorCheck,
     ExtensionRegistry,
     NameOwners,
     Recurring,
     Registered,
     Services,
     must_be_callable,
+    must_be_line,
     must_be_positive,
 )
 from finclaw.extensions.settings import read_settings
 from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import new_id
+from finclaw.kernel.envelope import ActionButton, Limits, Outbound, OutboundFile, new_id
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
-from finclaw.kernel.extension import OWN_CHANNELS, OWN_COMMANDS, RING_NAMES, ContextField, Database, Finding
+from finclaw.kernel.extension import OWN_CHANNELS, RING_NAMES, ContextField, Database
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import ChannelFactory, Clock, Command, ExtensionRoute, Method, RouteReply, RouteRequest, Tool
+from finclaw.kernel.port import ChannelFactory, Clock, Command, Tool
 from finclaw.routing.session_key import place_of
 
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
-_PATH: Final = re.compile(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
 
 
 S = TypeVar("S", bound=Struct)
@@ -98,20 +97,53 @@ class Api:
     def fetcher(self, rules: FetchRules | None = None) -> Fetcher:
         return self._services.fetcher(rules or FetchRules())
 
-    async def send(self, session: str, text: str, *, key: str | None = None) -> str:
+    async def send(
+        self,
+        to: str,
+        text: str,
+        *,
+        key: str | None = None,
+        facts: Sequence[Fact] = (),
+        attachments: Sequence[OutboundFile] = (),
+        actions: Sequence[ActionButton] = (),
+        perishable: bool = False,
+    ) -> str:
+        _must_be_words("api.send", text)
+        for each in actions:
+            must_be_line(each.label, "a button's label")
+            must_be_line(each.command, "a button's command")
+        found = (to, to) if place_of(to) is not None else await self._services.find_chat(to)
+        session, whom = found or ("", "")
         place = place_of(session)
         if place is None:
             example = "agent:channel:account:chat-type:peer, such as main:telegram:bot:direct:42"
-            raise ExtensionError(
-                f"{session!r} is no session; a key looks like {example}, and context.session_key is one"
+            says = f"a key looks like {example}, and context.session_key is one"
+            raise ExtensionError(f"{to!r} is no session; {says}; nor is it a person whom we know from a direct chat")
+        words = replace(
+            place.inbound(text, f"said:{self._mine.name}:{whom}:{new_id() if key is None else key}"),
+            from_extension=self._mine.name,
+            once=None if key is None else "here" if session == to else "anywhere",
+        )
+        if facts or attachments or actions or perishable:
+            saying = Outbound(
+                text="",
+                kind="reply" if facts else "notice",
+                facts=tuple(facts),
+                attachments=tuple(attachments),
+                actions=tuple(actions),
+                perishable=perishable,
             )
-        if not text.strip() or len(text) > LONGEST_SAYING:
-            size = f"{len(text)} characters" if text.strip() else "nothing"
-            raise ExtensionError(f"api.send was given {size} to say; give it some words, at most {LONGEST_SAYING}")
-        name = f"said:{self._mine.name}:{session}:{new_id() if key is None else key}"
-        words = replace(place.inbound(text, name), from_extension=self._mine.name)
-        accepted = await self._services.accept(words, session)
-        return accepted.id
+            words = replace(words, saying=saying)
+        return (await self._services.accept(words, session)).id
+
+    async def start_turn(self, session: str, text: str, limits: Limits | None = None) -> str:
+        place = place_of(session)
+        if place is None:
+            raise ExtensionError(f"{session!r} is no session; context.session_key is one")
+        _must_be_words("api.start_turn", text)
+        bounds = replace(limits or Limits(), pool="cron", approval=None)
+        asked = replace(place.inbound(text, f"started:{self._mine.name}:{new_id()}"), limits=bounds)
+        return (await self._services.start_turn(asked, session)).id
 
     def on_forget(self, forget: Callable[[Erasure], Awaitable[None]]) -> None:
         self._mine.must_be_loading()
@@ -120,6 +152,12 @@ class Api:
     def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
         self._mine.must_be_loading()
         self._mine.closers.append(must_be_callable(close))
+
+
+def _must_be_words(where: str, text: str) -> None:
+    if not text.strip() or len(text) > LONGEST_SAYING:
+        size = f"{len(text)} characters" if text.strip() else "nothing"
+        raise ExtensionError(f"{where} was given {size} to say; give it some words, at most {LONGEST_SAYING}")
 
 
 class _Pipeline:
@@ -277,60 +315,3 @@ class _Visible:
     def check(self, fn: Callable[[str], str | None]) -> None:
         self._mine.must_be_loading()
         self._mine.checks.append(Check(self._mine.name, must_be_callable(fn)))
-
-
-# ── commands of the terminal, HTTP routes, checks of the doctor ─────────────────────────────────────────────────
-
-
-class Cli:
-    """The part of the api that registers commands of the command line."""
-
-    def __init__(self, mine: Registered, everybody: NameOwners) -> None:
-        self._mine = mine
-        self._everybody = everybody
-
-    def command(
-        self, name: str, about: str, run: Callable[[Namespace], int], arguments: Callable[[ArgumentParser], None]
-    ) -> None:
-        self._mine.must_be_loading()
-        if not _COMMAND.fullmatch(name):
-            raise ExtensionError(f"{name!r} cannot be typed as `finclaw {name}`; use small letters, digits and dashes")
-        owner = self._everybody.owner(name, lambda each: (one.name for one in each.cli))
-        if name in OWN_COMMANDS or owner is not None:
-            whose = "FinClaw itself" if owner is None else f"extension {owner!r}"
-            raise ExtensionError(f"`finclaw {name}` belongs to {whose}; choose another name")
-        self._mine.cli.append(
-            CliCommand(self._mine.name, name, about, must_be_callable(run), must_be_callable(arguments))
-        )
-
-
-class ExtensionRoutes:
-    """The part of the api that registers HTTP routes."""
-
-    def __init__(self, mine: Registered) -> None:
-        self._mine = mine
-
-    def add(self, method: Method, path: str, fn: Callable[[RouteRequest], Awaitable[RouteReply]]) -> None:
-        self._mine.must_be_loading()
-        path = path.strip("/")
-        if method not in get_args(Method):
-            raise ExtensionError(f"a route takes {' or '.join(get_args(Method))}, not {method!r}")
-        if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
-            raise ExtensionError(
-                f"{path!r} is no path; use words of letters, digits, '-' and '_' with '/' between them"
-            )
-        if any((each.method, each.path) == (method, path) for each in self._mine.routes):
-            raise ExtensionError(f"{method} {path} is served already; add it once")
-        route = ExtensionRoute(extension=self._mine.name, method=method, path=path, handle=must_be_callable(fn))
-        self._mine.routes.append(route)
-
-
-class Doctor:
-    """The part of the api that registers checks of `finclaw doctor`."""
-
-    def __init__(self, mine: Registered) -> None:
-        self._mine = mine
-
-    def check(self, name: str, fn: Callable[[], Finding]) -> None:
-        self._mine.must_be_loading()
-        self._mine.doctor.append(DoctorCheck(self._mine.name, name, must_be_callable(fn)))

@@ -100,6 +100,14 @@ class Registered(Struct):
 # ── services of the gateway for extensions ────────────────────────────────────────────────────────────────
 
 
+async def raise_no_gateway(*_: object) -> Any:
+    raise ExtensionError("no gateway runs in this process; state and messages are for what a gateway calls")
+
+
+async def know_nobody(_: str) -> None:
+    """Nobody's chat: without a gateway, only a session can be named."""
+
+
 class Services(Struct, frozen=True, kw_only=True):
     """Services of the gateway for extensions.
 
@@ -113,10 +121,9 @@ class Services(Struct, frozen=True, kw_only=True):
     database: Callable[[str, Sequence[str]], OwnDatabase]
     fetcher: Callable[[FetchRules], Fetcher]
     clock: Clock = field(default_factory=SystemClock)
-
-
-async def raise_no_gateway(*_: object) -> Any:
-    raise ExtensionError("no gateway runs in this process; state and messages are for what a gateway calls")
+    find_chat: Callable[[str], Awaitable[tuple[str, str] | None]] = know_nobody
+    """The session of a person's latest direct chat, and the person's id."""
+    start_turn: Callable[[Inbound, str], Awaitable[Accepted]] = raise_no_gateway
 
 
 def _no_database(extension: str, _: Sequence[str]) -> OwnDatabase:
@@ -171,6 +178,12 @@ def must_be_callable(fn: Any) -> Any:
             f"a function is needed here, not {type(fn).__name__}; leave out the brackets behind its name"
         )
     return fn
+
+
+def must_be_line(text: str, what: str) -> str:
+    if len(text.splitlines()) != 1 or not text.strip():
+        raise ExtensionError(f"{what} is one line, not {text!r}")
+    return text
 
 
 def must_be_positive(seconds: object, what: str) -> float:

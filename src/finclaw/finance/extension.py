@@ -67,7 +67,7 @@ class Finance:
     async def label(self, ctx: DeliveryContext) -> Outbound:
         """Prices go stale, and made-up ones must be called so."""
         outbound = await ctx.next()
-        sources = {fact.source for fact in ctx.turn.facts} if ctx.turn else set[str]()
+        sources = {fact.source for fact in (*ctx.outbound.facts, *(ctx.turn.facts if ctx.turn else ()))}
         if outbound.kind != "reply" or self._market.source not in sources:
             return outbound
         text = disclose_demo(outbound.text, ctx.inbound.text) if DEMO_SOURCE in sources else outbound.text

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.text import LengthUnit, text_length
 from finclaw.kernel.turn_options import TurnOptions
 
@@ -117,6 +118,10 @@ class Inbound(Struct, frozen=True, kw_only=True):
     """The inbound whose answer went stale before it could be sent; this one asks for a fresh answer."""
     from_extension: str | None = field(default=None, name="said_by")  # as older rows have it
     """The extension whose own words these are: they pass no stage, they go to the person."""
+    saying: "Outbound | None" = None
+    """Of an extension's own words: what goes with them."""
+    once: Literal["here", "anywhere"] | None = None
+    """Of an extension's own words: their id is a key, said once for ever in this conversation, or to this person."""
     limits: Limits | None = None
     wishes: TurnOptions | None = None
     """What the sender wants of this one answer. A channel sets it only for somebody who may choose."""
@@ -189,6 +194,8 @@ class Outbound(Struct, frozen=True, kw_only=True):
     perishable: bool = False
     attachments: tuple[OutboundFile, ...] = ()
     actions: tuple[ActionButton, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    """Where its figures come from, for layers and checks; an outbox item has none."""
     rendered: str | None = None
     """The text in the channel's markup; None: as the fallback."""
     plain: str | None = None

@@ -13,9 +13,10 @@ from typing import Any, Final, Literal, Protocol, TypeVar, overload
 from msgspec import Struct
 
 from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.envelope import ActionButton, Limits, Outbound, OutboundFile
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import ChannelFactory, Clock, Command, Method, RouteReply, RouteRequest, Tool
@@ -266,12 +267,32 @@ class ExtensionApi(Protocol):
         """
         ...
 
-    async def send(self, session: str, text: str, *, key: str | None = None) -> str:
-        """Say something to the person of a session, durably and in order; gives the message's id.
+    async def send(
+        self,
+        to: str,
+        text: str,
+        *,
+        key: str | None = None,
+        facts: Sequence[Fact] = (),
+        attachments: Sequence[OutboundFile] = (),
+        actions: Sequence[ActionButton] = (),
+        perishable: bool = False,
+    ) -> str:
+        """Say something in a session, or to a person in their latest direct chat, durably and in order.
 
-        A `key` makes it idempotent: the same key is said once to a session, for ever, whatever the words. It passes
-        the delivery ring and the gate. Raises ExtensionError for a text that is no session key. In a command of the
-        terminal, where no gateway runs, it is on disk and said by the next one.
+        Gives the message's id. A person is named by id, name or `channel:account:sender-id`. A `key` makes
+        it idempotent: the same key is said once to them, for ever, whatever the words. It passes the delivery ring and
+        the gate; with `facts` it is a reply, Markdown and labelled as one, else it is shown to the letter. What is
+        `perishable` is dropped when it could not be sent in time. Raises ExtensionError for nobody we know. In a
+        command of the terminal, where no gateway runs, it is on disk and said by the next one.
+        """
+        ...
+
+    async def start_turn(self, session: str, text: str, limits: Limits | None = None) -> str:
+        """Begin a turn of the agent with these words, in the pool for scheduled work; gives the message's id.
+
+        The answer goes to the session's person. Whatever the limits say, it waits for its turn, and no pool but that
+        one is used. Raises ExtensionError for a text that is no session key.
         """
         ...
 

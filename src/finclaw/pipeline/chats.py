@@ -7,7 +7,7 @@ from finclaw.kernel.approval import parts_of
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.port import Channel
 from finclaw.kernel.record import SessionRecord
-from finclaw.kernel.store_port import ConversationStore
+from finclaw.kernel.store_port import ConversationStore, PersonStore
 from finclaw.routing.session_key import Place, place_of, session_key
 from finclaw.tools.approval.chat_directory import Chat
 
@@ -34,6 +34,12 @@ class Chats:
         found = [session for who in known_as for session in await self._find_latest(who)]
         latest = max(found, key=lambda each: each.updated_at, default=None)
         return None if latest is None else _chat(latest.key)
+
+    async def find_session(self, who: str, persons: PersonStore) -> tuple[str, str] | None:
+        """The session of that chat and the person's id, of somebody by id, identity or name; None: there is none."""
+        person = await persons.find_person(who)
+        chat = None if person is None else await self.chat_of(person.identities)
+        return None if person is None or chat is None else (chat.session, person.id)
 
     async def _find_latest(self, who: str) -> Sequence[SessionRecord]:
         """At most two, for a key names its person in one of two ways: as the conversation, or behind it."""

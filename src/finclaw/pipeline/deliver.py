@@ -106,7 +106,8 @@ class Deliver:
             visible = await self._prepare_notice(run)
         outcome = _with_sources(run, outcome)
         said, visible = visible.text, self._with_action(run, visible)
-        outcome = replace(outcome, reply=visible.text or None)  # as it is seen, not as it was meant
+        facts = outcome.facts or (() if run.reply is None else run.reply.facts)
+        outcome = replace(outcome, reply=visible.text or None, facts=facts)  # as it is seen, not as it was meant
         if run.log is None:
             await self._end(run, outcome, visible)
             return outcome

@@ -42,12 +42,12 @@ class Gate:
     def find_objection(self, inbound: Inbound) -> str | None:
         """Why a message is not for us; None: it is."""
         heard = self._heard.get(inbound.channel)
-        if heard is not None and not heard.admits(inbound) and not _is_own_task(inbound):
+        if heard is not None and not heard.admits(inbound) and not inbound.is_internal:
             return f"the sender is not on the allow lists of channel {inbound.channel}"
-        is_shared, addressed = inbound.chat_type != "direct", inbound.mentions_us or inbound.kind == "action"
-        return (
-            "not mentioned in a shared conversation" if is_shared and self._require_mention and not addressed else None
-        )
+        addressed = inbound.chat_type == "direct" or inbound.mentions_us or inbound.kind == "action"
+        if self._require_mention and not addressed and not inbound.is_internal:
+            return "not mentioned in a shared conversation"
+        return None
 
     def identify_sender(self, inbound: Inbound) -> Sender:
         """The sender with the roles that the settings give them."""
@@ -58,4 +58,4 @@ class Gate:
 
 def _is_own_task(inbound: Inbound) -> bool:
     """A task that one of our own turns gave: its sender is the one whom we admitted then."""
-    return inbound.limits is not None and inbound.limits.approval is None
+    return inbound.limits is not None and inbound.limits.approval is None and inbound.limits.pool != "cron"

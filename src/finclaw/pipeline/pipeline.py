@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.agent.agent import Agent
 from finclaw.agent.model.operator_hints import reason_with_hint
@@ -165,7 +166,8 @@ class Pipeline:
             await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
         if run.accepted.left:
             await self._recovery_throttle.mark_attempt(run.accepted.id)
-        run.reply = Outbound(text=run.inbound.text, kind="notice", thread=run.inbound.thread)
+        saying = run.inbound.saying or Outbound(text="", kind="notice")
+        run.reply = replace(saying, text=run.inbound.text, thread=run.inbound.thread)
         return run.end_with("command", f"said by {run.inbound.from_extension}")
 
     def stop(self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"]) -> bool:

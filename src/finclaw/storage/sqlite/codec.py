@@ -142,6 +142,13 @@ def inbound_name(inbound: Inbound, again: int = 0) -> bytes:
             return _digest(write((*place, inbound.kind, inbound.message_id)))
 
 
+def key_name(inbound: Inbound) -> bytes | None:
+    """The name under which an extension's words are said once for ever; None where they have no key."""
+    if inbound.once == "anywhere":
+        return _digest(write(("anywhere", inbound.message_id)))
+    return None if inbound.once is None else inbound_name(inbound)
+
+
 def body_digest(inbound: Inbound) -> bytes:
     parts = (inbound.text, inbound.sender.id, inbound.thread, inbound.reply_to, inbound.attachments)
     # Only where somebody chose, so that the digests of messages from before there was a choice still hold.

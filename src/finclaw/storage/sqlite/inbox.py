@@ -17,6 +17,7 @@ from finclaw.storage.sqlite.codec import (
     body_digest,
     from_micros,
     inbound_name,
+    key_name,
     read_inbound,
     read_outcome,
     to_micros,
@@ -52,6 +53,12 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
         if known[1] != digest and inbound.from_extension is None and inbound.kind != "delete":
             raise InboundConflict(f"message id {inbound.message_id!r} was already used for another text")
         return _find_accepted(db, ids, int(known[0]), duplicate=True)
+    key = key_name(inbound)
+    if key is not None and (said := db.execute("SELECT inbound FROM said_key WHERE name = ?", (key,)).get) is not None:
+        # The message itself may be pruned or erased by now; that it was said stays known.
+        return Accepted(
+            id=ids.inbound(int(said)), session=session, ticket=0, inbound=inbound, accepted_at=now, duplicate=True
+        )
     at = to_micros(now)
     owner, ticket = _ticket(db, session, at)
     db.execute(
@@ -59,6 +66,8 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
         (name, digest, owner, ticket, write_inbound(inbound), at),
     )
     row = db.last_insert_rowid()
+    if key is not None:
+        db.execute("INSERT INTO said_key (name, inbound) VALUES (?, ?)", (key, row))
     crash_point("accept:before_commit")
     return Accepted(id=ids.inbound(row), session=session, ticket=ticket, inbound=inbound, accepted_at=now)
 
@@ -80,7 +89,7 @@ def accept_again(db: apsw.Connection, ids: PublicIds, inbound_id: str, now: date
     if db.execute("SELECT 1 FROM inbound WHERE id = ? AND kind = ?", (row, ERASED)).fetchone():
         return None
     first = _find_accepted(db, ids, row)
-    if first.inbound.reissue_of is not None:
+    if first.inbound.reissue_of is not None or first.inbound.from_extension is not None:
         return None
     again = replace(first.inbound, message_id=f"{first.inbound.message_id}#again", reissue_of=first.id)
     accepted = accept(db, ids, again, first.session, now)

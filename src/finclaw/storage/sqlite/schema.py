@@ -260,4 +260,12 @@ MIGRATIONS: Final = (
     DROP TABLE payer;
     DROP TABLE sender;
     """,
+    """
+    -- Keys of what extensions have said: for ever, whatever becomes of the messages. Only digests.
+    CREATE TABLE said_key (
+        name BLOB PRIMARY KEY,
+        inbound INTEGER NOT NULL                -- the message that said it, which may be gone
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO said_key SELECT name, id FROM inbound WHERE body ->> 'said_by' IS NOT NULL;
+    """,
 )
