@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from finclaw.kernel.envelope import Inbound, Outbound, Receipt, Sender
     from finclaw.kernel.extension import Extension, ExtensionApi
     from finclaw.kernel.fact import Fact
+    from finclaw.kernel.fetch import FetchLimits, FetchReply, FetchRequest, FetchRules
     from finclaw.kernel.message import Message, ToolCall, ToolResult
     from finclaw.kernel.port import Channel, Command, CommandReply, Provider, Tool, ToolOutput, ToolScope
     from finclaw.kernel.scope import (
@@ -40,6 +41,10 @@ __all__ = [
     "ExtensionApi",
     "ExtensionRef",
     "Fact",
+    "FetchLimits",
+    "FetchReply",
+    "FetchRequest",
+    "FetchRules",
     "FinclawError",
     "Inbound",
     "Message",
@@ -76,6 +81,7 @@ _HOMES = {
     "finclaw.kernel.envelope": ("Inbound", "Outbound", "Receipt", "Sender"),
     "finclaw.kernel.extension": ("Extension", "ExtensionApi"),
     "finclaw.kernel.fact": ("Fact",),
+    "finclaw.kernel.fetch": ("FetchLimits", "FetchReply", "FetchRequest", "FetchRules"),
     "finclaw.kernel.message": ("Message", "ToolCall", "ToolResult"),
     "finclaw.kernel.port": ("Channel", "Command", "CommandReply", "Provider", "Tool", "ToolOutput", "ToolScope"),
     "finclaw.kernel.scope": (
