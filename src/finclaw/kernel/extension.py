@@ -43,9 +43,9 @@ RING_NAMES: tuple[RingName, ...] = ("message", "turn", "step", "tool_call", "del
 # fmt: off
 OWN_COMMANDS: Final = frozenset({
     "approvals", "ask", "backup", "channels", "chat", "completion", "config", "cost", "costs", "doctor", "explain",
-    "export", "extensions", "forget", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate", "models",
-    "prune", "replay", "restore", "send", "serve", "sessions", "skills", "status", "stop", "token", "tools", "trace",
-    "turns", "version",
+    "export", "extensions", "forget", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate",
+    "models", "people", "prune", "replay", "restore", "send", "serve", "sessions", "skills", "status", "stop",
+    "token", "tools", "trace", "turns", "version",
 })
 # fmt: on
 """What `finclaw` itself answers to, or means to: no extension may take these words. A test keeps it complete."""
