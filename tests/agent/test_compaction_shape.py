@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.agent.window.compaction import facts
-from finclaw.agent.window.compaction.draft import Draft, Shape
+from finclaw.agent.window.compaction.draft import CompactionDraft, Shape
 from finclaw.agent.window.compaction.facts import facts_of
 from finclaw.agent.window.compaction.options import PINNED, is_pinned
 from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolResult
@@ -68,7 +68,7 @@ def test_units_are_whole_and_in_order_and_what_may_go_is_what_was_said(
 
 @given(talks(), st.data())
 def test_what_is_cleared_is_gone_from_the_sizes_too(messages: list[Message], data: st.DataObject) -> None:
-    draft, one_by_one = (Draft(messages, lambda each: 3 + len(each.blocks)) for _ in range(2))
+    draft, one_by_one = (CompactionDraft(messages, lambda each: 3 + len(each.blocks)) for _ in range(2))
     places = data.draw(st.lists(st.sampled_from(range(len(messages))), unique=True))
     draft.clear(places)
     for place in places:

@@ -42,7 +42,7 @@ def register(api):
     api.tools.register(water)
     api.pipeline.register("turn", nothing, priority=4)
     api.context.provide("soil", nothing)
-    api.visible.check(lambda text: None)
+    api.visible.check(lambda draft: [])
     api.tasks.every(90, nothing)
     api.routes.add("POST", "beds/new", nothing)
     api.prompt.section("Garden", "You garden.")

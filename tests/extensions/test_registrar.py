@@ -61,7 +61,7 @@ def everything(api: ExtensionApi) -> None:
     api.prompt.section("Title", "text")
     api.tasks.every(60, nothing)
     api.context.provide("field", nothing, budget=2)
-    api.visible.check(lambda _: None)
+    api.visible.check(lambda _: [])
     api.cli.command("mine", "does", lambda _: 0, lambda _: None)
     api.routes.add("GET", "/a/b", nothing)
     api.doctor.check("looks", lambda: Finding("ok", "fine"))

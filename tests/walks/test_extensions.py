@@ -4,7 +4,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.errors import ConfigError, ExtensionError, SessionError, Superseded
 from finclaw.kernel.event import Event, MessageEnded, PreviewUpdated, ToolRegistered, ToolUnregistered
 from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.kernel.visibility import Draft, DraftFinding
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, crash_at, reply
 from finclaw.testing.provider import Line, Script
 from finclaw.tools.define import tool
@@ -364,25 +367,26 @@ async def test_a_message_that_is_stopped_stops_its_providers(house: House) -> No
 # ── what may be seen ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def no_secrets(text: str) -> str | None:
-    return "it names a secret" if "sesame" in text else None
+def no_secrets(draft: Draft) -> list[DraftFinding]:
+    at = draft.text.find("sesame")
+    return [] if at < 0 else [DraftFinding(at, at + 6, "it names a secret")]
 
 
 @pytest.mark.parametrize(
     ("asked", "notice"),
     [
-        ("the word?", "This answer was withheld: it names a secret"),
-        ("암호는?", "이 답변은 표시하지 않았습니다: it names a secret"),
+        ("the word?", "(A part of this answer was left out: it names a secret)"),
+        ("암호는?", "(이 답변의 일부를 표시하지 않았습니다: it names a secret)"),
     ],
 )
 @in_virtual_time
-async def test_a_forbidden_answer_is_replaced_and_the_replacement_is_what_lasts(
+async def test_a_forbidden_sentence_is_left_out_and_the_rest_is_what_lasts(
     house: House, asked: str, notice: str
 ) -> None:
     guard = Extending(lambda api: api.visible.check(no_secrets))
     script = (reply("Of course. ", "It is sesame. ", "Use it well. "), "Fine.")
     async with extended(house, guard, script=script) as gateway:
-        outcome = await gateway.ask(asked)
+        outcome, notice = await gateway.ask(asked), f"Of course. Use it well.\n\n{notice}"
         assert (outcome.kind, outcome.reply, gateway.said) == ("answered", notice, [notice])
         previews = [event.text for event in gateway.events if isinstance(event, PreviewUpdated)]
         assert previews == ["Of course."]
@@ -393,9 +397,13 @@ async def test_a_forbidden_answer_is_replaced_and_the_replacement_is_what_lasts(
 
 @in_virtual_time
 async def test_a_word_in_two_pieces_is_still_that_word(house: House) -> None:
-    guard = Extending(lambda api: api.visible.check(lambda text: "no" if "one. two" in text else None))
+    def look(draft: Draft) -> list[DraftFinding]:
+        at = draft.text.find("one. two")
+        return [] if at < 0 else [DraftFinding(at, at + 8, "no")]
+
+    guard = Extending(lambda api: api.visible.check(look))
     async with extended(house, guard, script=(reply("This is one. ", "two. ", "three. "),)) as gateway:
-        assert (await gateway.ask("count")).reply == "This answer was withheld: no"
+        assert (await gateway.ask("count")).reply == "three.\n\n(A part of this answer was left out: no)"
         assert [event.text for event in gateway.events if isinstance(event, PreviewUpdated)] == ["This is one."]
 
 
@@ -413,16 +421,50 @@ async def test_a_word_in_two_pieces_is_still_that_word(house: House) -> None:
 async def test_a_check_that_fails_lets_nothing_through(
     house: House, word: str, objection: str | None, told: str
 ) -> None:
-    def check(text: str) -> str | None:
-        if word not in text:
-            return None
+    def check(draft: Draft) -> list[DraftFinding]:
+        if word not in draft.text:
+            return []
         if objection is None:
             raise RuntimeError("blind")
-        return objection
+        return [DraftFinding(0, len(draft.text), objection)]
 
     async with extended(house, Extending(lambda api: api.visible.check(check)), script=("xyz",)) as gateway:
         assert (await gateway.ask("hi")).reply == told
         assert gateway.said == [told]
+
+
+@in_virtual_time
+async def test_a_check_is_told_what_it_needs_to_judge(house: House) -> None:
+    drafts = list[Draft]()
+
+    def look(draft: Draft) -> list[DraftFinding]:
+        drafts.append(draft)
+        return []
+
+    fact = Fact(
+        subject="AAPL", field="price", value=Decimal("218.02"), as_of=datetime(2026, 1, 1, tzinfo=UTC), source="d"
+    )
+
+    @tool("mine__quote", "Quotes.", group="finance")
+    async def quote() -> ToolOutput:
+        return ToolOutput("218.02", facts=(fact,))
+
+    def register(api: ExtensionApi) -> None:
+        api.visible.check(look)
+        api.tools.register(quote)
+
+    script = (reply(call("mine__quote", {})), reply("It is 218.02. ", "Fine. "), "Bye.")
+    async with extended(house, Extending(register), script=script) as gateway:
+        await gateway.ask("얼마야?")
+        assert [draft.kind for draft in drafts] == ["preview", "preview", "final"]
+        assert drafts[-1].text == "It is 218.02. Fine."
+        assert {(draft.question, draft.language) for draft in drafts} == {("얼마야?", "ko")}
+        assert all([each.value for each in draft.facts] == [Decimal("218.02")] for draft in drafts)
+        drafts.clear()
+        await gateway.ask("/help")
+        assert [draft.kind for draft in drafts] == ["command"]
+        await gateway.ask("and now?")
+        assert [each.text for each in drafts[-1].context if each.role == "user"] == ["얼마야?", "and now?"]
 
 
 @in_virtual_time

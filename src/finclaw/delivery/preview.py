@@ -5,19 +5,20 @@ the text behind it shows that it is not.
 """
 
 import re
-
-# Each of these ends within a bounded number of characters, so that a piece of text is searched once and not again with
-# every piece that follows it.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from finclaw.delivery.checks import Check, find_objection
+from msgspec.structs import replace
+
+from finclaw.delivery.checks import SENTENCE_END, Check, find_objection
 from finclaw.delivery.control import control_token
 from finclaw.delivery.visible import clean_words
 from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
+from finclaw.kernel.visibility import Draft
 
-_SEGMENT: Final = re.compile(r"""[.!?。…]["')\]]{0,8}\s|\n""")
-_LAST_SEGMENT: Final = re.compile(rf"""(?s:.*)(?:{_SEGMENT.pattern})""")
+# Each of these ends within a bounded number of characters, so that a piece of text is searched once and not again with
+# every piece that follows it.
+_LAST_SEGMENT: Final = re.compile(rf"""(?s:.*)(?:{SENTENCE_END.pattern})""")
 _FENCE: Final = re.compile(r"[ \t]{0,100}```")
 _CLOSED: Final = re.compile(r"\n[ \t]{0,100}```[ \t]{0,100}\n")
 _LOOK_BACK: Final = 210
@@ -46,7 +47,7 @@ class Preview:
         self._pieces.append(text)
         window = self._tail + text
         self._tail = window[-_LOOK_BACK:]
-        if (_CLOSED if self._in_fence else _SEGMENT).search(window) is None:
+        if (_CLOSED if self._in_fence else SENTENCE_END).search(window) is None:
             return ""
         held = "".join(self._pieces)
         if "`" not in held and "<<" not in held:
@@ -77,7 +78,7 @@ class Preview:
     def _segment_end(self, held: str, start: int) -> int | None:
         """Where the segment that begins here ends; None while it is incomplete."""
         fenced = self._at_line_start and _FENCE.match(held, start) is not None
-        found = (_CLOSED if fenced else _SEGMENT).search(held, start)
+        found = (_CLOSED if fenced else SENTENCE_END).search(held, start)
         self._in_fence = fenced and found is None
         return None if found is None else found.end()
 
@@ -95,10 +96,16 @@ class Preview:
         return piece
 
 
-def with_previews(emit: Emit, checks: Sequence[Check] = (), make_safe: Callable[[str], str] = str) -> Emit:
+def with_previews(
+    emit: Emit,
+    checks: Sequence[Check] = (),
+    make_safe: Callable[[str], str] = str,
+    make_draft: Callable[[], Draft] = lambda: Draft("", "preview"),
+) -> Emit:
     """The same stream of events with a PreviewUpdated behind each piece of text that may be seen by now.
 
-    Once a check objects to what the person would have seen by then, nothing more of that answer is shown.
+    Once a check objects to what the person would have seen by then, nothing more of that answer is shown. `make_draft`
+    tells the checks all about it but its text.
     """
     preview, shown, withheld = Preview(), "", False
 
@@ -110,7 +117,8 @@ def with_previews(emit: Emit, checks: Sequence[Check] = (), make_safe: Callable[
         elif isinstance(event, TextStreamed) and not withheld:
             seen = preview.feed(event.text)
             seen = make_safe(clean_words(seen)) if seen else seen
-            withheld = bool(seen and checks) and find_objection(checks, shown + seen) is not None
+            if seen and checks:
+                withheld = find_objection(checks, replace(make_draft(), text=shown + seen)) is not None
             if seen and not withheld:
                 emit(
                     PreviewUpdated(

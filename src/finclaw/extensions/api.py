@@ -37,6 +37,7 @@ from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import ChannelFactory, Clock, Command, Tool
+from finclaw.kernel.visibility import VisibilityCheck
 from finclaw.routing.session_key import place_of
 
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -312,6 +313,6 @@ class _Visible:
     def __init__(self, mine: Registered) -> None:
         self._mine = mine
 
-    def check(self, fn: Callable[[str], str | None]) -> None:
+    def check(self, fn: VisibilityCheck) -> None:
         self._mine.must_be_loading()
         self._mine.checks.append(Check(self._mine.name, must_be_callable(fn)))

@@ -68,7 +68,7 @@ class Finance:
         """Prices go stale, and made-up ones must be called so."""
         outbound = await ctx.next()
         sources = {fact.source for fact in (*ctx.outbound.facts, *(ctx.turn.facts if ctx.turn else ()))}
-        if outbound.kind != "reply" or self._market.source not in sources:
+        if outbound.kind != "reply" or ctx.kind == "block" or self._market.source not in sources:
             return outbound
         text = disclose_demo(outbound.text, ctx.inbound.text) if DEMO_SOURCE in sources else outbound.text
         return structs.replace(outbound, text=text, perishable=True)

@@ -30,6 +30,7 @@ from finclaw.kernel.scope import (
     TurnContext,
     TurnResult,
 )
+from finclaw.kernel.visibility import VisibilityCheck
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
@@ -176,8 +177,11 @@ class ContextApi(Protocol):
 
 
 class VisibleApi(Protocol):
-    def check(self, fn: Callable[[str], str | None]) -> None:
-        """Look at everything a person is about to see: None lets it pass, words say why it must not be seen."""
+    def check(self, fn: VisibilityCheck) -> None:
+        """Look at everything a person is about to see. No finding lets it pass; the others say what must not be seen.
+
+        Called for every draft, also while an answer is being written: keep it quick. One that raises withholds it all.
+        """
         ...
 
 

@@ -20,6 +20,7 @@ from finclaw.kernel.event import Emit
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import LlmMessage, Message, MessageEvent, ToolCall, ToolResult, ToolStatus, TurnEvent
 from finclaw.kernel.turn_options import ThinkingLevel, Verbosity
+from finclaw.kernel.visibility import DraftKind
 
 R = TypeVar("R")
 
@@ -232,3 +233,5 @@ class DeliveryContext(Scope[Outbound]):
     inbound: Inbound
     outbound: Outbound
     turn: TurnResult | None
+    kind: DraftKind = "final"
+    """What is delivered. Whatever belongs to an answer once, such as a disclaimer, is added to the `final`."""

@@ -27,6 +27,7 @@ from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Finish, OutboxItem, Spend, TextRange
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
+from finclaw.kernel.visibility import DraftKind
 from finclaw.pipeline.blocks import BlockDelivery
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
@@ -75,11 +76,11 @@ class Deliver:
         text = result.text.removeprefix(sent)  # all of it where a layer has made another text of it
         outbound = Outbound(text=text, reply_to=None if turn.items else inbound.answer_to, thread=inbound.thread)
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
-            visible = self._apply_checks(run, replace(outbound, kind="notice"))
+            visible = self._apply_checks(run, replace(outbound, kind="notice"), "notice")
         else:
             visible = await self._prepare(run, outbound, result)
             if not visible.parts and _is_wordless(result):
-                visible, why = self._apply_checks(run, notice("wordless", inbound)), "the model said nothing"
+                visible, why = self._apply_checks(run, notice("wordless", inbound), "notice"), "the model said nothing"
         said, visible = (seen + visible.text).strip(), self._with_action(run, visible) if not result.asked else visible
         if visible.parts or turn.items:
             if said or visible.text:
@@ -103,7 +104,7 @@ class Deliver:
         elif skip_layers:
             visible = make_visible(run.reply, self._capabilities(run))
         else:
-            visible = await self._prepare_notice(run)
+            visible = await self._prepare_notice(run, "command" if outcome.kind == "command" else "notice")
         outcome = _with_sources(run, outcome)
         said, visible = visible.text, self._with_action(run, visible)
         facts = outcome.facts or (() if run.reply is None else run.reply.facts)
@@ -129,7 +130,8 @@ class Deliver:
 
         Where the channel takes blocks, the answer is delivered in blocks meanwhile.
         """
-        emit = with_previews(run.emit, self._checks, SafeLinks(turn, run.accepted.inbound).text)
+        make_safe = SafeLinks(turn, run.accepted.inbound).text
+        emit = with_previews(run.emit, self._checks, make_safe, partial(run.make_draft, "preview"))
         if not self._capabilities(run).blocks:
             yield emit
             return
@@ -171,42 +173,49 @@ class Deliver:
             return None
         reply_to = None if turn.items else run.inbound.answer_to
         block = Outbound(text=span.text, reply_to=reply_to, thread=run.inbound.thread)
-        ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=block, turn=None)
+        ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=block, turn=None, kind="block")
         passed = SafeLinks(turn, run.accepted.inbound).outbound(await self._ring(ctx))
         visible = make_visible(passed, self._capabilities(run))
         is_plain = bool(visible.parts) and not visible.tokens and not passed.embeds
-        return visible if is_plain and find_objection(self._checks, visible.text) is None else None
+        draft = run.make_draft("block", visible.text)
+        return visible if is_plain and find_objection(self._checks, draft) is None else None
 
     # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
 
-    async def _prepare(self, run: MessageRun, outbound: Outbound, result: TurnResult | None) -> Visible:
-        ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=outbound, turn=result)
+    async def _prepare(
+        self, run: MessageRun, outbound: Outbound, result: TurnResult | None, kind: DraftKind = "final"
+    ) -> Visible:
+        ctx = DeliveryContext(
+            ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=outbound, turn=result, kind=kind
+        )
         passed = await self._ring(ctx)
         if run.log is not None and result is not None:
             passed = SafeLinks(run.log, run.accepted.inbound).outbound(passed)
-        visible = apply_visibility_checks(passed, self._capabilities(run), self._checks, run.inbound)
+        visible = self._apply_checks(run, passed, kind)
         most = MOST_PARTS if run.log is None else MOST_PARTS - len(run.log.items)
         if len(visible.parts) > most:  # said here, where a notice can still go out as it is
             raise SessionError(f"an answer in {len(visible.parts)} parts is too long to be sent; {most} are possible")
         return visible
 
-    async def _prepare_notice(self, run: MessageRun) -> Visible:
+    async def _prepare_notice(self, run: MessageRun, kind: DraftKind) -> Visible:
         reply = run.reply or Outbound(text="")
         if run.inbound.from_extension == CARDS:  # as in `answer`: past every layer
-            return self._apply_checks(run, reply)
+            return self._apply_checks(run, reply, kind)
         try:
             async with asyncio.timeout(NOTICE_PATIENCE):  # the pipeline's own deadline may be over by now
-                return await self._prepare(run, reply, None)
+                return await self._prepare(run, reply, None, kind)
         except Exception:  # a delivery layer is a stranger; the sender must be told all the same
             log.exception("a delivery layer failed on a notice; it goes out as it is")
         except asyncio.CancelledError:
             if asked_to_stop():
                 raise
             log.exception("a delivery layer let its own cancellation out on a notice; it goes out as it is")
-        return apply_visibility_checks(reply, Capabilities(), self._checks, run.inbound)
+        return apply_visibility_checks(reply, Capabilities(), self._checks, run.make_draft(kind))
 
-    def _apply_checks(self, run: MessageRun, outbound: Outbound) -> Visible:
-        return apply_visibility_checks(outbound, self._capabilities(run), self._checks, run.inbound)
+    def _apply_checks(self, run: MessageRun, outbound: Outbound, kind: DraftKind) -> Visible:
+        if not self._checks:
+            return make_visible(outbound, self._capabilities(run))
+        return apply_visibility_checks(outbound, self._capabilities(run), self._checks, run.make_draft(kind))
 
     def _with_action(self, run: MessageRun, visible: Visible) -> Visible:
         """With the gateway's own line about an approved action before the model's words, past every layer."""
@@ -214,7 +223,7 @@ class Deliver:
         if not line:
             return visible
         told = Outbound(text=line, kind="notice", reply_to=run.inbound.answer_to, thread=run.inbound.thread)
-        first = apply_visibility_checks(told, self._capabilities(run), self._checks, run.inbound)
+        first = self._apply_checks(run, told, "notice")
         return Visible((*first.parts, *visible.parts), f"{first.text}\n\n{visible.text}".strip(), visible.tokens)
 
     def _capabilities(self, run: MessageRun) -> Capabilities:

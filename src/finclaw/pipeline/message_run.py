@@ -12,6 +12,8 @@ from finclaw.errors import TurnStopped
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
+from finclaw.kernel.text import language_of
+from finclaw.kernel.visibility import Draft, DraftKind
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.sessions.pool import Seat
@@ -125,6 +127,17 @@ class MessageRun(MessageContext):
             cost=done.cost,
             duration_ms=self.journal.duration_ms,
             model=done.model,
+        )
+
+    def make_draft(self, kind: DraftKind, text: str = "") -> Draft:
+        """What visibility checks are told about words of this run."""
+        return Draft(
+            text=text,
+            kind=kind,
+            language=language_of(self.inbound.text),
+            question=self.inbound.text,
+            facts=() if self.log is None else [fact for result in self.log.results for fact in result.facts],
+            context=() if self.log is None else self.log.conversation.lasting_messages,
         )
 
     def end_by_halt(self, halt: Halt) -> Outcome:

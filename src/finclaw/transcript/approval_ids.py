@@ -93,4 +93,4 @@ def _clean_value(value: Any) -> Any:
 
 def _may_hold_one(text: str) -> bool:
     """Quickly: nearly no text does."""
-    return "ap-" in text or "AP-" in text or "Ap-" in text or "aP-" in text
+    return "-" in text and ("ap-" in text or "AP-" in text or "Ap-" in text or "aP-" in text)

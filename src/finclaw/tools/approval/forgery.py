@@ -55,7 +55,10 @@ def without_forged_consent(text: str) -> str:
 def _may_hold_consent(text: str) -> bool:
     """A quick look, False for most texts: every word that is shown passes here (`cpu_plain`)."""
     folded = text.casefold()
-    return "ap-" in folded or any(start in folded for start in _TITLE_STARTS) or _DISGUISED.search(text) is not None
+    if any(start in folded for start in _TITLE_STARTS):
+        return True
+    has_dash = "-" in text or not text.isascii()
+    return has_dash and ("ap-" in folded or _DISGUISED.search(text) is not None)
 
 
 def _reads_as_id(found: re.Match[str]) -> bool:

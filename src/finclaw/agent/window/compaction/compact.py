@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Final
 
-from finclaw.agent.window.compaction.draft import Draft, Shape
+from finclaw.agent.window.compaction.draft import CompactionDraft, Shape
 from finclaw.agent.window.compaction.note import Notes
 from finclaw.agent.window.compaction.options import Compaction, Options, Strategy, is_pinned
 from finclaw.agent.window.compaction.results import level_results, shorten_results
@@ -40,7 +40,7 @@ class Compactor:
 
     async def __call__(self, messages: Sequence[Message], options: Options, fell_back: FellBack) -> Compaction:
         """Never above the target, unless the input and what is pinned are so by themselves."""
-        draft = Draft(messages, self._count)
+        draft = CompactionDraft(messages, self._count)
         before, target = draft.total, options.target_tokens
         if before <= target:
             return Compaction(messages=messages, before_tokens=before, after_tokens=before, strategy=options.strategy)
@@ -68,7 +68,7 @@ class _Work:
     def __init__(
         self,
         options: Options,
-        draft: Draft,
+        draft: CompactionDraft,
         shape: Shape,
         notes: Notes,
         summaries: Summaries,

@@ -10,7 +10,7 @@ from finclaw.kernel.message import Message, MessageEvent, Remove, Replace, Text,
 from finclaw.transcript.tool_pairing import calls_of, match_results
 
 
-class Draft:
+class CompactionDraft:
     """A draft: at each place the message as it is now, or none. Places are those of the conversation it began with."""
 
     def __init__(self, messages: Sequence[Message], count: CountMessage) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from finclaw.agent.window.compaction.draft import Draft
+from finclaw.agent.window.compaction.draft import CompactionDraft
 from finclaw.agent.window.compaction.facts import facts_of, kept_list, missing
 from finclaw.agent.window.compaction.options import SUMMARY, is_summary
 from finclaw.agent.window.compaction.shorten import cut
@@ -37,7 +37,7 @@ class _About(Struct):
 class Notes:
     """The summary notes of a draft."""
 
-    def __init__(self, draft: Draft, count: CountText, now: datetime) -> None:
+    def __init__(self, draft: CompactionDraft, count: CountText, now: datetime) -> None:
         self._draft = draft
         self._count = count
         self._now = now

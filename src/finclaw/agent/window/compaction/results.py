@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from finclaw.agent.window.compaction.draft import Draft
+from finclaw.agent.window.compaction.draft import CompactionDraft
 from finclaw.agent.window.compaction.shorten import common_level, with_results_within
 from finclaw.agent.window.tokens.count import CountText
 
@@ -11,7 +11,7 @@ _MOST_SHORTENED: Final = 100
 """In one compaction: each is an event in the log. Where so many are not enough, whole exchanges have to go."""
 
 
-def shorten_results(draft: Draft, places: Sequence[int], target: int, count: CountText) -> None:
+def shorten_results(draft: CompactionDraft, places: Sequence[int], target: int, count: CountText) -> None:
     """The largest first, until the target is reached: so the fewest messages change."""
     candidates = [place for place in places if (message := draft[place]) is not None and message.role == "tool"]
     candidates.sort(key=lambda place: -draft.sizes[place])
@@ -22,7 +22,7 @@ def shorten_results(draft: Draft, places: Sequence[int], target: int, count: Cou
             _within(draft, place, 0, count, names=names)
 
 
-def level_results(draft: Draft, places: Sequence[int], goal: int, least: int, count: CountText) -> None:
+def level_results(draft: CompactionDraft, places: Sequence[int], goal: int, least: int, count: CountText) -> None:
     """Cut the larger of the results, all to one size but none below `least`, until all these places meet the goal."""
     size = draft.size(places)
     if size <= goal:
@@ -35,7 +35,7 @@ def level_results(draft: Draft, places: Sequence[int], goal: int, least: int, co
             _within(draft, place, level, count)
 
 
-def _within(draft: Draft, place: int, tokens: int, count: CountText, *, names: bool = True) -> None:
+def _within(draft: CompactionDraft, place: int, tokens: int, count: CountText, *, names: bool = True) -> None:
     message = draft[place]
     if message is not None:
         shorter = with_results_within(message, tokens, count, names=names)
