@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from finclaw.agent.agent import Agent
+from finclaw.cancellation import until_done
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
@@ -16,7 +17,6 @@ from finclaw.errors import SessionError
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
-from finclaw.kernel.cancel import until_done
 from finclaw.kernel.clock import local_day
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.erasure import Erased, SenderId

@@ -13,12 +13,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SendFailed, SendRefused, SendUnknown
-from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.event import Emit, OutboxItemMoved
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, OutboxItem

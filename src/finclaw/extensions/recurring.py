@@ -5,8 +5,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from finclaw.cancellation import asked_to_stop
 from finclaw.extensions.registration import Recurring
-from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.port import Clock
 
 log = logging.getLogger(__name__)

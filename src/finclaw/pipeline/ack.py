@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final
 
-from finclaw.kernel.cancel import asked_to_stop
+from finclaw.cancellation import asked_to_stop
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Channel
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from finclaw.kernel.cancel import asked_to_stop
+from finclaw.cancellation import asked_to_stop
 from finclaw.kernel.context import Context
 from finclaw.kernel.extension import ContextField
 from finclaw.kernel.port import Clock

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.tool_results import answer_open_calls
 from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
+from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.checks import Check, apply_visibility_checks, find_objection
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.notice import notice
@@ -19,7 +20,6 @@ from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.preview import with_previews
 from finclaw.delivery.visible import Visible, make_visible
 from finclaw.errors import SessionError, Superseded
-from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.envelope import Capabilities, Outbound, new_id
 from finclaw.kernel.event import Emit
 from finclaw.kernel.message import Append, Message, Remove, Replace, Source, Text

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.agent import Agent
 from finclaw.agent.model.operator_hints import reason_with_hint
+from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.notice import Notice, error_notice, limit_notice, notice
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import log_ids
@@ -24,7 +25,6 @@ from finclaw.errors import (
     ToolLoop,
     TurnStopped,
 )
-from finclaw.kernel.cancel import asked_to_stop
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit, MessageEnded
 from finclaw.kernel.middleware import Layer, compose

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from finclaw.cancellation import until_done
 from finclaw.errors import ToolAwaiting, ToolError, ToolTimeout
-from finclaw.kernel.cancel import until_done
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.containment import Broken, as_exception, in_this_process
 from finclaw.tools.output import as_output

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from finclaw.cancellation import asked_to_stop
 from finclaw.errors import TurnStopped
-from finclaw.kernel.cancel import asked_to_stop
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from finclaw.cancellation import wait_shielded
 from finclaw.errors import StoreFailed
-from finclaw.kernel.cancel import wait_shielded
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
+from finclaw.cancellation import wait_shielded
 from finclaw.errors import ConfigError, ExtensionError, SessionError, StoreFailed
-from finclaw.kernel.cancel import wait_shielded
 from finclaw.kernel.extension import EXTENSIONS as EXTENSIONS  # noqa: PLC0414  others look for it beside its files
 from finclaw.kernel.extension import Transaction
 from finclaw.storage.sqlite.database import close_quietly, explain

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import apsw
 from msgspec.structs import replace
 
+from finclaw.cancellation import UncancellableFuture
 from finclaw.diagnostics.crash_points import crash_point
-from finclaw.kernel.cancel import UncancellableFuture
 from finclaw.kernel.context import current_turn
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.message import Message, TurnEvent

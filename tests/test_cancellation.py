@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from finclaw.kernel.cancel import until_done
+from finclaw.cancellation import until_done
 from finclaw.testing import FakeClock
 
 
