@@ -56,6 +56,7 @@ async def test_method_headers_and_body_are_sent_as_given(site: Site, fetcher: Fe
         {"If-None-Match": "*"},
         {"X": "a\r\nHost: b"},
         {"X\r\nY": "a"},
+        {"X": "\ud800"},
         {"": "a"},
     ],
 )
@@ -203,6 +204,14 @@ async def test_what_must_not_be_kept_is_not(site: Site, fetcher: Fetcher) -> Non
     site.gives("/", "balance", etag='"v1"', cache_control="private, no-store")
     for _ in range(2):
         await fetcher.fetch(get(site.url()))
+    assert "if-none-match" not in fields(site.requests[1])
+
+
+@pytest.mark.parametrize("etag", [b'"\xff\xfe"', '"삼성"'.encode(), b'"' + b"x" * 5_000 + b'"', b'"a\tb"'])
+async def test_a_validator_that_cannot_be_sent_back_is_not(site: Site, fetcher: Fetcher, etag: bytes) -> None:
+    site.pages["/"] = answer(b"hello").replace(b"Connection:", b"ETag: " + etag + b"\r\nConnection:")
+    for _ in range(2):
+        assert (await fetcher.fetch(get(site.url()))).body == b"hello"
     assert "if-none-match" not in fields(site.requests[1])
 
 

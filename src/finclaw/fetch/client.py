@@ -32,7 +32,7 @@ _ACCEPT_TEXT: Final = "text/html, application/xhtml+xml, application/json, appli
 _HEADER_BYTES: Final = 16_384
 _MOST_HEADERS: Final = 128
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
-_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\uffff]{0,8192}")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]{0,8192}")
 # fmt: off
 _OWN_HEADERS: Final = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "if-modified-since", "if-none-match",
@@ -171,7 +171,7 @@ def _is_wanted(media_type: str, request: FetchRequest) -> bool:
 def _check_headers(request: FetchRequest) -> None:
     for name, value in request.headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise ToolDenied(f"the header {name[:40]!r} holds what no header can; take out line breaks and controls")
+            raise ToolDenied(f"the header {name[:40]!r} holds what no header can; write it in printable ASCII")
         if name.lower() in _OWN_HEADERS or name.lower().startswith("proxy-"):
             raise ToolDenied(f"the header {name} is the gateway's own; leave it out")
 

@@ -1,6 +1,7 @@
 """Courtesy to hosts: few requests to one at a time, and none for a body that has not changed."""
 
 import asyncio
+import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,6 +14,9 @@ _AT_ONCE: Final = 4
 _KEPT_BYTES: Final = 8_000_000
 _KEPT_REPLY: Final = 1_000_000
 """Bytes of one reply: a longer one is asked for anew."""
+
+_VALIDATOR: Final = re.compile(r"[\x20-\x7e]{1,256}")
+"""What a stranger has written and is sent back to them."""
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -73,9 +77,12 @@ class ReplyCache:
 
 
 def validators(reply: FetchReply) -> dict[str, str]:
-    """Headers that ask whether it still holds. Empty when its server has no way to say so."""
-    asked = {"If-None-Match": reply.headers.get("etag"), "If-Modified-Since": reply.headers.get("last-modified")}
-    return {name: value for name, value in asked.items() if value}
+    """Headers that ask whether it still holds. Empty when its server gave nothing to ask by."""
+    asked = {
+        "If-None-Match": reply.headers.get("etag", ""),
+        "If-Modified-Since": reply.headers.get("last-modified", ""),
+    }
+    return {name: value for name, value in asked.items() if _VALIDATOR.fullmatch(value)}
 
 
 def _key(location: Location, request: FetchRequest) -> _Key:
