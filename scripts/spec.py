@@ -1,7 +1,8 @@
 """Holds docs/requirements.md and the tests against each other: `python scripts/spec.py [--list PART]`.
 
-A row of the page promises something; a test that carries `@pytest.mark.spec("P-01")` proves it. The tests are
-read, not run, so this takes no time and needs nothing installed.
+A row of the page promises something; a test that carries `@pytest.mark.spec("P-01")` proves it, unless the row is
+open: then it stands for what is there so far, and is no proof. The tests are read, not run, so this takes no time and
+needs nothing installed.
 """
 
 import argparse
@@ -126,9 +127,19 @@ def count_hows(rows: list[Row]) -> str:
 
 
 def summary(rows: list[Row], finished: set[int], markers: Markers) -> str:
-    proven = sum(row.id in markers for row in rows)
+    proven = sum(row.how == "test" and row.id in markers for row in rows)
+    early = sum(row.how == "–" and row.id in markers for row in rows)
     parts = [f"part {part}: {count_hows([row for row in rows if row.part == part])}" for part in sorted(finished)]
-    return f"{len(rows)} requirements: {count_hows(rows)}; {proven} marked; finished: {'; '.join(parts) or 'none'}"
+    counted = f"{count_hows(rows)}; {proven} proven, {early} open with marks"
+    return f"{len(rows)} requirements: {counted}; finished: {'; '.join(parts) or 'none'}"
+
+
+def tests_of(row: Row, markers: Markers) -> list[str]:
+    """The tests that carry the row's id, and a word where they prove nothing yet."""
+    places = markers.get(row.id, [])
+    if row.how == "–" and places:
+        return ["(no proof yet)", *places]
+    return ["(no test yet)"] if row.how == "test" and not places else places
 
 
 def main(arguments: list[str] | None = None, home: Path = HOME) -> int:
@@ -139,7 +150,7 @@ def main(arguments: list[str] | None = None, home: Path = HOME) -> int:
     markers, bad_marks = find_markers(home / "tests")
     for row in rows:
         if row.part == part:
-            print(f"{row.id:8}{row.how:6}", *markers.get(row.id, ["(no test yet)"] if row.how == "test" else []))
+            print(f"{row.id:8}{row.how:6}", *tests_of(row, markers))
     problems = bad_rows + bad_marks + check(rows, finished, markers, home / "docs/decisions")
     print(*problems, summary(rows, finished, markers), sep="\n")
     return 1 if problems else 0

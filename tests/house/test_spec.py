@@ -83,7 +83,7 @@ def test_a_good_page_passes_and_is_summed_up(house: House, capsys: pytest.Captur
     code, problems, summary = run(house, capsys)
     assert (code, problems) == (0, [])
     assert summary == (
-        "626 requirements: 1 test, 1 decision, 1 not taken, 623 not yet; 1 marked; "
+        "626 requirements: 1 test, 1 decision, 1 not taken, 623 not yet; 1 proven, 0 open with marks; "
         "finished: part 1: 1 test, 1 decision, 1 not taken"
     )
 
@@ -91,6 +91,16 @@ def test_a_good_page_passes_and_is_summed_up(house: House, capsys: pytest.Captur
 def test_a_row_may_be_open_while_its_part_is(house: House, capsys: pytest.CaptureFixture[str]) -> None:
     house.row("P-01", "test")
     assert run(house, capsys)[:2] == (0, [])
+
+
+def test_a_mark_on_an_open_row_is_no_proof(house: House, capsys: pytest.CaptureFixture[str]) -> None:
+    house.row("P-01", "–")
+    house.test_file(PROVES_P01)
+    code, lines, summary = run(house, capsys, "--list", "1")
+    assert (code, lines) == (0, ["P-01    –      (no proof yet) tests/test_road.py::test_road"])
+    assert "0 proven, 1 open with marks" in summary
+    house.finished = "1"
+    assert run(house, capsys)[0] == 1, "its part is said to be finished"
 
 
 def test_parts_go_up_to_nineteen(house: House, capsys: pytest.CaptureFixture[str]) -> None:
