@@ -106,7 +106,7 @@ class App:
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_heard(settings)),
-            commands=Commands(prefix, registrar.commands, persons),
+            commands=Commands(prefix, registrar.commands, persons, clock),
             ack=Ack(enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels, persons),
             dispatch=Dispatch(

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from finclaw.delivery.limits import has_room_for
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.delivery.visible import make_visible
 from finclaw.kernel.envelope import ActionButton, ButtonLimits, Capabilities, Outbound, OutboundFile, OutboundKind
@@ -74,5 +75,5 @@ def test_markup_makes_no_part_too_long(name: str, text: str) -> None:
     capabilities = PROFILES[name]
     for part in make_visible(Outbound(text=text, actions=(MORE, STOP)), capabilities).parts:
         counted = part.fallback if capabilities.markup == "inline_html" else part.formatted
-        assert capabilities.has_room_for(RESENT_MARK + counted)
-        assert capabilities.has_room_for(RESENT_MARK + part.fallback)
+        assert has_room_for(capabilities, RESENT_MARK + counted)
+        assert has_room_for(capabilities, RESENT_MARK + part.fallback)

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from finclaw.delivery.limits import text_length
 from finclaw.delivery.split import split_text
-from finclaw.kernel.text import LengthUnit, text_length
+from finclaw.kernel.text import LengthUnit
 
 _prose = st.text(st.sampled_from("ab다.  \n\n가\t漢🙂"), max_size=400)
 

@@ -159,6 +159,22 @@ def test_the_example_of_a_command_remembers_and_tells(listed: Path) -> None:
     assert waiting == 2, "said once each, by the next gateway"
 
 
+@in_virtual_time
+async def test_the_example_of_a_chat_command_answers_tells_and_starts_a_turn(house: House) -> None:
+    file = house.state.parent / "quotes.py"
+    file.write_text(WHOLE["quotes.py"], encoding="utf-8")
+    agent = AgentSettings(extensions=(ExtensionRef(str(file)),))
+    async with house.open("No news.", agent=agent) as gateway:
+        assert "such as AAPL" in ((await gateway.ask("/quote")).reply or "")
+        assert (await gateway.ask("/시세 AAPL tell")).reply == "**AAPL** is at 190.5\n\n1. Again: `/quote AAPL`"
+        await gateway.app.idle()
+        assert sorted(gateway.said)[-1].startswith("AAPL is at 190.5")
+        house.clock.advance(6)
+        assert (await gateway.ask("/q daily")).reply == "I am looking."
+        await gateway.app.idle()
+        assert gateway.said[-1] == "No news."
+
+
 # ── the examples ────────────────────────────────────────────────────────────────────────────────────────────
 
 

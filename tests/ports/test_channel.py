@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests.ports.nouns import unit
 
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.delivery.limits import text_length
 from finclaw.delivery.split import RESENT_MARK, split_outbound
 from finclaw.errors import AttachmentRefused, SendRefused
 from finclaw.kernel.envelope import Attachment, AttachmentKind, Capabilities, Inbound, InboundKind, Outbound, Sender
 from finclaw.kernel.port import Channel
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.text import text_length
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.channel import PROFILES
 

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from finclaw.kernel.approval import identity
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.port import Command, CommandReply, CommandScope
+from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope, names_of
+from finclaw.kernel.text import Language, language_of
 
 Category = Literal["general", "finance", "admin", "debug"]
 
@@ -22,6 +23,10 @@ class BasicCommand(Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     category: Category = "general"
     roles: tuple[str, ...] = ()
+    names: Mapping[Language, str] = {}
+    arguments: tuple[CommandArgument, ...] = ()
+    cooldown: float = 0.0
+    when: Literal["now", "in_lane"] = "now"
     decides: bool = False
     """It takes a person's decision: it runs only for a message that said so when it was accepted, whatever layers have
     made of it since, and is told who sent that one."""
@@ -76,10 +81,11 @@ class Basics:
         shown = [each for each in self._commands() if not each.roles or set(each.roles) & set(scope.sender.roles)]
         if args:
             wanted = args[0].removeprefix(self._prefix).casefold()
-            found = next((each for each in shown if wanted in (each.name, *each.aliases)), None)
+            found = next((each for each in shown if wanted in names_of(each)), None)
             text = f"There is no {self._prefix}{wanted} here." if found is None else _details(found)
             return CommandReply(text, ephemeral=True)
-        lines = [f"{self._prefix}{each.name} – {each.description}" for each in shown]
+        language = language_of(scope.inbound.text)
+        lines = [f"{self._prefix}{_name_in(language, each)} – {each.description}" for each in shown]
         lines += [f"{self._prefix}{name} – {about}".removesuffix(" – ") for name, about in self._mentioned().items()]
         return CommandReply("\n".join(lines), ephemeral=True)
 
@@ -106,5 +112,13 @@ def _what_a_reset_keeps(session: str, days: int) -> str:
 
 
 def _details(command: Command) -> str:
-    names = ", ".join(command.aliases)
-    return f"{command.usage}\n{command.description}" + (f"\nalso: {names}" if names else "")
+    arguments: tuple[CommandArgument, ...] = getattr(command, "arguments", ())
+    lines = [command.usage, command.description]
+    lines += (f"  {each.name}{'' if each.required else ' (optional)'} – {each.about}" for each in arguments)
+    also = ", ".join(name for name in names_of(command) if name != command.name)
+    return "\n".join([*lines, f"also: {also}"] if also else lines)
+
+
+def _name_in(language: Language, command: Command) -> str:
+    names: Mapping[Language, str] = getattr(command, "names", {})
+    return names.get(language, command.name)

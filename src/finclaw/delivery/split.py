@@ -4,8 +4,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from finclaw.delivery.limits import text_length
 from finclaw.kernel.envelope import Capabilities, Outbound
-from finclaw.kernel.text import LengthUnit, text_length
+from finclaw.kernel.text import LengthUnit
 
 RESENT_MARK = "(re-sent) "
 """Before a part of which nobody knows whether it has arrived already. Room for it is kept in every part."""

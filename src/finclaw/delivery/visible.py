@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.delivery.control import ControlToken, extract_control
+from finclaw.delivery.limits import has_buttons_for, has_room_for
 from finclaw.delivery.markup import escape, render
 from finclaw.delivery.split import RESENT_MARK, split_outbound
 from finclaw.kernel.envelope import ActionButton, Capabilities, Embed, Outbound
@@ -54,7 +55,7 @@ def _with_lines(outbound: Outbound, capabilities: Capabilities) -> Outbound:
     lines = [
         f"📎 {each.name}{': ' if each.alt else ''}{each.alt}" for each in outbound.attachments if each not in carried
     ]
-    if not capabilities.has_buttons_for(actions):
+    if not has_buttons_for(capabilities, actions):
         lines += _action_lines(actions, "{}" if outbound.kind == "notice" else "`{}`")
         actions = ()
     text = "\n\n".join(part for part in (outbound.text.rstrip(), "\n".join(lines)) if part)
@@ -97,7 +98,7 @@ def _fits(part: Outbound, capabilities: Capabilities) -> bool:
         return True
     # Where tags of HTML stand in the text they are not counted: what is read is.
     shown = part.fallback if capabilities.markup == "inline_html" else part.formatted
-    return capabilities.has_room_for(RESENT_MARK + shown) and capabilities.has_room_for(RESENT_MARK + part.fallback)
+    return has_room_for(capabilities, RESENT_MARK + shown) and has_room_for(capabilities, RESENT_MARK + part.fallback)
 
 
 def _clean_outbound(outbound: Outbound) -> Outbound:

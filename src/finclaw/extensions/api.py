@@ -36,7 +36,7 @@ from finclaw.kernel.extension import OWN_CHANNELS, RING_NAMES, ContextField, Dat
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import ChannelFactory, Clock, Command, Tool
+from finclaw.kernel.port import ChannelFactory, Clock, Command, Tool, names_of
 from finclaw.kernel.visibility import VisibilityCheck
 from finclaw.routing.session_key import place_of
 
@@ -222,7 +222,7 @@ class _Commands:
 
 
 def _names(command: Command) -> tuple[str, ...]:
-    return tuple(name.casefold() for name in (command.name, *command.aliases))
+    return tuple(name.casefold() for name in names_of(command))
 
 
 class _Channels:

@@ -25,7 +25,7 @@ from finclaw.extensions.registration import (
 from finclaw.kernel.event import ToolUnregistered
 from finclaw.kernel.extension import ContextField, Extension
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import ChannelFactory, Command, ExtensionRoute
+from finclaw.kernel.port import ChannelFactory, Command, ExtensionRoute, names_of
 from finclaw.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class Registrar:
 
     def known_commands(self) -> tuple[str, ...]:
         """What may follow the command prefix, aliases too."""
-        own = (name for command in self.commands for name in (command.name, *command.aliases))
+        own = (name for command in self.commands for name in names_of(command))
         return (*own, *self.layer_commands())
 
     def layer_commands(self) -> dict[str, str]:

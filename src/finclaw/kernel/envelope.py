@@ -9,7 +9,7 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.text import LengthUnit, text_length
+from finclaw.kernel.text import LengthUnit
 from finclaw.kernel.turn_options import TurnOptions
 
 ChatType = Literal["direct", "group", "channel"]
@@ -251,18 +251,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """An answer arrives block by block while it is being written; else all of it when it is complete."""
     authenticated: bool = True
     """Who wrote is the platform's word. Not so where the writer states it, as in the head of a letter."""
-
-    def has_room_for(self, text: str) -> bool:
-        """Whether a message may be as long as this, as the platform counts."""
-        return text_length(text, self.length_unit) <= self.max_length
-
-    def has_buttons_for(self, actions: tuple[ActionButton, ...]) -> bool:
-        most = self.buttons
-        return (
-            most is not None
-            and len(actions) <= most.count
-            and all(len(each.label) <= most.label and len(each.command.encode()) <= most.data for each in actions)
-        )
 
 
 class Receipt(Struct, frozen=True):

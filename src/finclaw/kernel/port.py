@@ -20,7 +20,7 @@ from finclaw.kernel.approval import (
     Standing,
 )
 from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
-from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Receipt, Sender
+from finclaw.kernel.envelope import ActionButton, Attachment, Capabilities, Inbound, OutboundFile, Receipt, Sender
 from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
@@ -42,6 +42,7 @@ from finclaw.kernel.record import (
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
+from finclaw.kernel.text import Language
 from finclaw.redaction import Secret
 
 Method = Literal["GET", "POST"]
@@ -85,10 +86,8 @@ Accept = Callable[[Inbound], Awaitable[Accepted]]
 
 
 class Channel(Protocol):
-    """A place where people write. The app closes it.
-
-    A class of one's own inherits from this one, and with it what a plain channel is: it shows no signs, changes nothing
-    that was sent and carries no files. Each of those is asked for only where `capabilities` has it.
+    """A place where people write. The app closes it. A class of one's own inherits from this one, and with it what a
+    plain channel is: it shows no signs, changes nothing that was sent and carries no files; `capabilities` says more.
     """
 
     name: str
@@ -144,10 +143,9 @@ class Channel(Protocol):
 
 
 class ChannelSpec(Struct, frozen=True, kw_only=True):
-    """A channel as the settings describe it, for whoever makes channels of its kind."""
+    """A channel as the settings describe it, for whoever makes channels of its kind. It is called so everywhere."""
 
     name: str
-    """What the channel must be called, and every Inbound of it: people are known by it."""
     account: str
     secrets: Mapping[str, Secret]
     settings: Mapping[str, Any]
@@ -180,12 +178,25 @@ class CommandScope(Struct, frozen=True, kw_only=True):
 
 
 class CommandReply(Struct, frozen=True):
+    """An answer of a command. A `reply` is Markdown and labelled by its facts; a `notice` is shown to the letter."""
+
     text: str
     ephemeral: bool = False
+    kind: Literal["notice", "reply"] = "notice"
+    facts: tuple[Fact, ...] = ()
+    attachments: tuple[OutboundFile, ...] = ()
+    actions: tuple[ActionButton, ...] = ()
+
+
+class CommandArgument(Struct, frozen=True):
+    name: str
+    about: str = ""
+    required: bool = True
 
 
 class Command(Protocol):
-    """A line that the gateway answers itself. `run` may raise; the sender is told and the message ends `failed`."""
+    """A line that the gateway answers itself; one that inherits this is what most commands are. `run` may raise; the
+    sender is told and the message ends `failed`."""
 
     @property
     def name(self) -> str: ...
@@ -199,7 +210,32 @@ class Command(Protocol):
     def category(self) -> Literal["general", "finance", "admin", "debug"]: ...
     @property
     def roles(self) -> tuple[str, ...]: ...
+    @property
+    def names(self) -> Mapping[Language, str]:
+        """What it is called in a language, such as `{"ko": "시세"}`. Each is an alias too."""
+        return {}
+
+    @property
+    def arguments(self) -> tuple[CommandArgument, ...]:
+        """For its help, which is shown as well to whoever leaves out a required one."""
+        return ()
+
+    @property
+    def cooldown(self) -> float:
+        """Seconds after which the same person may use it again."""
+        return 0.0
+
+    @property
+    def when(self) -> Literal["now", "in_lane"]:
+        """`in_lane`: once the messages before it are answered."""
+        return "now"
+
     async def run(self, args: Sequence[str], scope: CommandScope) -> CommandReply: ...
+
+
+def names_of(command: Command) -> tuple[str, ...]:
+    """All that may follow the prefix. A command of an older extension has no names by language."""
+    return (command.name, *command.aliases, *getattr(command, "names", {}).values())
 
 
 # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────

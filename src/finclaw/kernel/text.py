@@ -24,12 +24,6 @@ LengthUnit = Literal["characters", "utf16", "bytes"]
 """Units in which platforms count a text: characters of Unicode, UTF-16 code units, or bytes of UTF-8."""
 
 
-def text_length(text: str, unit: LengthUnit) -> int:
-    if unit == "characters" or text.isascii():
-        return len(text)
-    return len(text.encode(errors="replace")) if unit == "bytes" else len(text) + sum(each > "\uffff" for each in text)
-
-
 def with_last_line(text: str, line: str) -> str:
     """The line at the end of what is said, and before the control tokens there: those are heard at the very end only.
 

@@ -1,10 +1,12 @@
 """A lookup of people's direct chats: the one in which a person wrote to us last."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from finclaw.kernel.approval import parts_of
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
+from finclaw.kernel.person import Person
 from finclaw.kernel.port import Channel
 from finclaw.kernel.record import SessionRecord
 from finclaw.kernel.store_port import ConversationStore, PersonStore
@@ -14,6 +16,7 @@ from finclaw.tools.approval.chat_directory import Chat
 UNREAD: Final = ("api", "subagent")
 """Channels at which nobody reads what did not answer them: programs, and turns of our own."""
 _PAGE: Final = 100
+_IDENTITY: Final = re.compile(r"[^:\s]+:[^:\s]+:\S+")
 
 
 class Chats:
@@ -38,6 +41,8 @@ class Chats:
     async def find_session(self, who: str, persons: PersonStore) -> tuple[str, str] | None:
         """The session of that chat and the person's id, of somebody by id, identity or name; None: there is none."""
         person = await persons.find_person(who)
+        if person is None and _IDENTITY.fullmatch(who):  # of whom nothing is known yet but what they wrote
+            person = Person(id=who, identities=(who,))
         chat = None if person is None else await self.chat_of(person.identities)
         return None if person is None or chat is None else (chat.session, person.id)
 

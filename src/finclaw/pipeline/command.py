@@ -4,12 +4,16 @@ What it does not know goes on to the agent as ordinary text.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
 from finclaw.errors import ExtensionError
+from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Outbound, Sender
-from finclaw.kernel.port import Command, CommandReply, CommandScope
+from finclaw.kernel.port import Clock, Command, CommandReply, CommandScope, names_of
 from finclaw.kernel.scope import OutcomeKind
+from finclaw.kernel.text import Language, language_of
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage
 from finclaw.pipeline.persons import PersonDirectory
@@ -19,16 +23,51 @@ log = logging.getLogger(__name__)
 Admitted = tuple[NormalMessage, Sender]
 
 
+MOST_COOLDOWNS: Final = 10_000
+_WAIT: Final[dict[Language, str]] = {
+    "en": "{0} can be used again in {1} s.",
+    "ko": "{0} 명령은 {1}초 뒤에 다시 쓸 수 있습니다.",
+}
+
+
+class CommandCooldowns:
+    """Times before which a person may not use a command again. A restart forgets them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends: dict[tuple[str, str], float] = {}
+
+    def begin(self, command: Command, person: str) -> int:
+        """0: it may be used, and its time runs from now on; else the seconds until it may."""
+        seconds = getattr(command, "cooldown", 0.0)
+        if not seconds:
+            return 0
+        now, key = self._clock.monotonic(), (command.name, person)
+        if (left := self._ends.get(key, now) - now) > 0:
+            return math.ceil(left)
+        if len(self._ends) >= MOST_COOLDOWNS:
+            self._ends = {each: end for each, end in self._ends.items() if end > now}
+        self._ends[key] = now + seconds
+        return 0
+
+
 class Commands:
     """The stage that answers commands."""
 
-    def __init__(self, prefix: str, commands: Iterable[Command], persons: PersonDirectory | None = None) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        commands: Iterable[Command],
+        persons: PersonDirectory | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._cooldowns = CommandCooldowns(clock or SystemClock())
         self._prefix = prefix
         self._persons = persons or PersonDirectory()
         self._commands = tuple(commands)
         self._by_name: dict[str, Command] = {}
         for command in self._commands:
-            for name in (command.name, *command.aliases):
+            for name in names_of(command):
                 if name.casefold() in self._by_name:
                     raise ExtensionError(f"the command name {name!r} is taken; choose another name or alias")
                 self._by_name[name.casefold()] = command
@@ -38,11 +77,17 @@ class Commands:
         return text.lstrip().startswith(self._prefix)
 
     async def answer(
-        self, message: NormalMessage, sender: Sender, session: str, as_accepted: Callable[[], Admitted]
+        self,
+        message: NormalMessage,
+        sender: Sender,
+        session: str,
+        as_accepted: Callable[[], Admitted],
+        wait_in_lane: Callable[[], Awaitable[None]],
     ) -> None:
         """Raises Halt with the reply when the message is a command; returns when it is not.
 
         `as_accepted` is the message and its sender before any layer saw them, for commands that decide.
+        `wait_in_lane` returns when the messages before it are answered, for commands that come in turn.
         """
         command, args = self._parse(message.content)
         if command is None:
@@ -60,8 +105,24 @@ class Commands:
             raise self._halt(message, refusal, "refused", f"the sender is not {needed}")
         person = self._persons.find(message.inbound)
         scope = CommandScope(inbound=message.inbound, session=session, sender=sender, person=person)
+        required = [each for each in getattr(command, "arguments", ()) if each.required]
+        if len(args) < len(required):
+            raise self._halt(message, await self._explain(command, scope), "command", "an argument is missing")
+        if seconds := self._cooldowns.begin(command, person.id):
+            wait = _WAIT[language_of(message.inbound.text)].format(f"{self._prefix}{command.name}", seconds)
+            refusal = CommandReply(wait, ephemeral=True)
+            raise self._halt(message, refusal, "refused", f"used again {seconds} s too early")
+        if getattr(command, "when", "now") == "in_lane":
+            await wait_in_lane()
         reply = await command.run(args, scope)
         raise self._halt(message, reply, "command", f"answered by {self._prefix}{command.name}")
+
+    async def _explain(self, command: Command, scope: CommandScope) -> CommandReply:
+        """What the help command says about it, where there is one."""
+        helper = self._by_name.get("help")
+        return (
+            CommandReply(command.usage, ephemeral=True) if helper is None else await helper.run([command.name], scope)
+        )
 
     def _parse(self, line: str) -> tuple[Command | None, list[str]]:
         if not line.startswith(self._prefix):
@@ -73,7 +134,10 @@ class Commands:
     def _halt(message: NormalMessage, reply: CommandReply, outcome: OutcomeKind, reason: str) -> Halt:
         outbound = Outbound(
             text=reply.text,
-            kind="notice",
+            kind=reply.kind,
+            facts=reply.facts,
+            attachments=reply.attachments,
+            actions=reply.actions,
             reply_to=message.inbound.answer_to,
             thread=message.inbound.thread,
             ephemeral=reply.ephemeral,

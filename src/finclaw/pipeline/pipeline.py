@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -222,7 +223,8 @@ class Pipeline:
         with stage("gate"):
             sender = stages.gate.admit(message)
         with stage("command"):
-            await stages.commands.answer(message, sender, accepted.session, lambda: self._admit(accepted))
+            wait = partial(self._wait_in_lane, run)
+            await stages.commands.answer(message, sender, accepted.session, lambda: self._admit(accepted), wait)
         async with stages.ack(run.inbound, self._channels.get(run.inbound.channel), stage("ack")):
             with stage("context"):
                 context = stages.contexts.build(accepted, message, sender)
@@ -235,6 +237,10 @@ class Pipeline:
                     result = await stages.agent.run(turn.log, turn.context, run.ids, emit)
             with stage("deliver"):
                 return await stages.deliver.answer(run, turn.log, result)
+
+    async def _wait_in_lane(self, run: MessageRun) -> None:
+        with run.deadline.pause():
+            await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
 
     def _admit(self, accepted: Accepted) -> Admitted:
         """The message before any layer saw it, and its sender. Raises Halt if it would not have been admitted."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from finclaw.delivery.limits import has_buttons_for, has_room_for
 from finclaw.errors import AttachmentRefused, ChannelError, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Attachment, AttachmentKind, ButtonLimits, Capabilities, Inbound, Receipt, Sender
 from finclaw.kernel.port import Accept, Channel, Clock
@@ -259,11 +260,11 @@ class MemoryChannel(Channel):
         outbound = unit.outbound
         # Telegram counts the words that are left when it has read the tags.
         counted = outbound.fallback if self.capabilities.markup == "inline_html" else outbound.formatted
-        if outbound.actions and not self.capabilities.has_buttons_for(outbound.actions):
+        if outbound.actions and not has_buttons_for(self.capabilities, outbound.actions):
             raise SendRefused(f"{self.name} does not take these buttons")
         if any(each.kind not in self.capabilities.media for each in outbound.attachments):
             raise SendRefused(f"{self.name} does not carry these files")
-        if not self.capabilities.has_room_for(counted):
+        if not has_room_for(self.capabilities, counted):
             most, counted = self.capabilities.max_length, self.capabilities.length_unit
             raise SendRefused(f"the text is longer than {most:,} {counted}")
 
