@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -128,6 +129,7 @@ class Refusal(Struct, frozen=True):
     approval: Approval | None = None
 
 
+@lru_cache(maxsize=1_024)
 def identity(channel: str, account: str, sender: str) -> str:
     """One person in one channel: `channel:account:sender-id`. Two channels never make the same one."""
     return f"{_escape(channel)}:{_escape(account)}:{sender}"

@@ -128,11 +128,12 @@ class NoteStore:
 
     async def owner_of(self, person: Person) -> str:
         """The name that a person's notes stand under. Notes under former names are theirs from now on."""
-        former = former_names(person)
-        if former and person.id not in self._adopted:
-            await self._database.transaction(lambda rows: _adopt(rows, person.id, former))
+        if person.id not in self._adopted:
+            former = former_names(person)
+            if former:
+                await self._database.transaction(lambda rows: _adopt(rows, person.id, former))
+                self._without_notes.discard(person.id)
             self._adopted.add(person.id)
-            self._without_notes.discard(person.id)
         return person.id
 
     async def search(self, owner: str, question: str, most: int) -> Sequence[Note]:
