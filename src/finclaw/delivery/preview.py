@@ -8,13 +8,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from finclaw.delivery.checks import SENTENCE_END, Check, find_objection
 from finclaw.delivery.control import control_token
 from finclaw.delivery.visible import clean_words
 from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
-from finclaw.kernel.visibility import Draft
+from finclaw.kernel.visibility import Draft, DraftKind
 
 # Each of these ends within a bounded number of characters, so that a piece of text is searched once and not again with
 # every piece that follows it.
@@ -100,12 +98,11 @@ def with_previews(
     emit: Emit,
     checks: Sequence[Check] = (),
     make_safe: Callable[[str], str] = str,
-    make_draft: Callable[[], Draft] = lambda: Draft("", "preview"),
+    make_draft: Callable[[DraftKind, str], Draft] = lambda kind, text: Draft(text, kind),
 ) -> Emit:
     """The same stream of events with a PreviewUpdated behind each piece of text that may be seen by now.
 
-    Once a check objects to what the person would have seen by then, nothing more of that answer is shown. `make_draft`
-    tells the checks all about it but its text.
+    Once a check objects to what the person would have seen by then, nothing more of that answer is shown.
     """
     preview, shown, withheld = Preview(), "", False
 
@@ -118,7 +115,7 @@ def with_previews(
             seen = preview.feed(event.text)
             seen = make_safe(clean_words(seen)) if seen else seen
             if seen and checks:
-                withheld = find_objection(checks, replace(make_draft(), text=shown + seen)) is not None
+                withheld = find_objection(checks, make_draft("preview", shown + seen)) is not None
             if seen and not withheld:
                 emit(
                     PreviewUpdated(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -124,17 +124,17 @@ class Deliver:
             await self._end(run, outcome, visible)
         return outcome
 
-    @asynccontextmanager
-    async def follow(self, run: MessageRun, turn: TurnLog) -> AsyncGenerator[Emit]:
+    def follow(self, run: MessageRun, turn: TurnLog) -> AbstractAsyncContextManager[Emit]:
         """The events of a turn, with what may be seen of its answer while it is being written.
 
-        Where the channel takes blocks, the answer is delivered in blocks meanwhile.
+        Where the channel takes blocks, the answer is delivered in blocks meanwhile. Elsewhere nothing is held for them,
+        however many turns wait for their model (`kb_in_flight`).
         """
-        make_safe = SafeLinks(turn, run.accepted.inbound).text
-        emit = with_previews(run.emit, self._checks, make_safe, partial(run.make_draft, "preview"))
-        if not self._capabilities(run).blocks:
-            yield emit
-            return
+        emit = with_previews(run.emit, self._checks, SafeLinks(turn, run.accepted.inbound).text, run.make_draft)
+        return self._follow_blocks(run, turn, emit) if self._capabilities(run).blocks else nullcontext(emit)
+
+    @asynccontextmanager
+    async def _follow_blocks(self, run: MessageRun, turn: TurnLog, emit: Emit) -> AsyncGenerator[Emit]:
         blocks = BlockDelivery(turn, emit, partial(self._send_block, run, turn))
         try:
             yield blocks.follow

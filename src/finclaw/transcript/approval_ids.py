@@ -18,7 +18,10 @@ number of an invoice."""
 ID_IN_TEXT: Final = re.compile(f"(?:{_WHOLE}|{_SHORT})", re.IGNORECASE | re.ASCII)
 _ID_IN_BYTES: Final = re.compile(ID_IN_TEXT.pattern.encode(), re.IGNORECASE)
 MARK: Final = "(id not shown)"
-_HINTS_IN_BYTES: Final = (b"ap-", b"AP-", b"Ap-", b"aP-")
+_HINT: Final = re.compile("-(?<=[aA][pP]-)")
+"""The hyphen stands first because the engine searches for one character fastest; a long history is a megabyte
+(`us_per_history_message_evicted`)."""
+_HINT_IN_BYTES: Final = re.compile(_HINT.pattern.encode())
 
 
 def without_approval_ids(text: str, mark: str = MARK) -> str:
@@ -28,7 +31,7 @@ def without_approval_ids(text: str, mark: str = MARK) -> str:
 
 def without_ids_in_bytes(text: bytes) -> bytes:
     """The same for JSON: the mark needs no quoting there."""
-    if not any(hint in text for hint in _HINTS_IN_BYTES):
+    if _HINT_IN_BYTES.search(text) is None:
         return text
     clean, found = _ID_IN_BYTES.subn(MARK.encode(), text)
     return clean if found else text
@@ -93,4 +96,4 @@ def _clean_value(value: Any) -> Any:
 
 def _may_hold_one(text: str) -> bool:
     """Quickly: nearly no text does."""
-    return "-" in text and ("ap-" in text or "AP-" in text or "Ap-" in text or "aP-" in text)
+    return _HINT.search(text) is not None

@@ -21,6 +21,9 @@ DATABASE = "finclaw.db"
 """In the state directory."""
 PAGE_SIZE = 2_048
 """A turn changes a few hundred bytes on some twenty pages, and every commit writes whole pages."""
+CACHE_KB: Final = 1_000
+"""Pages that SQLite keeps beside the system's own cache of the file. Twice as much, its default, misses the goal of
+`kb_idle_session`, and is no faster."""
 CHECKPOINT_PAGES = 4_000
 """A page that changes often is copied back less often."""
 STATEMENTS = 512
@@ -64,6 +67,7 @@ def _prepare(db: apsw.Connection, path: Path, synchronous: Synchronous, exclusiv
     if db.pragma("journal_mode", "wal") != "wal":  # SQLite may refuse quietly, and without it FULL is not enough
         raise StoreFailed(f"{str(path)!r} cannot be used in WAL mode; put the state directory on a local disk")
     db.execute(f"PRAGMA synchronous = {synchronous}")
+    db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
     db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     _migrate(db, path)
 
