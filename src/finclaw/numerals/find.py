@@ -57,7 +57,8 @@ DIGITS: Final = r"\d[\d,]*(?:\.\d+)?"
 CURRENCY_SIGN: Final = r"(?<![A-Za-z])[$₩€¥£￦￥]"
 _PREFIX: Final = rf"(?:{CURRENCY_SIGN}\s?)?(?:\b(?:usd|krw|eur|jpy|gbp|btc|eth)\s)?"
 _KOREAN: Final = (
-    rf"(?<!\d)(?<!\d[.,])(?-i:(?:{DIGITS}\s?[천백십]?\s?[경조억만]\s?|{DIGITS}\s?[천백십]\s?)+(?:{DIGITS})?)"
+    r"(?<!\d)(?<!\d[.,])"  # begun anew at each digit, it would take the square of their number
+    rf"(?-i:(?:{DIGITS}\s?[천백십]?\s?[경조억만]\s?|{DIGITS}\s?[천백십]\s?)+(?:{DIGITS})?)"
 )
 _VULGAR: Final = "".join(VULGAR)
 _SHORT: Final = "k|mn|m|bn|b|tn|trn|thousand|million|billion|trillion"
