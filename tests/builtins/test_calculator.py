@@ -2,7 +2,7 @@
 
 import statistics
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from time import process_time
@@ -28,6 +28,7 @@ from finclaw.errors import ToolError
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.kernel.envelope import Sender
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import ToolScope
 from finclaw.testing import FakeClock
 
@@ -386,3 +387,17 @@ def test_no_function_fails_in_another_way_than_it_says(name: str, given: str) ->
     for number in range(7):
         with suppress(CannotCalculate):
             calculate(f"{name}({', '.join([given] * number)})", NOW)
+
+
+def test_a_result_names_the_facts_that_its_figures_are() -> None:
+    old, new = (
+        Fact(subject="AAPL", field="price", value=Decimal(value), as_of=NOW - timedelta(hours=hours), source="demo")
+        for value, hours in (("190.50", 2), ("190.5", 1))
+    )
+    rate = Fact(subject="USD/KRW", field="rate", value=Decimal("1350.25"), as_of=NOW, source="demo")
+    chance = Fact(subject="AAPL", field="splits", value=Decimal(2), as_of=NOW, source="demo")
+    known = (new, rate, chance, old)
+    (fact,) = calculate("a = 190.5 * 2; a + 1,350.25", NOW, known).facts[-1:]
+    assert fact.inputs == (new.name, rate.name), "the newest of each, and no small figure"
+    assert calculate("17 + 4", NOW, known).facts[0].inputs == ()
+    assert calculate("17 + 4", NOW).facts[0].inputs == ()

@@ -302,6 +302,7 @@ class ToolCallCore:
             offered=turn.offered,
             ask=partial(self._answers, turn, ctx.tool_name),
             sources=partial(sources_met, turn.log.conversation, turn.asked_in.inbound),
+            facts=turn.log.known_facts,
         )
 
     def _find_offered(self, call: CallState) -> Tool:

@@ -12,7 +12,8 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import DeliveryContext, TurnResult
-from finclaw.kernel.text import Language, language_of, with_last_line
+from finclaw.kernel.text import Language, language_of
+from finclaw.tools.last_line import with_last_line
 
 _LINES: Final[dict[Language, str]] = {
     "en": "(The answer was cut off here: it had reached its longest. Ask me to go on.)",

@@ -15,7 +15,8 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import DeliveryContext, TurnContext, TurnResult
-from finclaw.kernel.text import Language, language_of, with_last_line
+from finclaw.kernel.text import Language, language_of
+from finclaw.tools.last_line import with_last_line
 
 KEY: Final = "fallback_note"
 """Under which a turn's result carries the line."""

@@ -15,7 +15,8 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Tool
 from finclaw.kernel.scope import DeliveryContext
-from finclaw.kernel.text import language_of, with_last_line
+from finclaw.kernel.text import language_of
+from finclaw.tools.last_line import with_last_line
 
 _PROMPT = """\
 Prices come from the {source}. Every figure you write must come from a tool result of this conversation or from the

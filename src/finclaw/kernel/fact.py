@@ -17,3 +17,16 @@ class Fact(Struct, frozen=True, kw_only=True):
     unit: str = ""
     currency: str | None = None
     stale: bool = False
+    inputs: tuple[str, ...] = ()
+    """Of a calculated one: the names of the facts that went into it."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.subject} {self.field} @ {self.as_of:%Y-%m-%dT%H:%M:%S%z}"
+
+
+class SessionFact(Struct, frozen=True, kw_only=True):
+    """A fact that a session has been told, with the turn whose tool gave it."""
+
+    turn_id: str
+    fact: Fact

@@ -3,7 +3,8 @@
 What is kept for somebody (notes, alerts, spend) hangs on the person, not on the chat in which they happened to ask.
 """
 
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -46,3 +47,16 @@ class PersonRecord(Struct, frozen=True, kw_only=True):
 
     person: Person
     roles: tuple[str, ...] = ()
+
+
+class PersonDoor(Protocol):
+    """Persons as the operator sees and changes them."""
+
+    async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]: ...
+    async def find(self, who: str) -> PersonRecord | None:
+        """By an identity, an id, or a name that only one person has."""
+        ...
+
+    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
+        """Raises ConfigError for a value that is none, SessionError for somebody who is not there."""
+        ...

@@ -25,7 +25,7 @@ from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message
-from finclaw.kernel.person import NOBODY, Person, PersonRecord
+from finclaw.kernel.person import NOBODY, Person, PersonDoor
 from finclaw.kernel.record import (
     Accepted,
     Cost,
@@ -280,6 +280,8 @@ class ToolScope(Struct, frozen=True, kw_only=True):
     """None where there is no model to ask: a tool that is run by itself, or in a process of its own."""
     sources: Callable[[], tuple[str, ...]] | None = None
     """Tells which strangers' words the turn has read by now. None where there is no turn, or in another process."""
+    facts: Callable[[], Awaitable[Sequence[Fact]]] | None = None
+    """Gives what tools have told this session, the newest first. None as above."""
     stop: ThreadEvent | None = None
     """Of a tool that runs in a thread; others are cancelled or killed, and need not look."""
 
@@ -421,19 +423,6 @@ class ErasureDoor(Protocol):
 class BackupDoor(Protocol):
     async def prepare_backup(self) -> str:
         """Make such a copy in the state directory; gives its name there. The caller removes it."""
-        ...
-
-
-class PersonDoor(Protocol):
-    """Persons as the operator sees and changes them."""
-
-    async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]: ...
-    async def find(self, who: str) -> PersonRecord | None:
-        """By an identity, an id, or a name that only one person has."""
-        ...
-
-    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
-        """Raises ConfigError for a value that is none, SessionError for somebody who is not there."""
         ...
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.erasure import Erased, PartOf, SenderId
+from finclaw.kernel.fact import SessionFact
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.person import Person
 from finclaw.kernel.record import (
@@ -126,6 +127,10 @@ class ConversationStore(Protocol):
         ...
 
     async def messages(self, session: str) -> Sequence[Message]: ...
+    async def facts(self, session: str, subject: str | None = None, limit: int = 1_000) -> Sequence[SessionFact]:
+        """What tools have told a session, the newest first. Finish writes them; reset and erasure remove them."""
+        ...
+
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
 
     async def turn(self, turn_id: str) -> TurnTrace | None:

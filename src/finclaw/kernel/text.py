@@ -1,9 +1,7 @@
-"""Text as it may be stored and sent: whole characters, counted as a platform counts, and a last line that is heard."""
+"""Text as it may be stored and sent: whole characters, counted as a platform counts, and the language it is in."""
 
 import re
 from typing import Final, Literal
-
-_WHISPER: Final = re.compile("<<[A-Z_]+>>")
 
 
 def fix_surrogates(text: str) -> str:
@@ -22,19 +20,6 @@ def fix_surrogates(text: str) -> str:
 
 LengthUnit = Literal["characters", "utf16", "bytes"]
 """Units in which platforms count a text: characters of Unicode, UTF-16 code units, or bytes of UTF-8."""
-
-
-def with_last_line(text: str, line: str) -> str:
-    """The line at the end of what is said, and before the control tokens there: those are heard at the very end only.
-
-    Where nothing is said, nothing is added.
-    """
-    lines = text.rstrip().split("\n")
-    end = len(lines)
-    while end and (not lines[end - 1].strip() or _WHISPER.fullmatch(lines[end - 1].strip())):
-        end -= 1
-    said = "\n".join(lines[:end])
-    return "\n".join([said, "", line, *lines[end:]]) if said else text
 
 
 Language = Literal["ko", "en"]

@@ -111,7 +111,7 @@ async def run_in_process(
         home=home,
         tool=tool,
         args=dict(args),
-        scope=msgspec.structs.replace(scope, ask=None, sources=None, stop=None),
+        scope=msgspec.structs.replace(scope, ask=None, sources=None, facts=None, stop=None),
         memory=MEMORY,
         cpu_seconds=math.ceil(seconds) + 1,
     )

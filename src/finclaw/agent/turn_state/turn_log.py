@@ -13,6 +13,7 @@ from finclaw.agent.window.taint import remember_taint
 from finclaw.agent.window.tokens.estimator import characters_of
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import Usage
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import (
     Append,
     Block,
@@ -179,6 +180,12 @@ class TurnLog:
             self.trying = ()
         elif message.source.kind == "tool":
             self._read_results(message.tool_results)
+
+    async def known_facts(self) -> Sequence[Fact]:
+        """What tools have told this session, the newest first: in this turn, and in those before it."""
+        now = [fact for result in (*self.results, *self.pending_results.values()) for fact in result.facts]
+        before = await self._store.facts(self.claim.session)
+        return tuple(dict.fromkeys((*reversed(now), *(each.fact for each in before))))
 
     def _read_results(self, results: Sequence[ToolResult]) -> None:
         self.results += results

@@ -3,9 +3,13 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Final
 
+from msgspec.structs import replace
+
 from finclaw.builtins.calculator.evaluate import Result, Value, evaluate
+from finclaw.builtins.calculator.expression import Statement, figures_in
 from finclaw.builtins.calculator.number import Number, format_number
 from finclaw.builtins.calculator.parser import parse
 from finclaw.builtins.calculator.reading import reading
@@ -17,10 +21,15 @@ SOURCE: Final = "calculator"
 _SHOWN: Final = 1_000
 """Characters of an expression that are told back."""
 _HUNDRED: Final = Number(100)
+_BY_CHANCE: Final = frozenset({*range(13), 100, 365, 1_000, 10_000, 1_000_000})
+_MOST_INPUTS: Final = 20
 
 
-def calculate(expression: str, now: datetime) -> ToolOutput:
-    """What the model reads, and the results as facts. The figures that went in are no facts: anybody may give any."""
+def calculate(expression: str, now: datetime, known: Sequence[Fact] = ()) -> ToolOutput:
+    """What the model reads, and the results as facts. The figures that went in are no facts: anybody may give any.
+
+    Where one is the value of a fact that is known, the results name it.
+    """
     words = read_words(expression)
     statements = parse(words)
     results = evaluate(statements)
@@ -32,7 +41,10 @@ def calculate(expression: str, now: datetime) -> ToolOutput:
         f"result: {_describe_result(results[-1])}",
         f"source: {SOURCE}",
     ]
-    return ToolOutput("\n".join(lines), tuple(_facts(expression, results, now)))
+    inputs = _find_inputs(statements, known)
+    return ToolOutput(
+        "\n".join(lines), tuple(replace(fact, inputs=inputs) for fact in _facts(expression, results, now))
+    )
 
 
 def _describe_result(result: Result) -> str:
@@ -46,6 +58,16 @@ def _format_value(value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return format_number(value) if isinstance(value, Number) else _cut(f"[{', '.join(map(format_number, value))}]")
+
+
+def _find_inputs(statements: Sequence[Statement], known: Sequence[Fact]) -> tuple[str, ...]:
+    """The newest fact of each figure. Small and round ones are left out: they are equal to too much by chance."""
+    figures = {each for statement in statements for each in figures_in(statement.expression) if each not in _BY_CHANCE}
+    found: dict[Fraction, str] = {}
+    for fact in known:
+        if (value := Fraction(fact.value)) in figures:
+            found.setdefault(value, fact.name)
+    return tuple(found.values())[:_MOST_INPUTS]
 
 
 def _facts(expression: str, results: Sequence[Result], now: datetime) -> Iterator[Fact]:

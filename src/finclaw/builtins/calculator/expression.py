@@ -1,5 +1,6 @@
 """The syntax tree of an expression. Chains are flat: many summands are not deep."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -96,6 +97,26 @@ class Statement:
     name: str
     expression: Expression
     at: int
+
+
+def figures_in(expression: Expression) -> Iterator[Fraction]:
+    """The figures as they were given. An expression is as deep as the parser allows, which is not much."""
+    match expression:
+        case Literally(value):
+            yield value
+        case Name() | StepReference():
+            pass
+        case Percent(operand) | Negation(operand):
+            yield from figures_in(operand)
+        case Chain(first, links):
+            for each in (first, *(link.operand for link in links)):
+                yield from figures_in(each)
+        case Power(one, other) | Comparison(left=one, right=other):
+            yield from figures_in(one)
+            yield from figures_in(other)
+        case ListExpression(items) | FunctionCall(arguments=items):
+            for each in items:
+                yield from figures_in(each)
 
 
 def is_percent(expression: Expression) -> bool:

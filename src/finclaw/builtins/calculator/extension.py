@@ -1,12 +1,14 @@
 """The calculator extension: one tool, which tells what it understood and what came out."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
@@ -41,12 +43,13 @@ def calculator_tool(clock: Clock) -> Tool:
     @tool(NAME, _DESCRIPTION, group="finance")
     async def calculate(args: Calculation, scope: ToolScope) -> ToolOutput:
         # In a thread, because the longest expressions take a good part of a second.
-        return await asyncio.to_thread(_calculate, args.expression, clock.now())
+        known = () if scope.facts is None else await scope.facts()
+        return await asyncio.to_thread(_calculate, args.expression, clock.now(), known)
 
     return calculate
 
 
-def _calculate(expression: str, now: datetime) -> ToolOutput:
+def _calculate(expression: str, now: datetime, known: Sequence[Fact]) -> ToolOutput:
     from finclaw.builtins.calculator.answer import calculate  # noqa: PLC0415  15 ms, and most turns have no figures
 
-    return calculate(expression, now)
+    return calculate(expression, now, known)

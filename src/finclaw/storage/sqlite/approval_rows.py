@@ -10,7 +10,7 @@ from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Re
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
-from finclaw.storage.sqlite import approvals, grants
+from finclaw.storage.sqlite import approvals
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
 from finclaw.storage.sqlite.approvals import Words
 from finclaw.storage.sqlite.codec import PublicIds
@@ -101,13 +101,13 @@ class ApprovalRows(ABC):
         return approval
 
     async def find_grant(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
-        return await self._read(lambda db: grants.find_grant(db, tool, action, requester, session))
+        return await self._read(lambda db: approvals.find_grant(db, tool, action, requester, session))
 
     async def grants(self, limit: int = 100) -> Sequence[Grant]:
-        return await self._read(lambda db: grants.list_grants(db, limit))
+        return await self._read(lambda db: approvals.list_grants(db, limit))
 
     async def revoke(self, grant_id: str) -> bool:
-        return await self._commit(lambda db: grants.revoke(db, grant_id))
+        return await self._commit(lambda db: approvals.revoke_grant(db, grant_id))
 
 
 def _each(then: Callable[[Accepted], None]) -> Callable[[Told], None]:

@@ -1,4 +1,4 @@
-"""Approvals as rows. A state changes only by an UPDATE that names the state it comes from."""
+"""Approvals and grants as rows. A state changes only by an UPDATE that names the state it comes from."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from finclaw.errors import SessionError
 from finclaw.kernel.approval import (
     Approval,
+    ApprovalScope,
     ApprovalState,
     Decision,
+    Grant,
     Refusal,
     RefusalReason,
 )
@@ -22,7 +24,6 @@ from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite import inbox
 from finclaw.storage.sqlite.approval_times import expiry_at
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
-from finclaw.storage.sqlite.grants import give
 from finclaw.transcript.approval_id import action_hash, canonical_args
 
 Words = Callable[[Approval], Inbound]
@@ -41,6 +42,7 @@ Expiry = Mapping[str, Any]
 _SELECT: Final = (
     f"SELECT body, args, {_NOW}, scope, decided_by, decided_at, reason, reminded_at, used_by FROM approval "
 )
+_GRANTS: Final = "SELECT id, tool, hash, requester, session, granted_by, granted_at FROM standing_grant "
 _OPEN: Final = "INDEXED BY approval_open WHERE state IN ('pending', 'granted') "
 """A few of many, and SQLite would rather look at all of them in their order."""
 
@@ -120,7 +122,7 @@ def decide(
         (decision.verdict, decision.scope if yes else None, decision.by, to_micros(now), decision.reason, asked.id),
     )
     if yes and decision.scope != "once":
-        give(db, asked, decision.scope, decision.by, now)
+        _give_grant(db, asked, decision.scope, decision.by, now)
     accepted = inbox.accept(db, ids, inbound, asked.session, now)
     return _must(db, asked.id, expiry), accepted
 
@@ -198,3 +200,51 @@ def _read(row: tuple[Any, ...]) -> Approval:
 
 def _moment(micros: int | None) -> datetime | None:
     return None if micros is None else from_micros(int(micros))
+
+
+# ── grants: approvals that hold more than once, for exactly this action and exactly this person ─────────────
+
+
+def _give_grant(db: apsw.Connection, asked: Approval, scope: ApprovalScope, by: str, now: datetime) -> None:
+    session = asked.session if scope == "session" else None
+    db.execute(
+        "INSERT INTO standing_grant (id, tool, hash, requester, session, granted_by, granted_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (asked.id, asked.tool, asked.hash, asked.asked_by, session, by, to_micros(now)),
+    )
+
+
+def find_grant(db: apsw.Connection, tool: str, action: str, requester: str, session: str) -> Grant | None:
+    row = db.execute(
+        _GRANTS + "WHERE requester = ? AND hash = ? AND tool = ? AND (session IS NULL OR session = ?) "
+        "ORDER BY rowid LIMIT 1",
+        (requester, action, tool, session),
+    ).fetchone()
+    return None if row is None else _read_grant(row)
+
+
+def list_grants(db: apsw.Connection, limit: int) -> list[Grant]:
+    return [_read_grant(row) for row in db.execute(_GRANTS + "ORDER BY rowid DESC LIMIT ?", (limit,)).fetchall()]
+
+
+def revoke_grant(db: apsw.Connection, grant_id: str) -> bool:
+    db.execute("DELETE FROM standing_grant WHERE id = ?", (grant_id,))
+    return bool(db.changes())
+
+
+def forget_grants(db: apsw.Connection, session: str) -> None:
+    """The conversation starts anew: what was granted for it ends with it."""
+    db.execute("DELETE FROM standing_grant WHERE session = ?", (session,))
+
+
+def _read_grant(row: tuple[Any, ...]) -> Grant:
+    name, tool, action, requester, session, by, at = row
+    return Grant(
+        id=str(name),
+        tool=str(tool),
+        hash=str(action),
+        requester=str(requester),
+        session=None if session is None else str(session),
+        granted_by=str(by),
+        granted_at=from_micros(int(at)),
+    )

@@ -163,11 +163,16 @@ def _digest(text: str) -> bytes:
 
 UNITS: Final = 1 << 10
 _EVENTS: Final = 1 << 16
+FACTS: Final = 1 << 10
 
 
 def units_of(inbound: int) -> tuple[int, int]:
     """The first and the last row number of a message's units."""
     return inbound * UNITS, inbound * UNITS + UNITS - 1
+
+
+def facts_of(turn: int) -> tuple[int, int]:
+    return turn * FACTS, turn * FACTS + FACTS - 1
 
 
 def events_of(turn: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Finish, OutboxItem, Reserve, Spend, TurnCalls
 from finclaw.kernel.scope import Outcome
-from finclaw.storage.sqlite import costs, inbox, outbox, persons, reservations
+from finclaw.storage.sqlite import costs, facts, inbox, outbox, persons, reservations
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.reservations import SettledCalls
 from finclaw.storage.sqlite.transcript import Transcript
@@ -195,6 +195,7 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     folded = transcript.fold(db, session, row, finish.events)
     db.execute("UPDATE session SET version = version + 1, tokens = ? WHERE id = ?", (finish.context, session))
     costs.enter(db, finish.spend)
+    facts.keep(db, session, row, finish.outcome.facts)
     result = finish.outcome
     db.execute(
         "UPDATE turn SET status = ?, ended_at = ?, reserved = ?, steps = ?, usage = ?, cost = ?, "
@@ -226,6 +227,7 @@ def reset(db: apsw.Connection, transcript: Transcript, key: str) -> None:
     if session is None:
         return
     transcript.clear(db, session)
+    facts.forget_session(db, session)
     db.execute(
         "UPDATE session SET epoch = epoch + 1, version = version + 1, cleared = version + 1, tokens = 0 WHERE id = ?",
         (session,),

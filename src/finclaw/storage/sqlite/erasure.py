@@ -15,7 +15,7 @@ from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import Outcome
-from finclaw.storage.sqlite import conversation, grants, inbox, state
+from finclaw.storage.sqlite import approvals, conversation, facts, inbox, state
 from finclaw.storage.sqlite.codec import PublicIds, events_of, read_outcome, units_of, write_outcome
 from finclaw.storage.sqlite.database import is_marked_open
 from finclaw.storage.sqlite.transcript import Transcript
@@ -111,10 +111,11 @@ def _erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
     _remove_words(db, [*rows, *elsewhere])
     db.execute("DELETE FROM standing_grant WHERE id IN (SELECT id FROM approval WHERE session = ?)", (target.key,))
     db.execute("DELETE FROM approval WHERE session = ?", (target.key,))
-    grants.forget(db, target.key)
+    approvals.forget_grants(db, target.key)
     state.forget_session(db, target.key)
     if target.person is None:
         transcript.clear(db, target.row)
+        facts.forget_session(db, target.row)
         db.execute("DELETE FROM session WHERE id = ?", (target.row,))
     else:
         _remove_answers(db, target.row, min(rows, default=0))

@@ -5,6 +5,7 @@ from typing import Final
 import apsw
 
 from finclaw.kernel.record import Pruned
+from finclaw.storage.sqlite import facts
 from finclaw.storage.sqlite.codec import events_of, units_of, write
 from finclaw.storage.sqlite.transcript import Transcript
 
@@ -84,6 +85,7 @@ def _remove_messages(db: apsw.Connection, rows: list[int]) -> None:
         db.execute("DELETE FROM unit WHERE id BETWEEN ? AND ?", units_of(row))
         db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(row))
         db.execute("DELETE FROM turn WHERE id = ?", (row,))
+        facts.forget_turn(db, row)
         db.execute("DELETE FROM outcome WHERE id = ?", (row,))
         db.execute("DELETE FROM inbound WHERE id = ?", (row,))
 
@@ -91,6 +93,7 @@ def _remove_messages(db: apsw.Connection, rows: list[int]) -> None:
 def _remove_sessions(db: apsw.Connection, transcript: Transcript, sessions: list[tuple[int, str]]) -> None:
     for row, _ in sessions:
         transcript.clear(db, row)
+        facts.forget_session(db, row)
         db.execute("DELETE FROM session WHERE id = ?", (row,))
     # What extensions remember is not filed by session: one look through it serves them all.
     keys = write([key for _, key in sessions])

@@ -268,4 +268,31 @@ MIGRATIONS: Final = (
     ) STRICT, WITHOUT ROWID;
     INSERT INTO said_key SELECT name, id FROM inbound WHERE body ->> 'said_by' IS NOT NULL;
     """,
+    """
+    CREATE TABLE fact (                         -- what tools have told a session
+        id INTEGER PRIMARY KEY,                 -- turn << 10 | sequence
+        session INTEGER NOT NULL,
+        subject TEXT NOT NULL,
+        field TEXT NOT NULL,
+        value TEXT NOT NULL,                    -- exact
+        unit TEXT NOT NULL,
+        currency TEXT,
+        as_of TEXT NOT NULL,
+        source TEXT NOT NULL,
+        stale INTEGER NOT NULL,
+        inputs TEXT NOT NULL                    -- names of facts, as JSON; empty for one that was not calculated
+    ) STRICT;
+    CREATE INDEX fact_of ON fact (session);     -- of each session at most a thousand
+    INSERT INTO fact SELECT id, session, subject, field, value, unit, currency, as_of, source, stale, '' FROM (
+        SELECT outcome.id << 10 | told.key AS id, turn.session, told.value ->> '$.subject' AS subject,
+            told.value ->> '$.field' AS field, told.value ->> '$.value' AS value,
+            coalesce(told.value ->> '$.unit', '') AS unit, told.value ->> '$.currency' AS currency,
+            told.value ->> '$.as_of' AS as_of, told.value ->> '$.source' AS source,
+            coalesce(told.value ->> '$.stale', 0) AS stale,
+            row_number() OVER (PARTITION BY turn.session ORDER BY outcome.id DESC, told.key DESC) AS place
+        FROM outcome JOIN turn ON turn.id = outcome.id JOIN session ON session.id = turn.session,
+            json_each(outcome.body, '$.facts') AS told
+        WHERE turn.epoch = session.epoch AND turn.ended_at IS NOT NULL AND told.key < 1024
+    ) WHERE place <= 1000;
+    """,
 )

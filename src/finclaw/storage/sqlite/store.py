@@ -34,23 +34,20 @@ from finclaw.kernel.record import (
     SessionPage,
     Spend,
     TurnCalls,
-    TurnRecord,
-    TurnTrace,
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import limit_prune_time
 from finclaw.kernel.text import fix_surrogates
 from finclaw.storage.sqlite import (
+    approvals,
     conversation,
     costs,
-    grants,
     inbox,
     outbox,
     reservations,
     sessions,
     state,
-    turn_traces,
 )
 from finclaw.storage.sqlite.approval_rows import ApprovalRows
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
@@ -61,6 +58,7 @@ from finclaw.storage.sqlite.erasure_rows import ErasureRows
 from finclaw.storage.sqlite.persons import PersonRows
 from finclaw.storage.sqlite.retention import Sweep
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
+from finclaw.storage.sqlite.turn_traces import TurnRows
 from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer, WriterTask
 
 T = TypeVar("T")
@@ -86,7 +84,7 @@ def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Wri
     return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), PublicIds(name)
 
 
-class SqliteStore(ApprovalRows, PersonRows, ErasureRows):
+class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
     transcript: Transcript = ROWS
 
     def __init__(self, writer: Writer, clock: Clock, ids: PublicIds) -> None:
@@ -231,7 +229,7 @@ class SqliteStore(ApprovalRows, PersonRows, ErasureRows):
     async def reset(self, session: str) -> None:
         def run(db: apsw.Connection) -> None:
             conversation.reset(db, self.transcript, session)
-            grants.forget(db, session)
+            approvals.forget_grants(db, session)
             state.forget_session(db, session)
 
         await self._commit(run)
@@ -254,12 +252,6 @@ class SqliteStore(ApprovalRows, PersonRows, ErasureRows):
         while await self._commit(sweep.sessions, repeatable=False):
             pass
         return sweep.total
-
-    async def turns(self, limit: int) -> Sequence[TurnRecord]:
-        return await self._read(lambda db: turn_traces.turns(db, self._ids, limit))
-
-    async def turn(self, turn_id: str) -> TurnTrace | None:
-        return await self._read(lambda db: turn_traces.turn(db, self._ids, turn_id))
 
     # ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,13 +1,16 @@
-"""Traces of turns: the latest in short, and one with all that is left of what it did."""
+"""Traces of turns, and the store's port for them: the latest in short, and one with all that is left of what it did."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
+from finclaw.kernel.fact import SessionFact
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import TurnRecord, TurnTrace
-from finclaw.storage.sqlite import inbox, transcript
+from finclaw.storage.sqlite import facts, inbox, transcript
 from finclaw.storage.sqlite.codec import (
     PublicIds,
     events_of,
@@ -18,10 +21,29 @@ from finclaw.storage.sqlite.codec import (
 )
 from finclaw.transcript.fold import fold
 
+T = TypeVar("T")
 _TURNS = (
     "SELECT turn.id, key, turn.status, started_at, turn.ended_at, steps, usage, cost, inbound.body FROM turn "
     "JOIN session ON session.id = turn.session JOIN inbound ON inbound.id = turn.id "
 )
+
+
+class TurnRows(ABC):
+    """The part of a store that tells of turns and their facts. The class that inherits it brings the connection."""
+
+    _ids: PublicIds
+
+    @abstractmethod
+    async def _read(self, run: Callable[[apsw.Connection], T]) -> T: ...
+
+    async def turns(self, limit: int) -> Sequence[TurnRecord]:
+        return await self._read(lambda db: turns(db, self._ids, limit))
+
+    async def turn(self, turn_id: str) -> TurnTrace | None:
+        return await self._read(lambda db: turn(db, self._ids, turn_id))
+
+    async def facts(self, session: str, subject: str | None = None, limit: int = facts.MOST) -> Sequence[SessionFact]:
+        return await self._read(lambda db: facts.find(db, self._ids, session, subject, limit))
 
 
 def turns(db: apsw.Connection, ids: PublicIds, limit: int) -> list[TurnRecord]:
