@@ -8,14 +8,17 @@ from decimal import Decimal
 import pytest
 from tests.walks.house import House, in_virtual_time
 
+import finclaw
 from finclaw.builtins.basics import BasicCommand
 from finclaw.errors import ExtensionError
 from finclaw.finance.extension import DEMO_LINES
 from finclaw.finance.market import DEMO_SOURCE
-from finclaw.kernel.envelope import ActionButton, OutboundFile
+from finclaw.kernel.envelope import ActionButton, Inbound, OutboundFile
+from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope
-from finclaw.testing import delay, reply
+from finclaw.kernel.visibility import Draft, DraftFinding
+from finclaw.testing import ScriptedProvider, delay, reply
 from finclaw.testing.channel import PROFILES
 
 PRICE = Fact(
@@ -89,6 +92,26 @@ async def test_an_answer_with_facts_files_and_buttons_is_labelled_like_a_reply(h
         assert sent.shown.startswith("<b>AAPL</b> is at 190.5")
         assert DEMO_LINES["en"] in sent.shown
         assert outbound.perishable
+
+
+async def test_a_visibility_check_sees_the_facts_of_an_answer(house: House) -> None:
+    drafts = list[Draft]()
+
+    def look(draft: Draft) -> Sequence[DraftFinding]:
+        drafts.append(draft)
+        return ()
+
+    class Looking:
+        name = "looking"
+
+        def register(self, api: ExtensionApi) -> None:
+            api.commands.register(QUOTE)
+            api.visible.check(look)
+
+    settings = finclaw.Settings(state=house.state)
+    async with finclaw.build(settings, provider=ScriptedProvider(), extensions=[Looking()]) as app:
+        assert (await app.handle(Inbound(text="/quote AAPL"))).facts == (PRICE,)
+    assert next(tuple(draft.facts) for draft in drafts if "190.5" in draft.text) == (PRICE,)
 
 
 @in_virtual_time

@@ -155,6 +155,17 @@ async def test_a_turn_is_started_and_its_answer_sent(house: House) -> None:
 
 
 @in_virtual_time
+async def test_words_of_a_started_turn_are_no_command(house: House) -> None:
+    async with speaking(house, "hello", "I cannot do that.") as (gateway, api, _):
+        await gateway.channel.write("hi", sender="u-1", conversation="u-1")
+        await gateway.app.idle()
+        await api.start_turn(SESSION, "/reset")
+        await gateway.app.idle()
+        assert gateway.said == ["hello", "I cannot do that."]
+        assert len(await gateway.app.messages(SESSION)) == 4, "nothing was reset"
+
+
+@in_virtual_time
 async def test_a_turn_in_a_group_needs_no_mention(house: House) -> None:
     async with speaking(house, "The brief.", mention=True) as (gateway, api, _):
         await api.start_turn("main:memory:local:group:room", "Write the brief.")

@@ -90,7 +90,7 @@ class Commands:
         `wait_in_lane` returns when the messages before it are answered, for commands that come in turn.
         """
         command, args = self._parse(message.content)
-        if command is None:
+        if command is None or message.inbound.is_internal:  # only people type commands
             return
         if getattr(command, "decides", False):
             message, sender = as_accepted()

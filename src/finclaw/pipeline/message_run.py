@@ -131,12 +131,14 @@ class MessageRun(MessageContext):
 
     def make_draft(self, kind: DraftKind, text: str = "") -> Draft:
         """What visibility checks are told about words of this run."""
+        results = () if self.log is None else self.log.results
+        told = () if self.reply is None else self.reply.facts
         return Draft(
             text=text,
             kind=kind,
             language=language_of(self.inbound.text),
             question=self.inbound.text,
-            facts=() if self.log is None else [fact for result in self.log.results for fact in result.facts],
+            facts=(*told, *(fact for result in results for fact in result.facts)),
             context=() if self.log is None else self.log.conversation.lasting_messages,
         )
 
