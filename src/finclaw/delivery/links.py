@@ -26,15 +26,16 @@ _ADDRESS: Final = re.compile(
     re.IGNORECASE,
 )
 _PLAIN: Final = re.compile(r"(https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
-_BEHIND_DOT: Final = re.compile(r"\.(?:\w+(?::\d+)?[/?]|[\w-]+\.\w)")
+_AROUND_DOT: Final = re.compile(r"\.(?:(?<=[wW][wW][wW]\.)|\w+(?::\d+)?[/?]|[\w-]+\.\w)")
 
 IsNamed = Callable[[str], bool]
 
 
 def may_hold_links(text: str) -> bool:
     """A quick look: False for most answers, each of which passes here (`cpu_plain`)."""
-    signs = "![" in text or "<" in text or "](" in text or "//" in text or "www." in text.casefold()
-    return signs or _BEHIND_DOT.search(text) is not None
+    if "<" in text or ("/" in text and "//" in text) or ("[" in text and ("![" in text or "](" in text)):
+        return True
+    return _AROUND_DOT.search(text) is not None
 
 
 def make_links_safe(text: str, is_named: IsNamed) -> str:

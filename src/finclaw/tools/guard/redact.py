@@ -77,8 +77,10 @@ def _group_words(words: Iterable[str], parts: Sequence[str]) -> Sequence[tuple[s
     return tuple(groups.items())
 
 
-_LABEL_GROUPS: Final = _group_words(LABELS, ("key", "pass", "session", "/"))
-_PREFIX_GROUPS: Final = _group_words((PRIVATE_KEY_PREFIX, *(key.prefix for key in KEY_PATTERNS)), ("_", "-", ":", "/"))
+_LABEL_GROUPS: Final = _group_words(LABELS, ("key", "ss", "cre", "acc", "/"))
+_PREFIX_GROUPS: Final = _group_words(
+    (PRIVATE_KEY_PREFIX, *(key.prefix for key in KEY_PATTERNS)), ("_", "-", ":", "/", "J", "G", "R", "z", "IA")
+)
 
 
 def _has_word(text: str, groups: Sequence[tuple[str, Sequence[str]]]) -> bool:
