@@ -90,6 +90,7 @@ class App:
     ) -> None:
         recent = RecentConversations()
         self._store, self._recent, self._clock, self._agent = store, recent, clock, agent.name
+        self.put_blob = store.put_blob  # the content of an attachment, before the message that refers to it
         self.settings = settings
         self.events = registrar.events
         self.ready = False

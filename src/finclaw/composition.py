@@ -31,6 +31,7 @@ from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Channel, Clock, Provider
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.persons import open_directory
+from finclaw.storage.blobs.directory import BLOBS, BlobDirectory
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.state_lock import StateLock
@@ -73,7 +74,8 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         store = open_store(settings.storage.kind, settings.state, clock, events.emit, threaded=threaded)
         stack.push_async_callback(store.close)
 
-        routes = ModelRoutes(settings if provider else await learn_windows(settings), provider, clock)
+        read_blob = BlobDirectory(settings.state / BLOBS).read
+        routes = ModelRoutes(settings if provider else await learn_windows(settings), provider, clock, read_blob)
         stack.push_async_callback(routes.close)
         inner = (MailboxChannel("api"), MailboxChannel(DELEGATED))
         by_name = {channel.name: channel for channel in (*inner, *channels)}
@@ -109,6 +111,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         persons = await open_directory(store, settings.everybody())
         app = App(settings, registrar, store, agent, by_name, clock, persons)
         stack.push_async_callback(app.stop)
+        await store.sweep_blobs()
         await app.start()
         yield app
 

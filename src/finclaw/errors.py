@@ -34,6 +34,7 @@
     ├── SessionError         the gateway: what lasts could not be read or written
     │   ├── StoreFailed      the disk refused; nothing is promised
     │   │   └── SessionFull  too many messages of the session wait already; later
+    │   ├── BlobRefused      a file that is not kept: too large, or not what it is said to be
     │   ├── StoreCorrupt     the operator must restore or move the file
     │   └── Superseded       a newer writer owns the session; this one must stop
     └── TurnError            the person: they get a polite line
@@ -216,6 +217,10 @@ class SessionFull(StoreFailed):
 
     To a channel this is as a disk that refuses: the message is not accepted and may be sent again.
     """
+
+
+class BlobRefused(SessionError):
+    """A file that is not kept."""
 
 
 class StoreCorrupt(SessionError):

@@ -1,6 +1,7 @@
 """The books after the last gateway has stopped: the checker's verdict, and what only this run can know to be right."""
 
 import asyncio
+import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from finclaw.delivery.outbox import MAX_DOUBTS
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import Message
+from finclaw.storage.blobs.directory import BLOBS
 from finclaw.storage.jsonl.directories import SESSIONS
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite import transcript
@@ -60,6 +62,8 @@ class Audit:
     """How often somebody saw a unit once more."""
     early: int
     """Units that were delivered while their turn ran."""
+    blobs: int
+    """Files that messages refer to."""
 
     @property
     def clean(self) -> bool:
@@ -76,7 +80,13 @@ def audit(events: Sequence[HistoryEvent], database: Path, *, max_attempts: int, 
     outcomes = Counter(row.outcome for row in books.rows.inbound)
     return Audit(
         verdict=judge(events, books.rows),
-        complaints=(*_ends(books, max_attempts), *_order(books), *_talk(books), *_texts(books, seen)),
+        complaints=(
+            *_ends(books, max_attempts),
+            *_order(books),
+            *_talk(books),
+            *_texts(books, seen),
+            *_find_blob_faults(database),
+        ),
         messages=len(books.entries),
         answered=outcomes["answered"],
         failed=outcomes["failed"],
@@ -85,6 +95,7 @@ def audit(events: Sequence[HistoryEvent], database: Path, *, max_attempts: int, 
         doubts=sum(unit.doubts for unit in books.rows.units),
         repeats=len(seen) - len({reply.token for reply in seen}),
         early=count_early(database),
+        blobs=len(_blob_rows(database)),
     )
 
 
@@ -157,6 +168,20 @@ def _texts(books: Books, seen: Sequence[ReplySeen]) -> Iterator[str]:
             yield f"message {entry.row.message_id} ({entry.text}) was told {told!r}"
 
 
+def _find_blob_faults(database: Path) -> Iterator[str]:
+    """No file without a row, no row without its file, and no message that refers to neither."""
+    place = database.parent / BLOBS
+    files = {path.name: path.read_bytes() for path in place.iterdir()} if place.is_dir() else {}
+    rows = _blob_rows(database)
+    for name in files.keys() ^ rows:
+        yield f"blob {name} has {'no row' if name in files else 'no file'}"
+    for name, data in files.items():
+        if hashlib.sha256(data).hexdigest() != name:
+            yield f"blob {name} has another content"
+    for name in _blobs_referred_to(database) - rows:
+        yield f"a message refers to blob {name}, which is not there"
+
+
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -215,6 +240,23 @@ def calls_booked(database: Path) -> tuple[int, int]:
     try:
         calls, interrupted = db.execute("SELECT sum(calls), sum(interrupted) FROM spend").fetchall()[0]
         return int(calls or 0), int(interrupted or 0)
+    finally:
+        db.close()
+
+
+def _blob_rows(database: Path) -> set[str]:
+    return _names(database, "SELECT sha256 FROM blob")
+
+
+def _blobs_referred_to(database: Path) -> set[str]:
+    named = "SELECT value ->> 'blob' AS name FROM inbound, json_each(body, '$.attachments')"
+    return _names(database, f"SELECT name FROM ({named}) WHERE name IS NOT NULL")
+
+
+def _names(database: Path, query: str) -> set[str]:
+    db = _open_for_reading(database)
+    try:
+        return {str(name) for (name,) in db.execute(query)}
     finally:
         db.close()
 

@@ -2,7 +2,7 @@
 
 What a message wants is in its text. `n=17` is answered with words that name 17; every third number asks a tool
 first, every sixth also moves money, every fifth gets an answer of several units, of which the first ones are delivered
-while the model still writes. `poison` ends the process, and
+while the model still writes; every fourth brings a picture, some of them the same. `poison` ends the process, and
 `early poison` before its turn has begun; `late poison` ends it in the delivery ring, whatever the text that is to be
 delivered, and with `--layer-kills` every text does; `slow` is answered after `--slow` seconds.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 import finclaw
 from finclaw import ExtensionApi, Settings, ToolOutput, ToolScope, tool
@@ -25,8 +26,9 @@ from finclaw.config.schema import StorageSettings
 from finclaw.diagnostics.log import start_logging
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.envelope import Capabilities
-from finclaw.kernel.port import Tool
+from finclaw.kernel.envelope import Attachment, Capabilities, Inbound
+from finclaw.kernel.port import Accept, Tool
+from finclaw.kernel.record import Accepted
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import LoopbackChannel, Reply, ScriptedProvider, arm_from_environment, call, delay, reply, say
 from finclaw.testing.crash import die
@@ -112,6 +114,36 @@ def words(n: int) -> str:
     return f"<{n} {filling} {n}>"
 
 
+def picture(salt: int) -> bytes:
+    """The first bytes of a PNG of one pixel, which is all that anybody reads of it here."""
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1%d" % salt
+
+
+class PictureChannel(LoopbackChannel):
+    """The channel with an attachment on some messages, whose content is kept before its message is accepted."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.app: asyncio.Future[finclaw.App] = asyncio.get_running_loop().create_future()
+
+    async def receive(self, accept: Accept) -> None:
+        in_order = asyncio.Lock()  # whoever waits for a picture must not be overtaken
+
+        async def accept_with_picture(inbound: Inbound) -> Accepted:
+            async with in_order:
+                return await accept(await with_picture(inbound))
+
+        async def with_picture(inbound: Inbound) -> Inbound:
+            found = re.search(r"\bn=(\d+)", inbound.text)
+            if found is None or int(found.group(1)) % 4:
+                return inbound
+            blob = await (await self.app).put_blob(picture(int(found.group(1)) // 8))
+            attached = Attachment(id="picture", kind="image", mime=blob.media_type, blob=blob.sha256)
+            return replace(inbound, attachments=(attached,))
+
+        await super().receive(accept_with_picture)
+
+
 async def always(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> bool:
     return True
 
@@ -123,18 +155,20 @@ async def serve(args: Namespace) -> None:
     loop.add_signal_handler(signal.SIGUSR1, arm_from_environment)
     clock, chaos = SystemClock(), Chaos(args.work, args.slow, layer_kills=args.layer_kills)
     capabilities = Capabilities(max_length=UNIT, idempotent=args.idempotent, blocks=True)
+    channel = PictureChannel(args.url, clock, capabilities=capabilities, pause=0.01)
     gateway = finclaw.build(
         Settings(
             state=args.state,
             pipeline=PipelineSettings(max_attempts=args.max_attempts),
             storage=StorageSettings(kind=args.storage),
         ),
-        channels=[LoopbackChannel(args.url, clock, capabilities=capabilities, pause=0.01)],
+        channels=[channel],
         provider=ScriptedProvider(chaos.answer, clock=clock),
         extensions=[chaos],
         consent=always,
     )
-    async with gateway:
+    async with gateway as app:
+        channel.app.set_result(app)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         await stop.wait()

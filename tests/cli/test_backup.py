@@ -18,6 +18,7 @@ import apsw
 import pytest
 from tests.cli.gateway_process import serving
 from tests.cli.in_process import typed
+from tests.cli.kept_file import keep_file
 from tests.cli.terminal import finclaw
 
 from finclaw.cli.archive import MANIFEST, is_allowed
@@ -54,6 +55,45 @@ def shown(state: Path) -> str:
     done = typed("sessions", "show", "main", "--state", state)
     assert done.code == 0, done.err
     return done.out
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["here", "gateway"])
+def test_a_backup_has_the_files_that_messages_refer_to(state: Path, tmp_path: Path, running: bool) -> None:
+    name = keep_file(state, "main:web:owner:direct:main+owner")
+    (state / "blobs" / ("0" * 64)).write_bytes(b"nobody refers to it")
+    with serving(state) if running else nullcontext():
+        file = backed_up(state)
+    with tarfile.open(file) as tar:
+        assert [each for each in tar.getnames() if each.startswith("blobs/")] == [f"blobs/{name}"]
+    other = tmp_path / "other"
+    assert typed("restore", file, "--state", other).code == 0
+    assert (other / "blobs" / name).read_bytes() == (state / "blobs" / name).read_bytes()
+    assert typed("restore", file, "--state", state, "--yes").code == 0
+    assert [path.name for path in (state / "blobs").iterdir()] == [name]
+
+
+def test_a_backup_without_a_file_that_a_message_refers_to_is_refused(state: Path, tmp_path: Path) -> None:
+    name = keep_file(state, "main:web:owner:direct:main+owner")
+    file, poorer = backed_up(state), tmp_path / "poorer.tar"
+    with tarfile.open(file) as tar, tarfile.open(poorer, "w") as target:
+        for member in tar.getmembers():
+            content = tar.extractfile(member)
+            assert content is not None
+            data = content.read()
+            if member.name == MANIFEST:
+                manifest = json.loads(data)
+                del manifest["files"][f"blobs/{name}"]
+                data = json.dumps(manifest).encode()
+                member.size = len(data)
+            if member.name != f"blobs/{name}":
+                target.addfile(member, io.BytesIO(data))
+    done = typed("restore", poorer, "--state", tmp_path / "other")
+    assert done.code != 0
+    assert f"{name[:12]}… that a message refers to is not in it" in done.err
+    (state / "blobs" / name).unlink()
+    failed = typed("backup", tmp_path / "another.tar", "--state", state)
+    assert failed.code != 0
+    assert f"blobs/{name} cannot be copied" in failed.err
 
 
 @pytest.mark.parametrize("running", [False, True], ids=["here", "gateway"])

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.cli.gateway_process import serving
 from tests.cli.in_process import typed
+from tests.cli.kept_file import keep_file
 from tests.cli.terminal import Ended, finclaw
 from tests.ports.state_search import found_in
 
@@ -56,6 +57,24 @@ Run = Callable[..., Ended]
 def run(request: pytest.FixtureRequest, spoken: Path) -> Generator[Run]:
     with serving(spoken) if request.param == "gateway" else nullcontext():
         yield lambda *args: typed(*args, "--state", spoken)
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["here", "gateway"])
+@pytest.mark.parametrize(
+    "command", [("forget", "web:owner:owner"), ("sessions", "delete", MAIN)], ids=["forget", "delete"]
+)
+def test_files_that_a_person_sent_go_too(spoken: Path, running: bool, command: tuple[str, ...]) -> None:
+    name = keep_file(spoken, MAIN, "a hidden okapi")
+    assert found_in(spoken, "okapi")
+    with serving(spoken) if running else nullcontext():
+        looked = typed(*command, "--dry-run", "--state", spoken)
+        assert (looked.code, looked.err) == (0, "")
+        assert (spoken / "blobs" / name).exists()
+        done = typed(*command, "--yes", "--state", spoken)
+        assert (done.code, done.err) == (0, "")
+        assert found_in(spoken, "okapi") == []
+        assert found_in(spoken, name) == []
+    assert list((spoken / "blobs").iterdir()) == []
 
 
 def test_forget_leaves_none_of_a_persons_words(run: Run, spoken: Path) -> None:

@@ -25,7 +25,9 @@ FORMAT: Final = 1
 _LARGEST_MANIFEST: Final = 64 * 1_048_576
 _DEEPEST: Final = 12
 _PIECE: Final = 1_048_576
-_TOP: Final = re.compile(r"finclaw\.db|finclaw\.yaml|token|extensions/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\.db")
+_TOP: Final = re.compile(
+    r"finclaw\.db|finclaw\.yaml|token|extensions/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\.db|blobs/[0-9a-f]{64}"
+)
 _PART: Final = re.compile(r"[^/\\\x00-\x1f\x7f]{1,255}")
 
 

@@ -53,8 +53,8 @@ def _block(block: Block) -> str:
     match block:
         case Text(text):
             return clean(redact_for_display(text))
-        case Image(media_type, data):
-            return f"(image) {one_line(media_type, 100)}, {len(data):,} bytes"
+        case Image(media_type, data, blob):
+            return f"(image) {one_line(media_type, 100)}, {blob[:12] if blob else f'{len(data):,} bytes'}"
         case Thinking(text, redacted=redacted):
             return "(thinking, not shown)" if redacted else f"(thinking) {clean(redact_for_display(text))}"
         case ToolCall(_, name, args, bad_args):

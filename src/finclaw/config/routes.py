@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from finclaw.agent.model.route import ModelRoute
 from finclaw.config.schema import Settings
@@ -12,6 +12,9 @@ from finclaw.kernel.port import Clock, Provider
 from finclaw.providers.catalog import Catalog
 from finclaw.providers.endpoints import ProviderEndpoint, list_endpoints, open_endpoint
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+
+if TYPE_CHECKING:
+    from finclaw.providers.http.image_join import ReadBlob
 
 LONGEST_NAME: Final = 200
 """Characters. Anybody may write one, and looking for what they meant takes longer the more there are."""
@@ -35,13 +38,13 @@ def open_provider(
     return open_any_endpoint(next(list_endpoints(model, providers, models)), clock)
 
 
-def open_any_endpoint(endpoint: ProviderEndpoint, clock: Clock) -> Provider:
+def open_any_endpoint(endpoint: ProviderEndpoint, clock: Clock, read_blob: "ReadBlob | None" = None) -> Provider:
     """The offline assistant of the demo, or a client of a real API."""
     if endpoint.kind == "offline":
         from finclaw.demo.assistant import OfflineProvider  # noqa: PLC0415  `rss` and start-up: a real model needs none of it
 
         return OfflineProvider()
-    return open_endpoint(endpoint, clock)
+    return open_endpoint(endpoint, clock, read_blob)
 
 
 class ModelRoutes:
@@ -50,11 +53,14 @@ class ModelRoutes:
     A provider that was brought along answers for the chosen model, and for no other.
     """
 
-    def __init__(self, settings: Settings, provider: Provider | None, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, provider: Provider | None, clock: Clock, read_blob: "ReadBlob | None" = None
+    ) -> None:
         """Raises ConfigError for a model that nobody knows, or that could surely not be asked."""
         self._providers = settings.providers
         self._models = settings.models
         self._clock = clock
+        self._read_blob = read_blob
         self._catalog = Catalog(settings.models, settings.aliases, settings.providers)
         named = (settings.agent.model, *settings.agent.fallbacks, *settings.models, *settings.aliases)
         self._known = tuple(dict.fromkeys(named))[:MOST_NAMES]
@@ -99,7 +105,7 @@ class ModelRoutes:
     def _open(self, endpoint: ProviderEndpoint) -> Provider:
         provider = self._opened.get(endpoint)
         if provider is None:
-            provider = self._opened[endpoint] = open_any_endpoint(endpoint, self._clock)
+            provider = self._opened[endpoint] = open_any_endpoint(endpoint, self._clock, self._read_blob)
         return provider
 
     def _at_will(self, reference: str) -> Model:

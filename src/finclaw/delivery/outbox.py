@@ -70,7 +70,7 @@ class OrderedSender:
     def enqueue(self, units: Sequence[OutboxItem]) -> None:
         """Take over units that are on disk. Never waits; the order of calls is the order of sending."""
         for unit in units:
-            if unit.is_lost or unit.inbound_id in self._lost:  # on disk it is lost already
+            if unit.state in ("dead", "expired") or unit.inbound_id in self._lost:  # on disk it is lost already
                 continue
             place = unit.lane
             self._since[unit.id] = self._clock.monotonic()

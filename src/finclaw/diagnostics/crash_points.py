@@ -37,6 +37,9 @@ CRASH_POINTS: Final = (
 FILE_CRASH_POINTS: Final = ("fold:before_append", "fold:after_append", "fold:after_clear")
 """Met between the commit of an end and the receipt, where conversations are kept in files."""
 
+BLOB_CRASH_POINTS: Final = ("blob:after_file", "blob:after_commit", "blob:before_erase")
+"""Met where a file is kept or removed."""
+
 armed: Callable[[str], None] | None = None
 
 

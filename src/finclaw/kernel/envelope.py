@@ -65,6 +65,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
     mime: str = "application/octet-stream"
     name: str = ""
     size: int | None = None
+    blob: str | None = None  # the SHA-256 of its content, once that is kept
 
 
 PoolName = Literal["main", "cron", "subagent"]

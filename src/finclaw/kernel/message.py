@@ -37,11 +37,12 @@ class Text(Struct, frozen=True, gc=False, tag="text"):
     text: str
 
 
-class Image(Struct, frozen=True, gc=False, tag="image"):
-    """A picture for the model to look at. `media_type` is one such as `image/png`; in JSON the data is base64."""
+class Image(Struct, frozen=True, gc=False, tag="image", omit_defaults=True):
+    """A picture for the model to look at: `blob` is the SHA-256 of its content. Older messages have it in `data`."""
 
     media_type: str
-    data: bytes
+    data: bytes = b""
+    blob: str = ""
 
 
 class Thinking(Struct, frozen=True, tag="thinking"):

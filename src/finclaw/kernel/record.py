@@ -74,8 +74,7 @@ class Accepted(Struct, frozen=True, kw_only=True):
     duplicate: bool = False
     claim: Claim | None = None
     """Its turn's, if it got a head start. The log is empty then, and begins with what is next committed."""
-    items: int = 0
-    """Of what a crash left: how many outbox items its turn has appended."""
+    items: int = 0  # of what a crash left: outbox items that its turn has appended
 
 
 class TextRange(Struct, frozen=True):
@@ -84,10 +83,6 @@ class TextRange(Struct, frozen=True):
     answer: int
     start: int
     text: str
-
-    @property
-    def bounds(self) -> tuple[int, int, int]:
-        return (self.answer, self.start, self.start + len(self.text))
 
 
 class OutboxItem(Struct, frozen=True, kw_only=True):
@@ -112,11 +107,6 @@ class OutboxItem(Struct, frozen=True, kw_only=True):
     platform_id: str | None = None
     span: TextRange | None = None
     """Of an item that was appended while its turn ran: the model's own words that it shows."""
-
-    @property
-    def is_lost(self) -> bool:
-        """It will never be sent, and neither will what follows it."""
-        return self.state in ("dead", "expired")
 
     @property
     def token(self) -> str:
@@ -198,6 +188,16 @@ class Finish(Struct, frozen=True, kw_only=True):
     spend: tuple[Spend, ...] = ()
     context: int = 0
     """Tokens of the conversation from here on."""
+
+
+class Blob(Struct, frozen=True):
+    """A kept file, named by the SHA-256 of its content. `width` and `height` are those of an image, else 0."""
+
+    sha256: str
+    size: int
+    media_type: str
+    width: int = 0
+    height: int = 0
 
 
 class InboundRecord(Struct, frozen=True, kw_only=True):

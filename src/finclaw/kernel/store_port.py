@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 # Every method that writes returns after the commit is on disk. StoreFailed: nothing of it happened as far as this
 # process goes on; only if the machine dies before the next commit may it turn out whole. Never in part.
 # A commit goes through even when its caller is cancelled; whoever waits again finds it done.
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -17,6 +17,7 @@ from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.person import Person
 from finclaw.kernel.record import (
     Accepted,
+    Blob,
     Claim,
     ClaimOnAccept,
     Cost,
@@ -118,9 +119,7 @@ class ConversationStore(Protocol):
         """Fold and end, all at once, with `then` as in `Inbox.end`. False if it had ended. Raises Superseded."""
         ...
 
-    async def mark_attempt(
-        self, inbound_id: str
-    ) -> None: ...  # a try from here on, as by a claim, before its turn has come
+    async def mark_attempt(self, inbound_id: str) -> None: ...  # a try, as by a claim, before its turn has come
 
     async def release(self, inbound_id: str, calls: TurnCalls | None = None) -> None:
         """Put a message back that was claimed or had set out, as if it had not been tried. `calls` as in `record`."""
@@ -178,9 +177,8 @@ class Outbox(Protocol):
     ) -> None:
         """Add to the outbox while the turn runs; `Finish` then plans only what is behind. Each item has its `span`.
 
-        Idempotent by turn, sequence and text range: `then` gets those that were not there, as they are on disk; behind
-        one that was lost they are lost too. Raises Superseded as `record` does, and SessionError for an item that is
-        not the next, or shows other words than the one that is there.
+        Idempotent by turn, sequence and text range: `then` gets those that are new; behind a lost one they are lost.
+        Raises Superseded as `record` does, and SessionError for one that is not the next, or shows other words.
         """
         ...
 
@@ -298,6 +296,20 @@ class PersonStore(Protocol):
         ...
 
 
+class BlobStore(Protocol):
+    """Files by their SHA-256, each there as long as something refers to it. What refers to none is not accepted."""
+
+    async def put_blob(self, data: bytes, media_type: str = "") -> Blob:
+        """Keep a file; the same content is kept once. It waits an hour for its first use.
+
+        Raises BlobRefused: too large, too many pixels, or no image although it is said to be one.
+        """
+        ...
+
+    async def read_blob(self, sha256: str) -> bytes | None: ...
+    async def sweep_blobs(self) -> int: ...  # files that went: what a crash has left, and what nobody has used
+
+
 class ErasureStore(Protocol):
     """Raises SessionError, and erases nothing of a session, where a message waits for its answer. Idempotent."""
 
@@ -312,20 +324,18 @@ class ErasureStore(Protocol):
         ...
 
 
-class BackupStore(Protocol):
+class UpkeepStore(ErasureStore, Protocol):
+    """What is done to a state as a whole."""
+
     async def copy_into(self, directory: Path) -> None:
-        """Copy the database and all conversations, as they are at one instant, into a directory that is there.
+        """Copy the database, all conversations and blobs, as they are at one instant, into a directory that is there.
 
         Whoever writes meanwhile goes on. Raises StoreFailed.
         """
         ...
 
 
-class UpkeepStore(ErasureStore, BackupStore, Protocol):
-    """What is done to a state as a whole."""
-
-
-class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, PersonStore, UpkeepStore, Protocol):
+class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, PersonStore, BlobStore, UpkeepStore, Protocol):
     """One database behind these ports, because Finish writes to several of them in one commit."""
 
     async def counts(self) -> Counts: ...
@@ -338,8 +348,3 @@ class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, PersonS
 
 DEDUPE_DAYS: Final = 30
 """A platform may deliver a message again within this time; it is recognised by the record of the first."""
-
-
-def limit_prune_time(before: datetime, now: datetime) -> datetime:
-    """The latest time before which anything may be removed, if removing up to `before` was asked for."""
-    return min(before, now - timedelta(days=DEDUPE_DAYS))

@@ -176,7 +176,7 @@ class Deliver:
         ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=block, turn=None, kind="block")
         passed = SafeLinks(turn, run.accepted.inbound).outbound(await self._ring(ctx))
         visible = make_visible(passed, self._capabilities(run))
-        is_plain = bool(visible.parts) and not visible.tokens and not passed.embeds
+        is_plain = bool(visible.parts) and not (visible.tokens or passed.embeds or passed.attachments or passed.actions)
         draft = run.make_draft("block", visible.text)
         return visible if is_plain and find_objection(self._checks, draft) is None else None
 

@@ -19,7 +19,7 @@ from finclaw.errors import SessionError
 from finclaw.kernel.context import Context, current_turn
 from finclaw.kernel.envelope import Attachment, Inbound, Limits, new_id
 from finclaw.kernel.extension import ContextField
-from finclaw.kernel.message import Append, Message, Source, Text
+from finclaw.kernel.message import Append, Image, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.store_port import ConversationStore
@@ -136,15 +136,22 @@ class Dispatch:
         return Message(
             id=new_id(),
             role="user",
-            blocks=(Text(inbound.text), *_describe_attachments(inbound.attachments)),
+            blocks=(Text(inbound.text), *_show_attachments(inbound.attachments)),
             source=_source(inbound, accepted),
             created_at=self._clock.now(),
             metadata=_metadata(inbound, accepted),
         )
 
 
+def _show_attachments(attachments: Sequence[Attachment]) -> tuple[Text | Image, ...]:
+    """Pictures whose content is kept, for a model that sees; a note about the rest."""
+    pictures = [each for each in attachments if each.kind == "image" and each.blob is not None]
+    unseen = [each for each in attachments if each not in pictures]
+    return (*(Image(each.mime, blob=each.blob or "") for each in pictures), *_describe_attachments(unseen))
+
+
 def _describe_attachments(attachments: Sequence[Attachment]) -> tuple[Text, ...]:
-    """A note behind the person's words: nothing reads attachments yet, and a picture alone must not be a blank message.
+    """A note behind the person's words: nothing reads these attachments yet, and one alone must not be a blank message.
 
     Their names are somebody's text, so that nothing but letters, digits and a few marks is kept of one.
     """

@@ -14,6 +14,7 @@ from finclaw.providers.settings import THE_KEY, WELL_KNOWN, Kind, ModelSettings,
 from finclaw.redaction import Secret
 
 if TYPE_CHECKING:
+    from finclaw.providers.http.image_join import ReadBlob
     from finclaw.providers.openai.request import OutputLimit
 
 
@@ -74,7 +75,7 @@ def is_on_this_machine(
         return True
 
 
-def open_endpoint(endpoint: ProviderEndpoint, clock: Clock) -> Provider:
+def open_endpoint(endpoint: ProviderEndpoint, clock: Clock, read_blob: "ReadBlob | None" = None) -> Provider:
     """A client of the endpoint's API. Nothing is sent yet, and nothing imported that this kind does not need."""
     if endpoint.kind == "offline":
         raise ValueError("the offline assistant is no client of an API")
@@ -89,6 +90,7 @@ def open_endpoint(endpoint: ProviderEndpoint, clock: Clock) -> Provider:
             output_limit=endpoint.output_limit,
             first_byte=endpoint.first_byte,
             idle=endpoint.idle,
+            read_blob=read_blob,
         )
     from finclaw.providers.anthropic import AnthropicProvider  # noqa: PLC0415  `cold_cpu`: an HTTP client at the start
 
@@ -100,6 +102,7 @@ def open_endpoint(endpoint: ProviderEndpoint, clock: Clock) -> Provider:
         caching=endpoint.caching,
         first_byte=endpoint.first_byte,
         idle=endpoint.idle,
+        read_blob=read_blob,
     )
 
 

@@ -7,13 +7,13 @@ import msgspec
 
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.text import fix_surrogates
+from finclaw.providers.http.image_join import PICTURES, mark_image
 from finclaw.transcript.request_sanitizer import UNSEEN, legal_name
 
 SAID_NOTHING: Final = "[The tool failed without a word]"
 """The API refuses an empty error."""
 
 _encode: Final = msgspec.json.Encoder().encode
-_PICTURES: Final = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 
 
 def write_blocks(message: Message, *, seeing: bool = True, provider: str = "", thinking: bool = True) -> bytes:
@@ -85,7 +85,7 @@ def _counts(block: Block) -> bool:
     return isinstance(block, ToolCall) or (isinstance(block, Text) and bool(block.text.strip()))
 
 
-def _user_blocks(blocks: Sequence[Block], *, seeing: bool) -> Iterator[dict[str, Any]]:
+def _user_blocks(blocks: Sequence[Block], *, seeing: bool) -> Iterator[dict[str, Any] | msgspec.Raw]:
     """Results first, as the API wants them. Words of the system are data here and gain no authority."""
     yield from (_result_block(block) for block in blocks if isinstance(block, ToolResult))
     for block in blocks:
@@ -120,7 +120,14 @@ def _result_block(result: ToolResult) -> dict[str, Any]:
     return {**written, "content": result.content if result.content.strip() else SAID_NOTHING, "is_error": True}
 
 
-def _image_block(image: Image) -> dict[str, Any]:
-    if image.media_type not in _PICTURES:
+def _image_block(image: Image) -> dict[str, Any] | msgspec.Raw:
+    if image.media_type not in PICTURES:
         return {"type": "text", "text": f"[An image of the type {image.media_type}, which cannot be shown]"}
+    if image.blob:
+        return mark_image(image)
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
+
+
+def render_image(media_type: bytes, content: bytes) -> bytes:
+    """As `mark_image` stands for it."""
+    return b'{"type":"image","source":{"type":"base64","media_type":"%b","data":"%b"}' % (media_type, content)

@@ -9,9 +9,11 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Clock
 from finclaw.providers.anthropic.answer import AnthropicAnswerReader
 from finclaw.providers.anthropic.failure import KINDS
+from finclaw.providers.anthropic.message import render_image
 from finclaw.providers.anthropic.non_streaming import events_of_non_streaming
 from finclaw.providers.anthropic.request import AnthropicRequestWriter
 from finclaw.providers.http.address import endpoint_url
+from finclaw.providers.http.image_join import ReadBlob, join_images
 from finclaw.providers.http.non_streaming import is_non_streaming, non_streaming_error, read_body, read_non_streaming
 from finclaw.providers.http.pool import LazyHttpPool
 from finclaw.providers.http.prefix_cache import Part
@@ -19,6 +21,8 @@ from finclaw.providers.http.sse import EventReader
 from finclaw.providers.http.timeouts import FIRST_BYTE_S, IDLE_S
 from finclaw.redaction import Secret
 
+LARGEST_IMAGE: Final = 5 * 1_048_576
+"""Bytes of base64 that the API takes."""
 API: Final = "https://api.anthropic.com"
 
 
@@ -28,9 +32,10 @@ class AnthropicProvider:
     `first_byte` bounds, in seconds, the wait until an answer begins, `idle` each silence in it. `kept_bytes` bounds
     the memory for messages that were sent before and may be sent again. `caching` marks what the API may keep of a
     request; turn it off for a server that does not know the marks. `key` is None for a server that asks for none.
+    `read_blob` finds the images.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is a choice of the settings
         self,
         base_url: str,
         key: Secret | None,
@@ -41,9 +46,11 @@ class AnthropicProvider:
         idle: float = IDLE_S,
         kept_bytes: int = 32_000_000,
         caching: bool = True,
+        read_blob: ReadBlob | None = None,
     ) -> None:
         self._name = name
         self._key = key
+        self._read_blob = read_blob
         self._requests = AnthropicRequestWriter(kept_bytes, caching=caching)
         self._pool = LazyHttpPool(
             endpoint_url(base_url, "/messages", version="/v1"),
@@ -65,7 +72,7 @@ class AnthropicProvider:
         def write() -> Sequence[Part]:
             nonlocal sent
             written, sent = self._requests.parts(request), self._requests.sent
-            return written
+            return join_images(written, self._read_blob, render_image, LARGEST_IMAGE)
 
         response = await self._pool.post(write)
         try:

@@ -1,7 +1,7 @@
 """The OpenAI provider: a request goes out as joined bytes, the answer comes back event by event."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -10,17 +10,21 @@ from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Clock
 from finclaw.providers.http.address import endpoint_url
+from finclaw.providers.http.image_join import ReadBlob, join_images
 from finclaw.providers.http.non_streaming import is_non_streaming, non_streaming_error, read_body, read_non_streaming
 from finclaw.providers.http.pool import LazyHttpPool
+from finclaw.providers.http.prefix_cache import Part
 from finclaw.providers.http.response import HttpResponse
 from finclaw.providers.http.sse import EventReader
 from finclaw.providers.http.timeouts import FIRST_BYTE_S, IDLE_S
 from finclaw.providers.openai.answer import OpenAIAnswerReader
 from finclaw.providers.openai.failure import IN_STREAM, KINDS
 from finclaw.providers.openai.non_streaming import events_of_non_streaming
-from finclaw.providers.openai.request import OpenAIRequestWriter, OutputLimit
+from finclaw.providers.openai.request import OpenAIRequestWriter, OutputLimit, render_image
 from finclaw.redaction import Secret
 
+LARGEST_IMAGE: Final = 20_000_000
+"""Bytes of base64 that the API takes."""
 API: Final = "https://api.openai.com/v1"
 AFTER_FINISH_SECONDS: Final = 5.0
 """How long a model that has stopped is waited for to tell its usage."""
@@ -32,10 +36,10 @@ class OpenAIProvider:
     `first_byte` bounds, in seconds, the wait until an answer begins, `idle` each silence in it. `kept_bytes` bounds
     the memory for messages that were sent before and may be sent again. `output_limit` names the field in which the
     server wants to be told how long an answer may get; unless it is given, only OpenAI gets the newer one. A local
-    server needs no key.
+    server needs no key. `read_blob` finds the images.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is a choice of the settings
         self,
         base_url: str,
         key: Secret | None,
@@ -46,9 +50,11 @@ class OpenAIProvider:
         first_byte: float = FIRST_BYTE_S,
         idle: float = IDLE_S,
         kept_bytes: int = 32_000_000,
+        read_blob: ReadBlob | None = None,
     ) -> None:
         self._name = name
         self._key = key
+        self._read_blob = read_blob
         self._requests = OpenAIRequestWriter(kept_bytes, output_limit or _limit_of(base_url))
         self._pool = LazyHttpPool(
             endpoint_url(base_url, "/chat/completions"),
@@ -65,7 +71,7 @@ class OpenAIProvider:
         return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        response = await self._pool.post(lambda: self._requests.parts(request))
+        response = await self._pool.post(lambda: self._write(request))
         try:
             events, answer = EventReader(), OpenAIAnswerReader(self._name)
             reading = _Reading(response, answer)
@@ -88,6 +94,9 @@ class OpenAIProvider:
                 yield chunk
         finally:
             response.release()
+
+    def _write(self, request: ModelRequest) -> Sequence[Part]:
+        return join_images(self._requests.parts(request), self._read_blob, render_image, LARGEST_IMAGE)
 
     def evict(self) -> None:
         """Forget every kept byte; the next requests are written anew."""

@@ -9,6 +9,7 @@ import msgspec
 from finclaw.kernel.chunk import AnswerSchema, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
 from finclaw.kernel.turn_options import ThinkingLevel
+from finclaw.providers.http.image_join import PICTURES, mark_image
 from finclaw.providers.http.message_cache import EncodedMessageCache
 from finclaw.providers.http.prefix_cache import Part, RequestPrefix
 from finclaw.transcript.history import plain_texts, with_more
@@ -184,7 +185,7 @@ def _result(result: ToolResult) -> bytes:
     return b',{"role":"tool","tool_call_id":%b,"content":%b}' % (_encode(result.call_id), _encode(content))
 
 
-def _content(blocks: tuple[Block, ...], *, seeing: bool) -> str | list[dict[str, Any]]:
+def _content(blocks: tuple[Block, ...], *, seeing: bool) -> str | list[dict[str, Any] | msgspec.Raw]:
     """Plain text wherever it is enough: not every server takes a list."""
     if not seeing:
         blocks = tuple(Text(UNSEEN) if isinstance(block, Image) else block for block in blocks)
@@ -197,10 +198,19 @@ def _text_of(blocks: tuple[Block, ...]) -> str:
     return "\n\n".join(block.text for block in blocks if isinstance(block, Text) and block.text.strip())
 
 
-def _part(block: Block) -> dict[str, Any] | None:
+def render_image(media_type: bytes, content: bytes) -> bytes:
+    """As `mark_image` stands for it."""
+    return b'{"type":"image_url","image_url":{"url":"data:%b;base64,%b"}' % (media_type, content)
+
+
+def _part(block: Block) -> dict[str, Any] | msgspec.Raw | None:
     match block:
         case Text(text):
             return {"type": "text", "text": text} if text.strip() else None
+        case Image(media_type, blob=blob) if blob and media_type not in PICTURES:
+            return {"type": "text", "text": f"[An image of the type {media_type}, which cannot be shown]"}
+        case Image(blob=blob) if blob:
+            return mark_image(block)
         case Image(media_type, data):
             return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{b64encode(data).decode()}"}}
         case _:

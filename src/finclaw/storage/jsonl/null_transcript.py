@@ -1,11 +1,14 @@
 """A transcript without rows, for a turn whose conversation is in files: its events are given back as they came."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 import apsw
 
 from finclaw.kernel.message import Message, TurnEvent
+from finclaw.storage.blobs.rows import blobs_in, blobs_in_events
+from finclaw.storage.sqlite import sessions
 from finclaw.storage.sqlite.transcript import Folded
 from finclaw.transcript.fold import fold, touches_only_own
 
@@ -28,7 +31,7 @@ class NullTranscript:
             db.execute("UPDATE session SET messages = ? WHERE id = ?", (UNCOUNTED, session))
         else:
             db.execute("UPDATE session SET messages = messages + ? WHERE id = ? AND messages >= 0", (len(own), session))
-        return Folded(1, len(own), len(last))
+        return Folded(1, len(own), len(last), blobs_in_events(last))
 
     def drop(self, db: apsw.Connection, turn: int) -> None: ...
 
@@ -41,3 +44,9 @@ class NullTranscript:
 
 def set_count(db: apsw.Connection, key: str, messages: int) -> None:
     db.execute("UPDATE session SET messages = ? WHERE key = ?", (messages, key))
+
+
+def restore_count(db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime) -> None:
+    """Make a session that these messages are given to; only their number and their images are the database's."""
+    sessions.restore(db, key, (), now, blobs_in(messages))
+    set_count(db, key, len(messages))

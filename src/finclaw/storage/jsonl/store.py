@@ -38,13 +38,13 @@ from finclaw.kernel.record import (
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.jsonl.directories import SESSIONS, copy_sessions
 from finclaw.storage.jsonl.files import Files
-from finclaw.storage.jsonl.null_transcript import UNCOUNTED, NullTranscript, set_count
+from finclaw.storage.jsonl.null_transcript import UNCOUNTED, NullTranscript, restore_count, set_count
 from finclaw.storage.jsonl.open_sessions import OpenSessions
 from finclaw.storage.jsonl.record import MessageLine
 from finclaw.storage.jsonl.removal import Removal
 from finclaw.storage.jsonl.tasks import FileTasks
 from finclaw.storage.jsonl.transcript import copy_name
-from finclaw.storage.sqlite import conversation, inbox, sessions
+from finclaw.storage.sqlite import conversation, inbox
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.erasure import Target
@@ -278,8 +278,7 @@ class JsonlStore(SqliteStore):
             turn, events = copy_name(version), tuple(map(Append, messages))
             await hands.do(lambda: hands.logs.append(turn, 0, events))
             try:
-                rows = len(messages)
-                await self._commit(lambda db: (sessions.restore(db, session, (), now), set_count(db, session, rows)))
+                await self._commit(lambda db: restore_count(db, session, messages, now))
             except Exception:
                 await hands.do(lambda: hands.logs.undo(turn, events))
                 raise

@@ -150,7 +150,12 @@ def key_name(inbound: Inbound) -> bytes | None:
 
 
 def body_digest(inbound: Inbound) -> bytes:
-    parts = (inbound.text, inbound.sender.id, inbound.thread, inbound.reply_to, inbound.attachments)
+    # Without their content, which the channel may fetch anew, and which older digests know nothing of.
+    attachments = [
+        {"id": each.id, "kind": each.kind, "mime": each.mime, "name": each.name, "size": each.size}
+        for each in inbound.attachments
+    ]
+    parts = (inbound.text, inbound.sender.id, inbound.thread, inbound.reply_to, attachments)
     # Only where somebody chose, so that the digests of messages from before there was a choice still hold.
     return _digest(write(parts if inbound.wishes is None else (*parts, inbound.wishes)))
 

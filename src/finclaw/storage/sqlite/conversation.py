@@ -13,6 +13,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Finish, OutboxItem, Reserve, Spend, TurnCalls
 from finclaw.kernel.scope import Outcome
+from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite import costs, facts, inbox, outbox, persons, reservations
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.reservations import SettledCalls
@@ -193,6 +194,7 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     if not inbox.end(db, ids, finish.inbound_id, finish.outcome, finish.units, now):
         return False
     folded = transcript.fold(db, session, row, finish.events)
+    blobs.use(db, "session", session, folded.blobs)
     db.execute("UPDATE session SET version = version + 1, tokens = ? WHERE id = ?", (finish.context, session))
     costs.enter(db, finish.spend)
     facts.keep(db, session, row, finish.outcome.facts)
@@ -228,6 +230,7 @@ def reset(db: apsw.Connection, transcript: Transcript, key: str) -> None:
         return
     transcript.clear(db, session)
     facts.forget_session(db, session)
+    blobs.release(db, "session", session)
     db.execute(
         "UPDATE session SET epoch = epoch + 1, version = version + 1, cleared = version + 1, tokens = 0 WHERE id = ?",
         (session,),

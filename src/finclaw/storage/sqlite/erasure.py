@@ -15,6 +15,7 @@ from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import Outcome
+from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite import approvals, conversation, facts, inbox, state
 from finclaw.storage.sqlite.codec import PublicIds, events_of, read_outcome, units_of, write_outcome
 from finclaw.storage.sqlite.database import is_marked_open
@@ -116,6 +117,7 @@ def _erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
     if target.person is None:
         transcript.clear(db, target.row)
         facts.forget_session(db, target.row)
+        blobs.release(db, "session", target.row)
         db.execute("DELETE FROM session WHERE id = ?", (target.row,))
     else:
         _remove_answers(db, target.row, min(rows, default=0))
@@ -163,6 +165,7 @@ def _remove_words(db: apsw.Connection, rows: Iterable[int]) -> None:
     for row in rows:
         _remove_answer(db, row)
         db.execute("DELETE FROM outcome WHERE id = ?", (row,))
+        blobs.release(db, "message", row)
         db.execute(
             "UPDATE inbound SET session = 0, body = '{}', digest = zeroblob(16), state = 'ended', kind = ? "
             "WHERE id = ?",
@@ -186,6 +189,7 @@ def _remove_answer(db: apsw.Connection, row: int) -> None:
     db.execute("DELETE FROM unit WHERE id BETWEEN ? AND ?", units_of(row))
     db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(row))
     db.execute("DELETE FROM turn WHERE id = ?", (row,))
+    blobs.release(db, "answer", row)
 
 
 def scrub(db: apsw.Connection) -> None:

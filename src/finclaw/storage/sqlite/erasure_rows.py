@@ -40,6 +40,9 @@ class ErasureRows(ABC):
     async def _alone(self, run: Callable[[apsw.Connection], T]) -> T: ...
 
     @abstractmethod
+    async def _remove_unused_blobs(self) -> int: ...
+
+    @abstractmethod
     async def messages(self, session: str) -> Sequence[Message]: ...
 
     async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
@@ -86,6 +89,8 @@ class ErasureRows(ABC):
                 messages += await self._read(lambda db: erasure.count(db, target))  # noqa: B023  awaited at once
             else:
                 messages += await self._erase(target)
+        if not dry_run:
+            await self._remove_unused_blobs()
         return Erased(
             sessions=tuple(target.key for target in targets if target.person is None),
             shared=tuple(target.key for target in targets if target.person is not None),

@@ -11,6 +11,7 @@ from finclaw.errors import InboundConflict, SessionError
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted, Counts, InboundRecord, OutboxItem, Unsolicited
 from finclaw.kernel.scope import Outcome
+from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite import outbox
 from finclaw.storage.sqlite.codec import (
     PublicIds,
@@ -68,6 +69,8 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
     row = db.last_insert_rowid()
     if key is not None:
         db.execute("INSERT INTO said_key (name, inbound) VALUES (?, ?)", (key, row))
+    if inbound.attachments:
+        blobs.use_attachments(db, row, inbound.attachments)
     crash_point("accept:before_commit")
     return Accepted(id=ids.inbound(row), session=session, ticket=ticket, inbound=inbound, accepted_at=now)
 

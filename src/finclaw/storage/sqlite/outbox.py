@@ -1,6 +1,7 @@
 """Outbox items: planned with the outcome, marked before the socket write, settled by the platform's answer."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import apsw
@@ -8,7 +9,10 @@ from msgspec.structs import replace
 
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import SessionError
-from finclaw.kernel.record import DeliveryState, OutboxItem, OutboxState, TextRange
+from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.record import Accepted, DeliveryState, OutboxItem, OutboxState, TextRange
+from finclaw.kernel.text import fix_surrogates
+from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite.codec import UNITS, PublicIds, from_micros, read_unit, to_micros, units_of, write_unit
 
 _ITEMS: Final = (
@@ -16,6 +20,43 @@ _ITEMS: Final = (
     "JOIN unit_body ON unit_body.id = unit.id "
     "JOIN inbound ON inbound.id = unit.id >> 10 JOIN session ON session.id = session "
 )
+
+
+def freeze(
+    ids: PublicIds,
+    accepted: Accepted,
+    outbounds: Sequence[Outbound],
+    turn_id: str | None,
+    first: int,
+    now: datetime,
+) -> tuple[OutboxItem, ...]:
+    row = ids.row(accepted.id)
+    if row is None:
+        raise SessionError(f"{accepted.id!r} is not an id of this database")
+    return tuple(
+        OutboxItem(
+            id=ids.unit(row, seq),
+            session=accepted.session,
+            inbound_id=accepted.id,
+            turn_id=turn_id,
+            seq=seq,
+            channel=accepted.inbound.channel,
+            account=accepted.inbound.account,
+            conversation=accepted.inbound.conversation,
+            outbound=_with_whole_characters(outbound),
+            planned_at=now,
+        )
+        for seq, outbound in enumerate(outbounds, start=first)
+    )
+
+
+def _with_whole_characters(outbound: Outbound) -> Outbound:
+    text = fix_surrogates(outbound.text)
+    if text is outbound.text:
+        return outbound
+    rendered = None if outbound.rendered is None else fix_surrogates(outbound.rendered)
+    plain = None if outbound.plain is None else fix_surrogates(outbound.plain)
+    return replace(outbound, text=text, rendered=rendered, plain=plain)
 
 
 def plan(db: apsw.Connection, inbound: int, units: Sequence[OutboxItem]) -> tuple[OutboxItem, ...]:
@@ -33,6 +74,8 @@ def plan(db: apsw.Connection, inbound: int, units: Sequence[OutboxItem]) -> tupl
             (first + unit.seq, unit.state, to_micros(unit.planned_at)),
         )
         db.execute("INSERT INTO unit_body (id, body) VALUES (?, ?)", (first + unit.seq, write_unit(unit)))
+        if unit.outbound.attachments:
+            blobs.use(db, "answer", inbound, [file.blob for file in unit.outbound.attachments])
     return tuple(units)
 
 
@@ -58,7 +101,7 @@ def append(db: apsw.Connection, inbound: int, items: Sequence[OutboxItem]) -> tu
 
 
 def _bounds(span: TextRange | None) -> tuple[int, int, int] | None:
-    return None if span is None else span.bounds
+    return None if span is None else (span.answer, span.start, span.start + len(span.text))
 
 
 def pending(db: apsw.Connection, ids: PublicIds) -> list[OutboxItem]:

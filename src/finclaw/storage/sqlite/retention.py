@@ -1,10 +1,13 @@
 """Retention: old rows are removed a bounded piece at a time, so that no writer waits for long."""
 
+from datetime import datetime, timedelta
 from typing import Final
 
 import apsw
 
 from finclaw.kernel.record import Pruned
+from finclaw.kernel.store_port import DEDUPE_DAYS
+from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite import facts
 from finclaw.storage.sqlite.codec import events_of, units_of, write
 from finclaw.storage.sqlite.transcript import Transcript
@@ -13,6 +16,11 @@ PIECE: Final = 250
 """Inbound rows looked at in one piece."""
 MESSAGES: Final = 1_000
 """Messages removed with their sessions in one piece; one long conversation may have more."""
+
+
+def limit_prune_time(before: datetime, now: datetime) -> datetime:
+    """The latest time before which anything may be removed, if removing up to `before` was asked for."""
+    return min(before, now - timedelta(days=DEDUPE_DAYS))
 
 
 class Sweep:
@@ -86,6 +94,8 @@ def _remove_messages(db: apsw.Connection, rows: list[int]) -> None:
         db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(row))
         db.execute("DELETE FROM turn WHERE id = ?", (row,))
         facts.forget_turn(db, row)
+        blobs.release(db, "message", row)
+        blobs.release(db, "answer", row)
         db.execute("DELETE FROM outcome WHERE id = ?", (row,))
         db.execute("DELETE FROM inbound WHERE id = ?", (row,))
 
@@ -94,6 +104,7 @@ def _remove_sessions(db: apsw.Connection, transcript: Transcript, sessions: list
     for row, _ in sessions:
         transcript.clear(db, row)
         facts.forget_session(db, row)
+        blobs.release(db, "session", row)
         db.execute("DELETE FROM session WHERE id = ?", (row,))
     # What extensions remember is not filed by session: one look through it serves them all.
     keys = write([key for _, key in sessions])

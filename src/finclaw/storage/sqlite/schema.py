@@ -295,4 +295,23 @@ MIGRATIONS: Final = (
         WHERE turn.epoch = session.epoch AND turn.ended_at IS NOT NULL AND told.key < 1024
     ) WHERE place <= 1000;
     """,
+    """
+    CREATE TABLE blob (                         -- a file in `blobs`, there before its row and as long as that
+        id INTEGER PRIMARY KEY,
+        sha256 TEXT NOT NULL UNIQUE,            -- of its content, and its name
+        size INTEGER NOT NULL,
+        media_type TEXT NOT NULL,
+        width INTEGER NOT NULL,                 -- of an image, else 0
+        height INTEGER NOT NULL,
+        waiting_since INTEGER                   -- for its first use; NULL once it had one
+    ) STRICT;
+
+    CREATE TABLE blob_use (
+        user TEXT NOT NULL,                     -- 'message', 'answer' or 'session'
+        row INTEGER NOT NULL,                   -- its number
+        blob INTEGER NOT NULL REFERENCES blob,
+        PRIMARY KEY (user, row, blob)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX blob_use_of ON blob_use (blob);
+    """,
 )

@@ -11,6 +11,7 @@ from finclaw.errors import SessionError
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import IntegrityFinding, SessionPage, SessionRecord
 from finclaw.kernel.text import fix_surrogates
+from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite import conversation, pages, transcript
 from finclaw.storage.sqlite.codec import from_micros, to_micros
 from finclaw.transcript.integrity import mend
@@ -69,8 +70,13 @@ def _read_cursor(after: str | None) -> tuple[int, int]:
     return int(used, 16), int(row, 16)
 
 
-def restore(db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime) -> None:
-    transcript.add(db, vacant(db, key, messages, now), messages)
+def restore(
+    db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime, images: Sequence[str] = ()
+) -> None:
+    """`images` are the blobs that the conversation refers to."""
+    session = vacant(db, key, messages, now)
+    transcript.add(db, session, messages)
+    blobs.use(db, "session", session, images)
 
 
 def vacant(db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime) -> int:

@@ -37,8 +37,8 @@ from finclaw.kernel.record import (
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.store_port import limit_prune_time
-from finclaw.kernel.text import fix_surrogates
+from finclaw.storage.blobs.rows import blobs_in
+from finclaw.storage.blobs.store import BlobRows
 from finclaw.storage.sqlite import (
     approvals,
     conversation,
@@ -56,7 +56,7 @@ from finclaw.storage.sqlite.copying import copy_database
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
 from finclaw.storage.sqlite.erasure_rows import ErasureRows
 from finclaw.storage.sqlite.persons import PersonRows
-from finclaw.storage.sqlite.retention import Sweep
+from finclaw.storage.sqlite.retention import Sweep, limit_prune_time
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
 from finclaw.storage.sqlite.turn_traces import TurnRows
 from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer, WriterTask
@@ -84,7 +84,7 @@ def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Wri
     return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), PublicIds(name)
 
 
-class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
+class SqliteStore(ApprovalRows, BlobRows, PersonRows, TurnRows, ErasureRows):
     transcript: Transcript = ROWS
 
     def __init__(self, writer: Writer, clock: Clock, ids: PublicIds) -> None:
@@ -240,7 +240,7 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
 
     async def restore(self, session: str, messages: Sequence[Message]) -> None:
         now = self._clock.now()
-        await self._commit(lambda db: sessions.restore(db, session, messages, now))
+        await self._commit(lambda db: sessions.restore(db, session, messages, now, blobs_in(messages)))
 
     async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
         return await self._commit(lambda db: sessions.repair(db, session, dry_run=dry_run))
@@ -251,6 +251,8 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
             pass  # in pieces, so that whoever else wants to write comes in between
         while await self._commit(sweep.sessions, repeatable=False):
             pass
+        if not dry_run:
+            await self._remove_unused_blobs()
         return sweep.total
 
     # ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -258,23 +260,7 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
     def plan(
         self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None, first: int = 0
     ) -> tuple[OutboxItem, ...]:
-        row = inbox.must_row(self._ids, accepted.id)
-        now = self._clock.now()
-        return tuple(
-            OutboxItem(
-                id=self._ids.unit(row, seq),
-                session=accepted.session,
-                inbound_id=accepted.id,
-                turn_id=turn_id,
-                seq=seq,
-                channel=accepted.inbound.channel,
-                account=accepted.inbound.account,
-                conversation=accepted.inbound.conversation,
-                outbound=_with_whole_characters(outbound),
-                planned_at=now,
-            )
-            for seq, outbound in enumerate(outbounds, start=first)
-        )
+        return outbox.freeze(self._ids, accepted, outbounds, turn_id, first, self._clock.now())
 
     async def append_items(
         self, claim: Claim, items: Sequence[OutboxItem], then: Callable[[tuple[OutboxItem, ...]], None]
@@ -327,16 +313,9 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
 
     async def _copy_database(self, directory: Path, at_the_snapshot: Callable[[], None] = lambda: None) -> None:
         path = Path(await self._read(lambda db: db.filename))
-        await asyncio.to_thread(copy_database, path, directory / path.name, at_the_snapshot)
+        async with self._blob_lock:
+            await asyncio.to_thread(copy_database, path, directory / path.name, at_the_snapshot)
+            await self._copy_blobs(directory)
 
     async def close(self) -> None:
         await self._writer.close()
-
-
-def _with_whole_characters(outbound: Outbound) -> Outbound:
-    text = fix_surrogates(outbound.text)
-    if text is outbound.text:
-        return outbound
-    rendered = None if outbound.rendered is None else fix_surrogates(outbound.rendered)
-    plain = None if outbound.plain is None else fix_surrogates(outbound.plain)
-    return replace(outbound, text=text, rendered=rendered, plain=plain)

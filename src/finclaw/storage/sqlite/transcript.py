@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from finclaw.errors import SessionError
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolEnded, ToolStarted, Truncate, TurnEvent
+from finclaw.storage.blobs.rows import blobs_in_events
 from finclaw.storage.sqlite import pages
 from finclaw.storage.sqlite.codec import events_of, read_event, write
 from finclaw.transcript.fold import patch_message
@@ -21,6 +22,8 @@ class Folded(Struct, frozen=True):
     first_message: int
     last_message: int
     events: int
+    blobs: Sequence[str] = ()
+    """What its images refer to."""
 
 
 class Transcript(Protocol):
@@ -61,7 +64,7 @@ class _Rows:
         before = last_message(db)
         added = _fold(db, session, before, events)
         pages.pack_oldest(db, session, added - before)
-        return Folded(before + 1, added, len(events))
+        return Folded(before + 1, added, len(events), blobs_in_events(events))
 
     def drop(self, db: apsw.Connection, turn: int) -> None:
         db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(turn))

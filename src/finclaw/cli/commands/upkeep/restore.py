@@ -21,6 +21,7 @@ from finclaw.cli.archive import BadArchive, Manifest, open_archive, sync_directo
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.config.load import state_directory
 from finclaw.errors import ConfigError, StateBusy
+from finclaw.storage.blobs.directory import BLOBS
 from finclaw.storage.sqlite.copying import check
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.schema import MIGRATIONS
@@ -50,6 +51,7 @@ def run(args: Namespace) -> int:
                 fresh.mkdir(mode=0o700)
                 archive.extract(fresh)
                 _check_databases(fresh, manifest)
+                _check_blobs(fresh, manifest)
                 _keep_token(state, fresh)
                 old = _exchange(state, fresh)
             except OSError as error:
@@ -80,7 +82,7 @@ def _check_databases(fresh: Path, manifest: Manifest) -> None:
     """The databases themselves, and not what the manifest says about them."""
     for path in (fresh / DATABASE, *sorted((fresh / "extensions").glob("*.db"))):
         try:
-            db = apsw.Connection(f"{path.as_uri()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            db = _open_unchanged(path)
             try:
                 schema = int(db.pragma("user_version"))
                 check(db, path)
@@ -93,6 +95,25 @@ def _check_databases(fresh: Path, manifest: Manifest) -> None:
                 f"the backup is of a newer FinClaw (version {manifest.finclaw}, schema {schema}, this one knows "
                 f"{len(MIGRATIONS)}); install that version. Nothing was changed"
             )
+
+
+def _open_unchanged(path: Path) -> apsw.Connection:
+    """A connection that leaves no file beside the database."""
+    return apsw.Connection(f"{path.as_uri()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
+def _check_blobs(fresh: Path, manifest: Manifest) -> None:
+    """Every file that the database refers to, under its own digest."""
+    db = _open_unchanged(fresh / DATABASE)
+    try:
+        has_blobs = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'blob'").fetchone() is not None
+        names = {str(name) for (name,) in db.execute("SELECT sha256 FROM blob")} if has_blobs else set[str]()
+    finally:
+        db.close()
+    for name in names:
+        entry = manifest.files.get(f"{BLOBS}/{name}")
+        if entry is None or entry.sha256 != name:
+            raise BadArchive(f"the file {name[:12]}… that a message refers to is not in it; nothing was changed")
 
 
 def _keep_token(state: Path, fresh: Path) -> None:
