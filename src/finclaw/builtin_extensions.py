@@ -12,6 +12,7 @@ from finclaw.agent.prompt import turn_context_note
 from finclaw.builtins.approvals import ApprovalCommands
 from finclaw.builtins.basics import Basics
 from finclaw.builtins.calculator import Calculator
+from finclaw.builtins.compaction_note import CompactionNote
 from finclaw.builtins.cut_note import CutNote
 from finclaw.builtins.delegate import Delegation
 from finclaw.builtins.end_turn import EndTurn
@@ -69,6 +70,7 @@ def builtin_extensions(
     yield as_builtin(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
     yield as_builtin(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
     yield as_builtin(CutNote(), "beside it: one line behind an answer that reached its limit before its end")
+    yield as_builtin(CompactionNote(), "as the two before it: one line behind the first answer after a compaction")
     if settings.agent.delegate:
         yield as_builtin(
             Delegation(builtin_services.gateway, registrar.tools), "its one tool gives a task to a turn of its own"

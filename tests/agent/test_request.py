@@ -199,7 +199,6 @@ def test_the_system_prompt_and_the_tools_are_those_before_a_compaction() -> None
     assert [message for message in request.messages if message.role == "system"] == [], "none in the middle either"
 
 
-@pytest.mark.spec("M-34")
 def test_layers_can_tell_that_earlier_messages_were_condensed() -> None:
     seen: list[tuple[bool, bool]] = []
 

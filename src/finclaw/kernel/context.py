@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
-from finclaw.kernel.message import Message
+from finclaw.kernel.message import SUMMARY, Message
 from finclaw.kernel.person import NOBODY, Person
 from finclaw.kernel.turn_options import TurnOptions
 
@@ -67,6 +67,10 @@ class Context(Struct, frozen=True, kw_only=True):
     @property
     def conversation_length(self) -> int:
         return len(self.transcript)
+
+    @property
+    def is_compacted(self) -> bool:
+        return any(SUMMARY in message.metadata for message in self.transcript)
 
     @property
     def last_assistant_message(self) -> str | None:

@@ -7,7 +7,7 @@ the garbage collector (`gc=False`): frozen, they cannot become part of a cycle, 
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -130,6 +130,10 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         return tuple([block for block in self.blocks if isinstance(block, ToolResult)])
+
+
+SUMMARY: Final = "summary"
+"""Metadata of a message that stands for others, which a compaction took away."""
 
 
 class LlmMessage(Struct, frozen=True, gc=False):

@@ -33,7 +33,19 @@ from finclaw.kernel.chunk import (
     UsageReport,
 )
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.message import Block, Image, Message, Patch, Text, Thinking, ToolCall, ToolFailure, ToolResult
+from finclaw.kernel.message import (
+    SUMMARY,
+    Block,
+    Image,
+    Message,
+    Patch,
+    Replace,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolFailure,
+    ToolResult,
+)
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import Outcome, ToolCallContext, TurnContext, TurnResult
 from finclaw.testing.clock import FakeClock
@@ -54,6 +66,9 @@ class Recording:
     def __init__(self, story: TurnTrace, clock: FakeClock) -> None:
         self._clock = clock
         self._outcome = story.outcome
+        self._summaries = [
+            each for each in story.before if SUMMARY in each.metadata and each.created_at >= story.record.started_at
+        ]
         self._answers = iter([message for message in story.messages if message.source.kind == "assistant"])
         told = (message for message in story.messages if message.source.kind == "tool")
         self._results = {result.call_id: result for message in told for result in message.tool_results}
@@ -88,13 +103,16 @@ class Recording:
     def guard(self) -> ContextGuard:
         return _AsRecorded()
 
-    async def name_answerer(self, ctx: TurnContext) -> TurnResult:
+    async def repeat_events(self, ctx: TurnContext) -> TurnResult:
+        """What happened to the turn beside its answers and results: layers may tell the person of it."""
+        for summary in self._summaries:  # by this turn, though it stands in what was said before
+            ctx.emit_message_event(Replace(summary.id, summary))
         result = await ctx.next()
         self._name_who_answered(ctx)
         return result
 
     def _name_who_answered(self, ctx: TurnContext) -> None:
-        """The last answer, where it was another model than the chosen one: layers may tell the person."""
+        """The last answer, where it was another model than the chosen one."""
         told = {} if self._said is None else self._said.metadata
         again = next(
             (each for each in reversed(ctx.conversation.next_messages) if each.source.kind == "assistant"), None
@@ -105,7 +123,7 @@ class Recording:
     # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
 
     def register(self, api: ExtensionApi) -> None:
-        api.pipeline.register("turn", self.name_answerer)
+        api.pipeline.register("turn", self.repeat_events)
 
     async def answer_call(self, call: CallState) -> ToolResult | None:
         """The recorded result, in the core's place behind every layer; None for a tool that was not offered."""

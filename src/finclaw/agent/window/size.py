@@ -10,12 +10,11 @@ from typing import Final, Literal
 import msgspec
 
 from finclaw.agent.window.capacity import Breakdown, Status, Thresholds, WindowState
-from finclaw.agent.window.compaction.options import SUMMARY
 from finclaw.agent.window.tokens.count import CountMessage, CountText
 from finclaw.agent.window.tokens.estimator import CorrectionFactor
 from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import ContextStatusChanged, ContextThresholdCrossed, Emit
-from finclaw.kernel.message import Append, Message, Patch, Replace, ToolEnded, ToolStarted, TurnEvent
+from finclaw.kernel.message import SUMMARY, Append, Message, Patch, Replace, ToolEnded, ToolStarted, TurnEvent
 from finclaw.kernel.scope import ConversationView, Ids
 
 Correction = Callable[[Model], CorrectionFactor]

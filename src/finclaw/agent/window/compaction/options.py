@@ -5,12 +5,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from finclaw.kernel.message import Message, MessageEvent
+from finclaw.kernel.message import SUMMARY, Message, MessageEvent
 
 Strategy = Literal["summarize", "truncate-oldest", "truncate-tools", "hybrid"]
 
-SUMMARY: Final = "summary"
-"""The metadata of a message that stands for others."""
 PINNED: Final = "pinned"
 """Metadata that keeps a message in the conversation whatever happens; a layer sets it with a Patch."""
 
