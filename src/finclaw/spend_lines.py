@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from finclaw.kernel.clock import local_day, zone_name
+from finclaw.kernel.clock import local_day
 from finclaw.kernel.record import Cost, Spend, Today
 
 
@@ -23,12 +23,17 @@ def merge_lines(lines: Iterable[Spend]) -> tuple[Spend, ...]:
 def today_of(now: datetime, agents: Sequence[Cost], agent: str, limit: Decimal | None) -> Today:
     """`agents` is what each of them has cost today."""
     spent = sum((each.cost for each in agents if each.name == agent), Decimal(0))
-    return Today(day=local_day(now), zone=zone_name(now), cost=spent, agent_day_usd=limit)
+    return Today(day=local_day(now), zone=_zone_name(now), cost=spent, agent_day_usd=limit)
 
 
 def mark_interrupted(line: Spend) -> Spend:
     """The same calls, marked as cut off."""
     return replace(line, interrupted=line.calls, interrupted_cost=line.cost)
+
+
+def _zone_name(moment: datetime) -> str:
+    """What the zone of this machine is called at that time, such as `KST` or `UTC`."""
+    return moment.astimezone().tzname() or "local time"
 
 
 def _add(line: Spend, more: Spend) -> Spend:
