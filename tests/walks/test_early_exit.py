@@ -34,7 +34,11 @@ class MoodyChannel(MemoryChannel):
             if self.good_reads < 0:
                 error, self.error = self.error, None
                 raise error
-        return super().capabilities
+        return self._own
+
+    @capabilities.setter
+    def capabilities(self, given: Capabilities) -> None:
+        self._own = given
 
 
 async def raise_error(args: Any, scope: Any) -> CommandReply:

@@ -256,6 +256,10 @@ async def test_a_channel_whose_abilities_cannot_be_read_still_gets_an_end(house:
         def capabilities(self) -> Capabilities:
             raise RuntimeError("a channel's bug")
 
+        @capabilities.setter
+        def capabilities(self, given: Capabilities) -> None:
+            pass
+
     async with house.open("x", channel=Blank(house.clock)) as gateway:
         outcome = await gateway.outcome(await gateway.channel.write("go"))
         assert (outcome.kind, outcome.abort_reason) == ("failed", "RuntimeError: a channel's bug")

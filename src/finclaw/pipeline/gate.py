@@ -44,8 +44,8 @@ class Gate:
         heard = self._heard.get(inbound.channel)
         if heard is not None and not heard.admits(inbound) and not inbound.is_internal:
             return f"the sender is not on the allow lists of channel {inbound.channel}"
-        addressed = inbound.chat_type == "direct" or inbound.mentions_us or inbound.kind == "action"
-        if self._require_mention and not addressed and not inbound.is_internal:
+        addressed = inbound.mentions_us or inbound.kind == "action" or inbound.is_internal
+        if inbound.chat_type != "direct" and self._require_mention and not addressed:
             return "not mentioned in a shared conversation"
         return None
 
