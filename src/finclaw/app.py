@@ -97,13 +97,13 @@ class App:
         self._channels, self._receivers = channels, list[asyncio.Task[None]]()
         emit = self.events.emit
         self._lanes = lanes = Lanes()
-        pools = settings.pipeline.pools
+        pools, prefix = settings.pipeline.pools, settings.pipeline.command_prefix
         self._pools = Pools({"main": pools.main, "cron": pools.cron, "subagent": pools.subagent})
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
-        self.forgetting = Forgetting(store, registrar, settings.state, drop_copies(recent, self._sender, emit))
         people, self.chats = settings.everybody(), Chats(agent.name, store, channels)
         self.persons = PersonService(store, people, persons)
-        prefix, told = settings.pipeline.command_prefix, Announcer(emit, agent.name)
+        dropped, told = drop_copies(recent, self._sender, emit), Announcer(emit, agent.name)
+        self.forgetting = Forgetting(store, registrar, settings.state, dropped, self.persons.drop)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_heard(settings)),

@@ -3,7 +3,7 @@
 import logging
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,8 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.erasure import Erased, Erasure, Part, SenderId
 from finclaw.kernel.event import Emit, SessionsErased
 from finclaw.kernel.extension import EXTENSIONS
-from finclaw.kernel.store_port import UpkeepStore
+from finclaw.kernel.person import Person
+from finclaw.kernel.store_port import Store
 from finclaw.routing.session_key import place_of
 from finclaw.sessions.conversation import RecentConversations
 
@@ -28,27 +29,47 @@ BACKUP_PREFIX: Final = ".backup-"
 class Forgetting:
     """Erasure of sessions and persons. Raises SessionError (a message waits), StoreFailed, or ExtensionError.
 
-    `drop` forgets what is held in memory of the sessions, `state` is the directory of all. What failed may be
-    tried again: all of it is done anew.
+    `drop` forgets what is held in memory of the sessions, `forgotten` what is held of a person, `state` is the
+    directory of all. What failed may be tried again: all of it is done anew.
     """
 
     def __init__(
-        self, store: UpkeepStore, registrar: Registrar, state: Path, drop: Callable[[Sequence[str]], None]
+        self,
+        store: Store,
+        registrar: Registrar,
+        state: Path,
+        drop: Callable[[Sequence[str]], None],
+        forgotten: Callable[[Person], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._registrar = registrar
         self._state = state
         self._drop = drop
+        self._forgotten = forgotten
 
     async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
         erased = await self._store.erase_session(session, dry_run=dry_run)
         return erased if dry_run else await self._follow_up(erased, Erasure(sessions=erased.sessions))
 
     async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased:
-        erased = await self._store.erase_person(person, _part_of(person), dry_run=dry_run)
+        """Everything of the person who is known by this identity, under all their identities."""
+        known = await self._store.find_person(str(person))
+        others = [] if known is None else [SenderId.parse(who) for who in known.identities if who != str(person)]
+        erased = Erased()
+        for each in (*others, person):  # last the one by which they are found again, should another one fail
+            more = await self._store.erase_person(each, _part_of(each), dry_run=dry_run)
+            erased = Erased(
+                sessions=(*erased.sessions, *more.sessions),
+                shared=(*erased.shared, *more.shared),
+                messages=erased.messages + more.messages,
+            )
         if dry_run:
             return erased
-        return await self._follow_up(erased, Erasure(sessions=(*erased.sessions, *erased.shared), person=person))
+        names = () if known is None else (known.id, *known.identities)
+        if known is not None and self._forgotten is not None:
+            await self._forgotten(known)
+        sessions = (*erased.sessions, *erased.shared)
+        return await self._follow_up(erased, Erasure(sessions=sessions, person=person, names=names))
 
     async def _follow_up(self, erased: Erased, erasure: Erasure) -> Erased:
         self._drop(erasure.sessions)

@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from tests.machine import examples
 from tests.ports.bench import OPENERS, Bench, BenchClock
 from tests.ports.nouns import begin, ending, nothing, take, written
+from tests.ports.state_search import found_in
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, Limits, Sender
+from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.person import Person
 from finclaw.kernel.record import Spend
 from finclaw.kernel.store_port import Store
@@ -147,6 +149,23 @@ async def test_a_wrong_link_can_be_taken_apart(bench: Bench, turned: bool) -> No
         Person(id=BOB, name="Bob", identities=(BOB,)),
     )
     assert await spent(store) == {ADA: "0.1"}
+
+
+async def test_forgetting_the_last_identity_forgets_the_person_and_keeps_the_sum(bench: Bench) -> None:
+    store, who, other = bench.store, "memory:local:zebra7", "slack:t:zebra8"
+    await spend(store, "1", who, "0.1")
+    await store.seed_people([("Zoe zebra9", (who, other))])
+    await spend(store, "2", BOB, "0.2")
+    await store.erase_person(SenderId.parse(other), lambda _: None)
+    left = await store.find_person(who)
+    assert left is not None
+    assert left.identities == (who,)
+    await store.erase_person(SenderId.parse(who), lambda key: "own" if key == "s-1" else None)
+    await store.scrub()
+    assert await store.find_person(who) is None
+    assert await spent(store) == {BOB: "0.2", "forgotten": "0.1"}
+    for name in ("zebra7", "zebra8", "zebra9"):
+        assert found_in(bench.where, name) == []
 
 
 _who = st.sampled_from([f"c:{number}:x" for number in range(5)])

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from tests.ports.state_search import found_in
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.errors import ConfigError, SessionError
+from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, reply
@@ -105,3 +107,20 @@ async def test_a_change_that_cannot_be_is_refused_and_changes_nothing(house: Hou
         mina = await gateway.app.persons.find("Mina")
         assert mina is not None
         assert mina.person.preferences == ("",) * 6
+
+
+@in_virtual_time
+async def test_forgetting_one_identity_forgets_the_person_in_all_their_chats(house: House) -> None:
+    async with house.open(reply("one"), reply("two"), reply("three"), people=[MINA]) as gateway:
+        await gateway.app.persons.change("Mina", {"language": "ko"})
+        await gateway.ask("first zebra7", sender="mina", conversation="a")
+        await gateway.ask("second zebra7", sender="m-7", account="other", conversation="b")
+        await gateway.ask("mine", sender="eve", conversation="c")
+        expected = await gateway.app.forget_person(SenderId.parse("memory:other:m-7"), dry_run=True)
+        erased = await gateway.app.forget_person(SenderId.parse("memory:other:m-7"))
+        assert erased.messages == expected.messages == 2
+        assert found_in(house.state, "zebra7") == []
+        mina = await gateway.app.persons.find("Mina")
+        assert mina is not None, "the settings name her"
+        assert (mina.person.language, mina.roles) == ("", ("approver",))
+        assert [each.calls for each in await gateway.app.costs(1, "user") if each.name == "forgotten"] == [2]

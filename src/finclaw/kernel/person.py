@@ -19,11 +19,9 @@ class Person(Struct, frozen=True, kw_only=True):
     """The identity by which they were first known; it stays when they get others."""
     name: str = ""
     language: str = ""
-    """A language tag, such as `ko` or `en-GB`."""
+    """A tag, such as `ko` or `en-GB`; the time zone is one of the IANA database, the currency is ISO 4217."""
     timezone: str = ""
-    """Of the IANA database, such as `Asia/Seoul`."""
     currency: str = ""
-    """ISO 4217, such as `KRW`."""
     market: str = ""
     """The home market, by its code, such as `KRX`."""
     colors: ChartColors = ""
@@ -53,10 +51,5 @@ class PersonDoor(Protocol):
     """Persons as the operator sees and changes them."""
 
     async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]: ...
-    async def find(self, who: str) -> PersonRecord | None:
-        """By an identity, an id, or a name that only one person has."""
-        ...
-
-    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
-        """Raises ConfigError for a value that is none, SessionError for somebody who is not there."""
-        ...
+    async def find(self, who: str) -> PersonRecord | None: ...  # by an identity, an id, or a name that only one has
+    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord: ...  # ConfigError, SessionError

@@ -317,7 +317,9 @@ class ErasureStore(Protocol):
         """A session with its turns, answers and approvals, and the sessions of helpers that its turns started."""
         ...
 
-    async def erase_person(self, person: SenderId, part_of: PartOf, *, dry_run: bool = False) -> Erased: ...
+    async def erase_person(self, person: SenderId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
+        """What was said under one identity, the identity itself, and with their last one the person."""
+        ...
 
     async def scrub(self) -> None:
         """Overwrite what earlier removals left in free pages and in the journal. Raises StoreFailed."""

@@ -79,5 +79,12 @@ class PersonService:
         self._directory.put(changed)
         return self._record(changed)
 
+    async def drop(self, person: Person) -> None:
+        """Hold nothing of a person who was erased. Whoever the settings name is known again by these alone."""
+        self._directory.remove(person)
+        await self._store.seed_people(self._people.entries())
+        for known in await self._store.known_people():
+            self._directory.put(known)
+
     def _record(self, person: Person) -> PersonRecord:
         return PersonRecord(person=person, roles=self._people.roles(person.identities))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.message import Message
-from finclaw.storage.sqlite import erasure
+from finclaw.storage.sqlite import erasure, persons
 from finclaw.storage.sqlite.codec import PublicIds
 from finclaw.storage.sqlite.erasure import Target
 from finclaw.storage.sqlite.transcript import Transcript
@@ -56,6 +56,7 @@ class ErasureRows(ABC):
         if dry_run:
             return erased
         told = await self._commit(lambda db: erasure.erase_decisions(db, person))
+        await self._commit(lambda db: persons.forget(db, str(person)))
         return replace(erased, messages=erased.messages + told)
 
     async def scrub(self) -> None:

@@ -20,6 +20,8 @@ from finclaw.storage.sqlite.codec import to_micros
 T = TypeVar("T")
 Entry = tuple[str, Sequence[str]]
 """A name and identities."""
+FORGOTTEN: Final = "forgotten"
+"""The user of what was spent by those who are erased: the sum lives on, and their name does not."""
 _COLUMNS: Final = "id, name, language, timezone, currency, market, colors, compliance"
 _KNOWN: Final = (
     "id IN (SELECT person FROM identity WHERE who != person) "
@@ -162,6 +164,15 @@ def _link(db: apsw.Connection, target: str, name: str, known_as: Sequence[str], 
         if other and not db.execute("SELECT 1 FROM identity WHERE person = ?", (other,)).fetchone():
             costs.move(db, other, target)
             db.execute("DELETE FROM person WHERE id = ?", (other,))
+
+
+def forget(db: apsw.Connection, who: str) -> None:
+    """Remove an identity, and with their last one the person: what they have spent is nobody's from then on."""
+    person = _owner(db, who) or who
+    db.execute("DELETE FROM identity WHERE who = ?", (who,))
+    if not db.execute("SELECT 1 FROM identity WHERE person = ?", (person,)).fetchone():
+        db.execute("DELETE FROM person WHERE id = ?", (person,))
+        costs.move(db, person, FORGOTTEN)
 
 
 def _is_person(db: apsw.Connection, id: str) -> bool:
