@@ -108,3 +108,13 @@ async def test_prune_takes_the_facts_of_what_it_removes(bench: Bench) -> None:
     await store.prune(bench.clock.now())
     assert await told(store, "old") == []
     assert await told(store) == [price("3")]
+
+
+async def test_a_backup_has_the_facts_and_the_person(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> None:
+    await tell(bench.store, "1", price("1"))
+    place = tmp_path_factory.mktemp("backup")
+    await bench.store.copy_into(place)
+    copy = bench.opener(place, bench.clock)
+    assert await told(copy) == [price("1")]
+    assert await copy.find_person("memory:local:ada") == await bench.store.find_person("memory:local:ada") is not None
+    await copy.close()
