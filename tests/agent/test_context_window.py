@@ -1,13 +1,59 @@
 """A conversation that outgrows its model goes on: shortened in time, told to observers, and valid all the while."""
 
 import pytest
+from msgspec import Struct
 from tests.agent.bench import Bench
 from tests.agent.long_talk import SMALL, Mind, assert_whole, talked
 
 from finclaw.agent.window.compaction.options import is_summary
+from finclaw.agent.window.compaction.prompt import BEGIN
 from finclaw.errors import ContextTooLong
-from finclaw.kernel.chunk import Model
-from finclaw.kernel.event import CompactionFellBack, ContextCompacted, ContextThresholdCrossed, TextStreamed
+from finclaw.kernel.chunk import Model, ModelRequest, Usage
+from finclaw.kernel.event import (
+    CompactionFellBack,
+    ContextCompacted,
+    ContextThresholdCrossed,
+    TextStreamed,
+    UsageUpdated,
+)
+from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.testing import Reply, call, reply
+from finclaw.tools.define import tool
+
+
+@tool("look", "Looks.")
+async def look(args: Struct, scope: ToolScope) -> ToolOutput:
+    return ToolOutput("seen")
+
+
+@pytest.mark.spec("M-33")
+@pytest.mark.parametrize(("measured", "condensed"), [(3_200, 0), (5_600, 1)])
+def test_what_the_model_measured_corrects_what_was_estimated(measured: int, condensed: int) -> None:
+    """The same talk: by our estimate there is room for it, and then the model says how much it really read."""
+    bench = Bench(model=SMALL, base=talked(40), tools=[look])
+    seen: list[str] = []
+
+    def model(request: ModelRequest) -> Reply:
+        if BEGIN in request.messages[-1].text:
+            seen.append("condense")
+            return reply("They spoke about order 4711.")
+        seen.append("ask")
+        if seen.count("ask") == 1:
+            return reply(call("look"), usage=Usage(measured, 10))
+        return reply("done")
+
+    assert bench.run(model).text == "done"
+    assert seen == ["ask", *["condense"] * condensed, "ask"]
+    sizes = [event.before for event in bench.events if isinstance(event, ContextCompacted)]
+    assert len(sizes) == condensed
+
+
+@pytest.mark.spec("M-33")
+def test_the_size_is_estimated_before_anything_was_measured() -> None:
+    bench, mind = Bench(model=SMALL, base=talked(120)), Mind()
+    bench.run(mind)
+    names = [event.name for event in bench.events]
+    assert names.index(ContextThresholdCrossed.name) < names.index(UsageUpdated.name), "before the first call"
 
 
 @pytest.mark.spec("W-05", "CP-20", "E-15")

@@ -5,20 +5,22 @@ from itertools import pairwise
 
 import pytest
 from msgspec import Struct
-from tests.agent.bench import Bench
+from tests.agent.bench import Bench, other
 from tests.agent.long_talk import SMALL, Mind, talked
 
 from finclaw.agent.model.retry import LONGEST_PAUSE
+from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import is_summary
 from finclaw.agent.window.compaction.prompt import BEGIN
-from finclaw.errors import Overloaded, RateLimited, ServerFailed
+from finclaw.errors import AuthFailed, Overloaded, RateLimited, ServerFailed
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.event import ModelRetried, UsageUpdated
 from finclaw.kernel.message import Append, Patch, Replace, Truncate
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
-from finclaw.testing import Reply, call, fails, reply
+from finclaw.kernel.turn_options import TurnOptions
+from finclaw.testing import Reply, ScriptedProvider, call, fails, reply
 from finclaw.tools.define import tool
 
 LOOK = reply(call("look"), usage=Usage(5, 1))
@@ -46,7 +48,7 @@ def requests(bench: Bench) -> list[ModelRequest]:
 # ── the same in every call ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.spec("M-35", "M-37")
+@pytest.mark.spec("M-35")
 def test_model_tools_and_prompt_are_there_when_the_turn_begins_and_in_every_call() -> None:
     began: list[TurnContext] = []
 
@@ -65,7 +67,40 @@ def test_model_tools_and_prompt_are_there_when_the_turn_begins_and_in_every_call
         assert (request.model, request.tools, request.system) == (ctx.model, ctx.tool_catalog, ctx.system)
 
 
-@pytest.mark.spec("M-37")
+@pytest.mark.spec("M-35")
+def test_a_model_that_somebody_picked_is_the_turns_from_its_beginning_to_its_end() -> None:
+    bench = Bench(tools=[look], wishes=TurnOptions(model="scripted/two"))
+    two = Model("scripted", "two", window=50_000, max_output=555)
+    picked = ScriptedProvider(LOOK, "done", clock=bench.clock)
+    seen: list[Model] = []
+
+    async def watch(ctx: StepContext) -> StepResult:
+        seen.append(ctx.turn.model)
+        return await ctx.next()
+
+    bench.pick, bench.step = (lambda _: [ModelRoute(picked, two, "default")]), [watch]
+    bench.run("nobody asks this one")
+    assert seen == [two, two]
+    assert [(request.model, request.max_tokens) for request in picked.requests] == [(two, 555)] * 2
+
+
+@pytest.mark.spec("M-35")
+def test_a_fallback_that_steps_in_does_not_change_the_model_of_the_turn() -> None:
+    bench = Bench(tools=[look], model=Model("scripted", "mine", window=123_456, max_output=777))
+    bench.fallbacks = [other(bench.clock, LOOK)]
+    seen: list[Model] = []
+
+    async def watch(ctx: StepContext) -> StepResult:
+        result = await ctx.next()
+        seen.append(ctx.turn.model)
+        return result
+
+    bench.step = [watch]
+    bench.run(fails(AuthFailed("no")), "done")
+    assert seen == [bench.model, bench.model]
+    assert [request.model for request in requests(bench)] == [bench.model, bench.model], "and it is asked again"
+
+
 def test_what_a_layer_makes_of_the_prompt_is_the_prompt_of_the_whole_turn() -> None:
     async def add(ctx: TurnContext) -> TurnResult:
         ctx.system += " Be brief."

@@ -265,7 +265,7 @@ def test_what_is_kept_is_bounded_and_what_is_asked_for_stays() -> None:
 # ── what a model measured ───────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.spec("DX-46", "M-33")
+@pytest.mark.spec("DX-46")
 def test_it_learns_how_a_model_counts() -> None:
     estimator = Estimator()
     assert estimator.correction.to_model(1_000) == 1_000

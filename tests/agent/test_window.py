@@ -248,7 +248,7 @@ def learned(ratio: float) -> CorrectionFactor:
     return correction
 
 
-@pytest.mark.spec("DX-46", "M-33", "N-03")
+@pytest.mark.spec("DX-46", "N-03")
 def test_the_size_is_that_of_the_last_request_as_the_model_measured_it() -> None:
     gauge, conversation = measuring()
     gauge.use(ONE)
