@@ -47,6 +47,7 @@ async def test_a_message_is_taken_and_answered(client: Client) -> None:
                 "unit": "",
                 "currency": "USD",
                 "stale": False,
+                "inputs": [],
             }
         ],
         "usage": {"input": 10, "output": 5, "cache_read": 0, "cache_write": 0},
