@@ -111,7 +111,7 @@ def test_any_interleaving_of_two_calls_gives_the_same_two_calls(data: st.DataObj
     assert answer.blocks == (ToolCall("0", "t", {"n": 0, "t": ""}), ToolCall("1", "t", {"n": 1, "t": "x"}))
 
 
-@pytest.mark.spec("B-04", "DX-48")
+@pytest.mark.spec("DX-48")
 @pytest.mark.parametrize("raw", ['{"a": ', "[1, 2]", '"text"', "nonsense", "null", "{'a': 1}", '{"a": NaN}'])
 async def test_arguments_that_are_no_object_are_kept_aside(raw: str) -> None:
     answer, _ = await read(ToolUseStart("a", "t"), ToolInputDelta(raw), ToolUseEnd(), Done("tool_use"))

@@ -3,25 +3,26 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from msgspec.structs import replace
 from tests.conformance.onion import note, texts
-from tests.walks.house import AnyRegistration, House, in_virtual_time, until
+from tests.walks.house import AnyRegistration, House, Parts, in_virtual_time, until
 from tests.walks.tools import Desk
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.errors import ToolError
 from finclaw.kernel.chunk import Model, Usage
-from finclaw.kernel.envelope import Attachment, Embed, Inbound
+from finclaw.kernel.envelope import Attachment, Capabilities, ChatType, Embed, Inbound, Outbound
 from finclaw.kernel.event import ExecutionCompleted, StepStarted, StreamDone, UsageUpdated
 from finclaw.kernel.message import Message, Text, ToolCall, ToolFailure, ToolResult
-from finclaw.kernel.port import ToolScope
+from finclaw.kernel.port import Accept, ToolScope
+from finclaw.kernel.record import OutboxItem
 from finclaw.kernel.scope import DeliveryContext, StepContext, StepResult, TurnContext, TurnResult, TurnStatus
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
-from finclaw.testing import call, delay, reply, say, think
+from finclaw.testing import ScriptedProvider, call, delay, reply, say, think
 from finclaw.testing.provider import Line
 
 LOOK = reply(call("look", {"text": "x"}))
@@ -364,14 +365,68 @@ def test_a_model_names_provider_window_and_largest_output() -> None:
     assert Usage.__struct_fields__ == ("input", "output", "cache_read", "cache_write")
 
 
+class Post(finclaw.Channel):
+    """A channel as somebody else would write one: one letter comes in, and whatever is sent is kept."""
+
+    name = "post"
+    capabilities = Capabilities(embeds=True)
+
+    def __init__(self) -> None:
+        self.letter = Inbound(
+            text="what is on it?",
+            channel="post",
+            conversation="room",
+            message_id="l-1",
+            chat_type="group",
+            attachments=(Attachment(id="a-1", kind="image", name="chart.png"),),
+            mentions_us=True,
+        )
+        self.sent: list[Outbound] = []
+
+    async def receive(self, accept: Accept) -> None:
+        await accept(self.letter)
+        await asyncio.Event().wait()
+
+    async def send(self, unit: OutboxItem) -> finclaw.Receipt:
+        self.sent.append(unit.outbound)
+        return finclaw.Receipt(f"p-{len(self.sent)}")
+
+
 @pytest.mark.spec("MT-08")
-def test_channels_speak_in_types_of_their_own() -> None:
-    """Inbound, outbound, receipt, chat type, attachment and embed."""
-    inbound = Inbound(text="x", attachments=(Attachment(id="a-1", kind="image"),))
-    assert inbound.chat_type == "direct"
-    assert finclaw.Receipt("p-1").platform_id == "p-1"
-    card = Embed(title="AAPL", text="200 USD")
-    assert finclaw.Outbound(text="x", embeds=(card,)).embeds == (card,)
+@in_virtual_time
+async def test_a_channel_gives_and_takes_its_own_types_and_nothing_else(house: House) -> None:
+    """Inbound with chat type and attachment on the way in; outbound with embed on the way out; a receipt for it."""
+    hints = {name: get_type_hints(getattr(finclaw.Channel, name)) for name in ("receive", "send", "react", "fetch")}
+    assert get_args(hints["receive"]["accept"])[0] == [Inbound]
+    assert (hints["send"]["unit"], hints["send"]["return"]) == (OutboxItem, finclaw.Receipt)
+    assert (hints["react"]["inbound"], hints["fetch"]["attachment"]) == (Inbound, Attachment)
+    assert get_type_hints(OutboxItem)["outbound"] is Outbound
+    given, taken = get_type_hints(Inbound), get_type_hints(Outbound)
+    assert (given["chat_type"], given["attachments"]) == (ChatType, tuple[Attachment, ...])
+    assert taken["embeds"] == tuple[Embed, ...]
+
+    post, card, seen = Post(), Embed(title="AAPL", text="200 USD"), list[Inbound]()
+
+    async def look(ctx: TurnContext) -> TurnResult:
+        seen.append(ctx.context.inbound)
+        return await ctx.next()
+
+    async def show(ctx: DeliveryContext) -> Outbound:
+        return replace(await ctx.next(), embeds=(card,))
+
+    async with finclaw.build(
+        finclaw.Settings(state=house.state),
+        channels=[post],
+        provider=ScriptedProvider("a chart", clock=house.clock),
+        extensions=[Parts([("turn", look), ("delivery", show)])],
+        clock=house.clock,
+        threaded=False,
+    ) as app:
+        await until(lambda: bool(post.sent))
+        await app.idle()
+    assert seen == [post.letter]
+    (sent,) = post.sent
+    assert (sent.text, sent.embeds, sent.reply_to) == ("a chart", (card,), "l-1")
 
 
 @pytest.mark.spec("DX-74", "EX-09", "R-14")

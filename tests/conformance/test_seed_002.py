@@ -259,7 +259,7 @@ def test_row_5_79_is_silent_80_warns_and_95_warns_again(percent: int, told: list
 # ── row 6: the pieces of a call ─────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.spec("V-04", "B-01", "B-03", "B-04", "DX-48")
+@pytest.mark.spec("V-04", "B-01", "B-03", "DX-48")
 async def test_row_6_start_pieces_and_end_make_a_call_several_at_once() -> None:
     """The seed has one place for a call, so that two at once lose one, and dies of what is no JSON (DX-48)."""
     answer = await collect(
@@ -293,6 +293,21 @@ def test_row_6_a_call_that_the_limit_cut_is_never_run() -> None:
     result = bench.run(reply(call("order", raw='{"text": "sell 1'), stop="max_tokens"), "sorry")
     assert (result.text, desk.runs) == ("sorry", [])
     assert [each.status for each in bench.results] == ["invalid"]
+
+
+@pytest.mark.spec("V-04", "B-04")
+@pytest.mark.parametrize("broken", ['{"text": ', "[1, 2]", "sell all", "null"])
+@in_virtual_time
+async def test_row_6_broken_input_is_an_error_that_the_model_reads(house: House, broken: str) -> None:
+    """The seed throws, and the turn with it. Here the model is told what was wrong and does it right."""
+    desk = Desk()
+    script = (reply(call("order", raw=broken)), reply(call("order", {"text": "sell 1"})), "sold")
+    async with house.open(*script, tools=[desk.tool("order")]) as gateway:
+        assert (await gateway.ask("go")).reply == "sold"
+        first, second = gateway.results
+        assert (first.status, second.status) == ("invalid", "ok")
+        assert first.content.startswith(f"the arguments of order are not one complete JSON object: {broken!r}")
+        assert desk.runs == [("order", "sell 1")]
 
 
 async def _stream(*chunks: Chunk) -> AsyncIterator[Chunk]:

@@ -240,7 +240,6 @@ async def test_whatever_servers_do_to_calls(pieces: list[dict[str, Any]], meant:
     assert await calls(ask(*pieces), finish("stop")) == meant
 
 
-@pytest.mark.spec("B-04")
 async def test_arguments_without_a_name_reach_the_agent() -> None:
     """It tells the model that there is no such tool; silence would tell it nothing."""
     assert await calls(ask(call(0, args="{}")), finish("tool_calls"), DONE) == [("", "", {})]

@@ -93,7 +93,7 @@ async def test_a_seat_is_released_whatever_happens():
     assert pools.running("main") == 0
 
 
-@pytest.mark.spec("LN-02", "LN-05")
+@pytest.mark.spec("LN-02")
 async def test_first_come_first_seated():
     pools, seated = one_seat(), list[str]()
 
@@ -343,7 +343,7 @@ class Crowd:
                 task.result()
 
 
-@pytest.mark.spec("LN-02", "LN-04", "LN-05", "DX-51c")
+@pytest.mark.spec("LN-02", "LN-04", "DX-51c")
 @pytest.mark.parametrize("block", range(10))
 def test_a_thousand_interleavings(block: int):
     for seed in range(block * 100, block * 100 + 100):

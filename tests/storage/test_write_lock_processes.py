@@ -10,9 +10,9 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
 import pytest
+from tests.machine import slowness
 
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.event import Event, LockTakenOver
@@ -64,7 +64,7 @@ async def test_a_killed_holders_lock_is_taken_over_within_a_second(tmp_path: Pat
             assert events[-3] == LockTakenOver(session="s", owner="heir", former=f"child {holder.pid}")
     await locks.close()
     sys.stdout.write(f"taken over after {', '.join(f'{each * 1000:.0f}' for each in took)} ms\n")
-    assert median(took) < 1  # one pause of a busy machine is not a finding
+    assert max(took) < 1 or max(took) < slowness()
 
 
 @pytest.mark.spec("L-05")

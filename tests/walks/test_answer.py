@@ -4,13 +4,19 @@ from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
-from tests.walks.house import ALL_STAGES, House, in_virtual_time
+from tests.walks.house import ALL_STAGES, House, Parts, crash, in_virtual_time
 
+import finclaw
 from finclaw.agent.settings import AgentSettings
+from finclaw.channels.mailbox import MailboxChannel
+from finclaw.errors import AuthFailed, SendFailed, SendRefused
 from finclaw.kernel.chunk import Usage
-from finclaw.kernel.envelope import Capabilities, Embed, Outbound
-from finclaw.kernel.scope import DeliveryContext, TurnContext, TurnResult
-from finclaw.testing import call, reply, say
+from finclaw.kernel.envelope import Capabilities, Embed, Outbound, Receipt
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.record import OutboxItem
+from finclaw.kernel.scope import DeliveryContext, MessageContext, Outcome, TurnContext, TurnResult
+from finclaw.testing import MemoryChannel, ScriptedProvider, call, fails, reply, say
+from finclaw.testing.provider import Line
 
 
 @pytest.mark.spec("P-01", "P-02", "P-05", "P-07", "DX-01", "P-59")
@@ -174,22 +180,100 @@ async def test_two_gateways_in_one_process_share_nothing(house: House) -> None:
         assert (len(one.provider.requests), len(two.provider.requests)) == (1, 1)
 
 
+class Caller:
+    """An extension that only keeps its api."""
+
+    name = "caller"
+    api: ExtensionApi
+
+    def register(self, api: ExtensionApi) -> None:
+        self.api = api
+
+
 @pytest.mark.spec("RO-05")
 @in_virtual_time
-async def test_every_door_leads_to_the_same_road(house: House) -> None:
-    import finclaw
+async def test_whichever_way_a_message_came_it_enters_the_pipeline_at_one_place(house: House) -> None:
+    """Two channels, a mailbox that is polled, a call by a program, a turn that an extension starts, and what a gateway
+    that died had accepted.
+    """
+    entered: list[tuple[str, str]] = []
 
-    async with house.open(lambda request: "answer to " + request.messages[-1].text) as gateway:
-        by_channel = await gateway.ask("by channel")
-        by_call = await gateway.app.handle(finclaw.Inbound(text="by call"))
-        assert by_channel.stages_executed == by_call.stages_executed == ALL_STAGES
-        assert (by_channel.reply, by_call.reply) == ("answer to by channel", "answer to by call")
+    async def watch(ctx: MessageContext) -> Outcome:
+        entered.append((ctx.inbound.channel, ctx.inbound.text))
+        return await ctx.next()
+
+    caller, layers = Caller(), Parts([("message", watch)])
+    one, two = MemoryChannel(house.clock, name="one"), MemoryChannel(house.clock, name="two")
+    await crash(house, "model:ended", "lost")
+    async with finclaw.build(
+        finclaw.Settings(state=house.state),
+        channels=[one, two, MailboxChannel("web"), MemoryChannel(house.clock)],
+        provider=ScriptedProvider(lambda request: "ok", clock=house.clock),
+        extensions=[layers, caller],
+        clock=house.clock,
+        threaded=False,
+    ) as app:
+        first = await one.write("by one")
+        ids = [first.id, (await two.write("by two")).id]
+        ids.append((await app.accept(finclaw.Inbound(text="by mailbox", channel="web"))).id)
+        ids.append(await caller.api.start_turn(first.session, "by extension"))
+        by_call = await app.handle(finclaw.Inbound(text="by call"))
+        await app.idle()
+        records = [await app.wait(id, 0) for id in ids]
+        outcomes = [by_call, *[record.outcome for record in records if record is not None]]
+        assert [outcome and outcome.stages_executed for outcome in outcomes] == [ALL_STAGES] * 5
+        assert sorted(entered) == [
+            ("api", "by call"),
+            ("memory", "buy"),
+            ("one", "by extension"),
+            ("one", "by one"),
+            ("two", "by two"),
+            ("web", "by mailbox"),
+        ]
+
+
+@pytest.mark.spec("TC-04")
+@pytest.mark.parametrize(
+    ("script", "trouble", "ends"),
+    [
+        ("word " * 40, None, "delivered"),
+        ("word " * 40, SendFailed("busy"), "delivered"),
+        ("word " * 40, SendRefused("no"), "dead"),
+        (fails(AuthFailed("no")), None, "delivered"),
+        (fails(AuthFailed("no")), SendRefused("no"), "dead"),
+    ],
+)
+@in_virtual_time
+async def test_a_status_is_open_until_the_last_send_is_done(
+    house: House, script: Line, trouble: SendFailed | SendRefused | None, ends: str
+) -> None:
+    """Also where the turn failed and the notice is what is sent, and where the send itself fails."""
+    before_sends: list[str] = []
+
+    class Asking(MemoryChannel):
+        async def send(self, unit: OutboxItem) -> Receipt:
+            before_sends.append(await status(unit.inbound_id))
+            return await super().send(unit)
+
+    async def status(inbound_id: str) -> str:
+        record = await gateway.app.wait(inbound_id, 0)
+        assert record is not None
+        assert record.state == "ended", "the answer is there, and not all of it was sent"
+        return record.delivery
+
+    channel = Asking(house.clock, capabilities=Capabilities(max_length=50))
+    async with house.open(script, channel=channel) as gateway:
+        if trouble is not None:
+            channel.fail_next(trouble)
+        accepted = await channel.write("hi")
+        await gateway.app.idle()
+        assert await status(accepted.id) == ends
+    assert len(before_sends) >= (1 if ends == "dead" else 2), "in several parts"
+    assert set(before_sends) == {"pending"}
 
 
 @in_virtual_time
 async def test_a_message_handled_before_gives_the_outcome_it_had(house: House) -> None:
-    import finclaw
-
     inbound = finclaw.Inbound(text="once", message_id="m-1")
     async with house.open("only once") as gateway:
         first = await gateway.app.handle(inbound)

@@ -129,7 +129,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.spec("P-03", "P-05", "P-06", "P-07", "P-16", "P-48", "P-42", "DX-03", "DX-05", "DX-15", "P-32")
+@pytest.mark.spec("P-03", "P-05", "P-06", "P-07", "P-16", "P-48", "P-42", "DX-03", "DX-05", "DX-15")
 @pytest.mark.parametrize("case", cases(), ids=lambda case: f"{case.stage}-{case.how}")
 @in_virtual_time
 async def test_row_13_every_stage_can_end_the_road(house: House, case: Case) -> None:

@@ -217,6 +217,29 @@ async def test_a_newer_writer_stops_the_turn_and_the_sender_is_told(house: House
         assert gateway.said == [outcome.reply]
 
 
+@pytest.mark.spec("P-32")
+@in_virtual_time
+async def test_a_conversation_that_cannot_be_read_ends_the_message_and_says_where_and_why(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.troubles["claim"] = [StoreCorrupt("row 7 of the conversation holds no message")]
+    async with house.open("never asked", "next") as gateway:
+        accepted = await gateway.channel.write("go")
+        await gateway.outcome(accepted)
+        await gateway.app.idle()
+        record = await gateway.app.wait(accepted.id, 0)
+        assert record is not None
+        outcome = record.outcome
+        assert outcome is not None
+        assert (outcome.kind, outcome.success, outcome.aborted_at) == ("failed", False, "dispatch")
+        assert outcome.abort_reason == "StoreCorrupt: row 7 of the conversation holds no message"
+        assert (outcome.stages[-1].name, outcome.stages[-1].result) == ("dispatch", "abort")
+        assert outcome.abort_reason in caplog.text
+        assert gateway.said == [outcome.reply]
+        assert gateway.provider.requests == []
+
+
+@pytest.mark.spec("P-32")
 @pytest.mark.parametrize("at", range(1, 16))
 @in_virtual_time
 async def test_a_disk_that_fails_for_a_while_delays_and_loses_nothing(house: House, at: int) -> None:

@@ -11,7 +11,6 @@ from finclaw.kernel.scope import MessageContext, Outcome
 from finclaw.testing import Disk, call, reply
 
 
-@pytest.mark.spec("L-05", "P-32")
 @in_virtual_time
 async def test_a_plain_turn_needs_no_commit_to_begin(house: House) -> None:
     with Disk(default=True) as disk:

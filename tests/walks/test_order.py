@@ -9,7 +9,7 @@ from tests.walks.house import House, crash, in_virtual_time, until
 
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.scope import MessageContext, Outcome, TurnContext, TurnResult
-from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.testing import delay, hold, reply
 from finclaw.testing.provider import Line
 
@@ -121,6 +121,33 @@ async def test_other_sessions_do_not_wait(house: House) -> None:
         assert (await gateway.outcome(quick)).reply == "quick"
         stuck.set()
         assert (await gateway.outcome(slow)).reply == "late"
+
+
+@pytest.mark.spec("LN-05")
+@in_virtual_time
+async def test_a_free_seat_is_for_other_sessions_not_for_the_next_message_of_a_busy_one(house: House) -> None:
+    """One person in two chats has two sessions; a name that two people share is none."""
+    order: list[str] = []
+
+    async def watch(ctx: TurnContext) -> TurnResult:
+        order.append(f"{ctx.context.body} begins")
+        result = await ctx.next()
+        order.append(f"{ctx.context.body} ends")
+        return result
+
+    def answer(request: ModelRequest) -> Line:
+        text = request.messages[-1].text
+        return reply(delay(0 if text.startswith("other") else 10), f"re: {text}")
+
+    pools = PipelineSettings(pools=PoolSettings(main=2))
+    async with house.open(answer, layers=[("turn", watch)], pipeline=pools) as gateway:
+        for text in ("one 1", "one 2", "one 3", "other 1", "other 2"):
+            await gateway.channel.write(text, sender="ada", conversation=text.split()[0])
+        await gateway.app.idle()
+        assert gateway.said == ["re: other 1", "re: other 2", "re: one 1", "re: one 2", "re: one 3"]
+    of_one = [line for line in order if line.startswith("one")]
+    assert of_one == [f"one {number} {what}" for number in (1, 2, 3) for what in ("begins", "ends")]
+    assert order.index("other 2 ends") < order.index("one 1 ends"), "the second seat was free for them"
 
 
 @in_virtual_time

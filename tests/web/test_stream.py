@@ -96,7 +96,7 @@ async def test_a_message_posted_many_times_at_once_runs_once_and_is_not_over_bef
         assert len(provider.requests) == 1
 
 
-@pytest.mark.spec("TC-04", "DX-68")
+@pytest.mark.spec("DX-68")
 @pytest.mark.parametrize(
     ("script", "outcome"),
     [("It is up.", "answered"), (fails(Overloaded("busy")), "failed"), ("<<NO_REPLY>>", "skipped")],
