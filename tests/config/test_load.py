@@ -231,6 +231,7 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "verbosity": st.sampled_from(["low", "medium", "high"]),
         "stop_sequences": st.lists(_WORDS.filter(bool).map(lambda word: word[:64]), max_size=4),
         "delegate": st.booleans(),
+        "attempts": st.integers(1, 10),
         "parallel_tools": st.integers(1, 64),
         "extensions": st.lists(st.sampled_from(["alpha", "beta.gamma", "beta.gamma:delta"]).map(_named), max_size=3),
     },

@@ -13,8 +13,8 @@ from tests.walks.tools import Desk
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
-from finclaw.errors import ToolError
-from finclaw.kernel.chunk import Model, Usage
+from finclaw.errors import Overloaded, ToolError
+from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.envelope import Attachment, Capabilities, ChatType, Embed, Inbound, Outbound
 from finclaw.kernel.event import ExecutionCompleted, StepStarted, StreamDone, UsageUpdated
 from finclaw.kernel.message import Message, Text, ToolCall, ToolFailure, ToolResult
@@ -22,7 +22,7 @@ from finclaw.kernel.port import Accept, ToolScope
 from finclaw.kernel.record import OutboxItem
 from finclaw.kernel.scope import DeliveryContext, StepContext, StepResult, TurnContext, TurnResult, TurnStatus
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
-from finclaw.testing import ScriptedProvider, call, delay, reply, say, think
+from finclaw.testing import ScriptedProvider, call, delay, fails, hold, reply, say, think
 from finclaw.testing.provider import Line
 
 LOOK = reply(call("look", {"text": "x"}))
@@ -266,7 +266,7 @@ async def test_a_price_question_takes_at_least_two(house: House, question: str) 
         assert turn.steps >= 2
 
 
-@pytest.mark.spec("R-02", "R-03")
+@pytest.mark.spec("R-02")
 @in_virtual_time
 async def test_a_turn_is_given_all_it_needs_and_the_rest_has_defaults(house: House) -> None:
     """Agent, session key, model, prompt, messages, tools and settings; ten steps, unless somebody says otherwise."""
@@ -287,6 +287,46 @@ async def test_a_turn_is_given_all_it_needs_and_the_rest_has_defaults(house: Hou
     assert "Be brief." in request.system
     assert "look" in [spec.name for spec in request.tools]
     assert (AgentSettings().max_steps, AgentSettings().parallel_tools) == (10, 8)
+
+
+@pytest.mark.spec("R-03")
+@pytest.mark.parametrize(
+    ("agent", "pools", "steps", "attempts", "at_once"),
+    [
+        (AgentSettings(default_extensions=()), PoolSettings(), 10, 3, 9),
+        (AgentSettings(default_extensions=(), max_steps=2, attempts=1), PoolSettings(main=4), 2, 1, 4),
+    ],
+    ids=["defaults", "given"],
+)
+@in_virtual_time
+async def test_model_tools_pool_step_limit_and_retries_are_given_or_have_defaults(
+    house: House, agent: AgentSettings, pools: PoolSettings, steps: int, attempts: int, at_once: int
+) -> None:
+    """Each by what it does: calls until the closing answer, calls until one gives up, turns that run at once."""
+    held = asyncio.Event()
+
+    def model(request: ModelRequest) -> Line:
+        text = next(each.text for each in reversed(request.messages) if each.role == "user")
+        if text == "hold":
+            return reply(hold(held), say("late"))
+        if text == "busy":
+            return fails(Overloaded("x"))
+        return reply(call("look", {"text": str(len(request.messages))})) if request.tools else "So far."
+
+    desk = Desk()
+    pipeline = PipelineSettings(pools=pools)
+    async with house.open(model, tools=[desk.tool("look")], agent=agent, pipeline=pipeline) as gateway:
+        asked = gateway.provider.requests
+        assert (await gateway.ask("go")).reply == "So far."
+        assert (len(desk.runs), len(asked)) == (steps, steps + 1)
+        assert (await gateway.ask("busy", conversation="other")).kind == "failed"
+        assert len(asked) == steps + 1 + attempts
+        waiting = [await gateway.channel.write("hold", conversation=f"c-{number}") for number in range(9)]
+        await until(lambda: gateway.provider.streaming == at_once)
+        await house.clock.sleep(5)
+        assert gateway.provider.streaming == at_once
+        held.set()
+        assert [(await gateway.outcome(each)).reply for each in waiting] == ["late"] * 9
 
 
 @pytest.mark.spec("R-11", "DX-73")

@@ -152,6 +152,7 @@ class Agent:
             state=StateMachine(lambda before, after: emit(StateChanged(before=before, after=after, **ids))),
             loop=LoopGuard.from_history(log.history()),
             max_steps=min(limits.max_steps or settings.max_steps, settings.max_steps),
+            attempts=settings.attempts,
             max_tokens=wishes.max_tokens or settings.max_tokens,
             stop_sequences=settings.stop_sequences,
             picked=picked,

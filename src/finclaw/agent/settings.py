@@ -54,6 +54,8 @@ class AgentSettings:
     """The longest system prompt, in tokens: what is optional gives way. Null takes a quarter of the model's window."""
     max_steps: Annotated[int, Meta(ge=1)] = 10
     """Model calls with tools in one turn; then the model is asked once more, without tools, for a closing answer."""
+    attempts: Annotated[int, Meta(ge=1, le=10)] = 3
+    """How often a model that is busy or out of reach is asked the same, the first time included; 1 asks it once."""
     max_tokens: Annotated[int, Meta(ge=1)] = 4_096
     """The longest answer of one model call, in tokens."""
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None

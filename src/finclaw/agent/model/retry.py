@@ -35,7 +35,6 @@ from finclaw.transcript.history import with_more
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS: Final = 3
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
 LONGEST_WISH: Final = 60.0
@@ -177,7 +176,7 @@ class ModelRetry:
     def _pause(self, error: ProviderError, attempt: int) -> float | None:
         """Seconds until the next try; None when there is none. Spread, so that not everybody comes back at once."""
         wish = requested_wait(error)
-        if not policy_for(error).again or attempt >= ATTEMPTS or (wish is not None and wish > LONGEST_WISH):
+        if not policy_for(error).again or attempt >= self._turn.attempts or (wish is not None and wish > LONGEST_WISH):
             return None
         longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
         return max(wish or 0.0, self._dice.uniform(longest / 2, longest))

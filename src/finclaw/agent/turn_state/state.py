@@ -30,6 +30,8 @@ class TurnState:
     state: StateMachine
     loop: LoopGuard
     max_steps: int
+    attempts: int
+    """How often a model is asked the same before somebody else is."""
     max_tokens: int
     """The longest answer of one model call, without what it thinks."""
     stop_sequences: tuple[str, ...] = ()
