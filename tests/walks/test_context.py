@@ -159,6 +159,7 @@ async def test_the_system_prompt_is_made_once_a_turn_and_anew_for_the_next(house
         first, second = made
         assert gateway.provider.requests[-1].system == second
     assert second.endswith("It is turn 2, at 09:01.")
+    assert first.startswith("## Who you are\nYou are FinClaw"), "and it is ours that a layer has added to"
     assert "It is turn 1" in first
     assert "It is turn 1" not in second
 
