@@ -136,6 +136,7 @@ def _agent(
         fallbacks=fallbacks,
         pick=routes.pick,
         budget=budget,
+        compaction=settings.compaction,
         recorded=chosen.provider if isinstance(chosen.provider, RecordedTurn) else None,
         tools=registrar.tools,
         policy=guards.policy,

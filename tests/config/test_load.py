@@ -66,7 +66,7 @@ def test_the_environment_speaks_text(load: Load) -> None:
         ("web:\n  prot: 1\n", "finclaw.yaml line 2: unknown key web.prot; did you mean web.port?"),
         ("markt: demo\n", "line 1: unknown key markt; did you mean market?"),
         ("\nport: 1\n", "line 2: unknown key port; did you mean web.port?"),
-        ("zzz: 1\n", "unknown key zzz; the top level knows market, agent, providers, models, aliases, budget"),
+        ("zzz: 1\n", "unknown key zzz; the top level knows market, agent, providers, models, aliases, compaction"),
         ("log: {colour: red}\n", "unknown key log.colour; log knows level, format"),
         ("web:\n  port: abc\n", 'line 2: web.port must be a whole number from 0 to 65535, not "abc"'),
         ("web: {port: 65536}\n", "must be a whole number from 0 to 65535, not 65536"),
@@ -234,6 +234,12 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "attempts": st.integers(1, 10),
         "parallel_tools": st.integers(1, 64),
         "extensions": st.lists(st.sampled_from(["alpha", "beta.gamma", "beta.gamma:delta"]).map(_named), max_size=3),
+    },
+    "compaction": {
+        "strategy": st.sampled_from(["summarize", "truncate-oldest", "truncate-tools", "hybrid"]),
+        "start": st.floats(0.6, 0.94),
+        "target": st.floats(0.01, 0.59),
+        "recent": st.integers(0, 100),
     },
     "budget": dict.fromkeys(
         ("turn_usd", "user_day_usd", "agent_day_usd", "month_usd"), st.none() | st.integers(0, 10**6)

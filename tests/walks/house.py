@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import finclaw
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
+from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.config.schema import StorageSettings
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import Event
@@ -150,6 +151,7 @@ class House:
         pipeline: PipelineSettings | None = None,
         agent: AgentSettings | None = None,
         budget: BudgetSettings | None = None,
+        compaction: CompactionSettings | None = None,
         people: Sequence[PersonSettings] = (),
         approvals: ApprovalSettings | None = None,
         rules: Sequence[Rule] = TRUSTING,
@@ -162,6 +164,7 @@ class House:
             pipeline=pipeline or PipelineSettings(),
             agent=agent or AgentSettings(default_extensions=()),
             budget=budget or BudgetSettings(),
+            compaction=compaction or CompactionSettings(),
             people=tuple(people),
             approvals=approvals or ApprovalSettings(),
             tools=ToolsSettings(rules=tuple(rules)),

@@ -20,6 +20,7 @@ from finclaw.agent.turn import TurnLoop
 from finclaw.agent.turn_state.state import RecordedTurn, TurnState
 from finclaw.agent.turn_state.stream_state import StateMachine
 from finclaw.agent.turn_state.turn_log import TurnLog
+from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.errors import ConfigError, ModelUnknown
 from finclaw.kernel.chunk import Model, ToolSpec
 from finclaw.kernel.context import Context
@@ -77,6 +78,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     """The ways to a model that somebody names, by its own keys alone. Raises ConfigError. None: nobody may choose."""
     budget: BudgetService | None = None
     """None: there is no budget."""
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
     recorded: RecordedTurn | None = None
     """A turn from the record that is run again, in the place of tools and compaction."""
 
@@ -89,7 +91,7 @@ class Agent:
         self._abilities = abilities
         self._clock = clock
         chosen = ModelRoute(abilities.provider, abilities.model, abilities.credential, abilities.within)
-        self._model_call = ModelCall((chosen, *abilities.fallbacks), clock)
+        self._model_call = ModelCall((chosen, *abilities.fallbacks), clock, abilities.compaction)
         self._permission = Permission(abilities.policy, abilities.tools, abilities.consent, abilities.approvals)
         self._loop = self._build_loop(layers)
 

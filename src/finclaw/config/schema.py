@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
+from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.channels.settings import ChannelSettings, must_name_channels
 from finclaw.errors import ConfigError
 from finclaw.pipeline.settings import PipelineSettings
@@ -56,6 +57,7 @@ class Settings:
     output_price: 0}`. `finclaw models list` shows what it knows."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     """Short names of your own, such as `fast: ollama/qwen3`."""
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     tools: ToolsSettings = field(default_factory=ToolsSettings)
     people: tuple[PersonSettings, ...] = ()

@@ -19,6 +19,7 @@ from finclaw.agent.model.stream import Answer
 from finclaw.agent.model.without_thinking import strip_thinking
 from finclaw.agent.prompt.turn_context_note import length_note
 from finclaw.agent.turn_state.state import TurnState
+from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.agent.window.context_window import ContextWindow
 from finclaw.errors import BadRequest, ContextTooLong
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage
@@ -38,13 +39,13 @@ class ModelCall:
     `routes` are the ways to an answer: the chosen model first, then what is asked when it does not answer.
     """
 
-    def __init__(self, routes: Sequence[ModelRoute], clock: Clock) -> None:
+    def __init__(self, routes: Sequence[ModelRoute], clock: Clock, compaction: CompactionSettings) -> None:
         self._routes = routes
         self._clock = clock
         self._cooldowns = Cooldowns(clock)
         self._dice = random.Random()
         self._meter = UsageMeter()
-        self._window = ContextWindow(clock, self.make_side_call, self._meter.estimator)
+        self._window = ContextWindow(clock, self.make_side_call, self._meter.estimator, compaction)
         self._ids = ApprovalIdFilter()
 
     async def __call__(self, turn: TurnState, tools: tuple[ToolSpec, ...], step: int) -> Message:

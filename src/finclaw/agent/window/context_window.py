@@ -8,8 +8,9 @@ from finclaw.agent.budget.spend import measured_size
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.agent.window.capacity import Capacity, Thresholds
 from finclaw.agent.window.compaction import Compactor, Summaries
+from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.agent.window.compaction.prompt import instructions, transcript
-from finclaw.agent.window.guard import ContextGuard
+from finclaw.agent.window.guard import ContextGuard, ContextPolicy
 from finclaw.agent.window.size import ContextSizes
 from finclaw.agent.window.tokens.estimator import CorrectionFactor, Estimator, characters_of
 from finclaw.errors import ProviderTimeout
@@ -31,8 +32,12 @@ MakeSideCall = Callable[[TurnState, ModelRequest], Awaitable[str]]
 class ContextWindow:
     """The context window of every model. `estimator` is that of a model, the same with which its calls are paid for."""
 
-    def __init__(self, clock: Clock, ask: MakeSideCall, estimator: Callable[[Model], Estimator]) -> None:
+    def __init__(
+        self, clock: Clock, ask: MakeSideCall, estimator: Callable[[Model], Estimator], compaction: CompactionSettings
+    ) -> None:
         self._clock = clock
+        self._compaction = compaction
+        self._look_closer = min(LOOK_CLOSER, compaction.start * LOOK_CLOSER / 0.85)
         self._ask = ask
         self._estimator = estimator
         self._sizes: dict[Vocabulary, ContextSizes] = {}
@@ -72,7 +77,7 @@ class ContextWindow:
         """By what a model itself measured last, and what came since at a token a character, which is too much
         for nearly everything: no walk over the history, and nothing to remember.
         """
-        limit = min(model.window * LOOK_CLOSER, model.window - _longest_answer(turn, model))
+        limit = min(model.window * self._look_closer, model.window - _longest_answer(turn, model))
         since = 0
         for message in reversed(turn.ctx.conversation.next_messages):
             if measured := measured_size(message):
@@ -110,7 +115,7 @@ class ContextWindow:
             compact=Compactor(summaries, count, count_text, self._clock.now),
             emit=turn.ctx.emit,
             ids=turn.ctx.ids,
-            policy=None if turn.guard is None else turn.guard.policy,
+            policy=ContextPolicy.of(self._compaction) if turn.guard is None else turn.guard.policy,
         )
 
     def _summariser(self, turn: TurnState, model: Model) -> Callable[[Sequence[Message], int], Awaitable[str]]:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.window.capacity import Capacity, Thresholds, WindowState
 from finclaw.agent.window.compaction import Compactor, Options, Strategy
-from finclaw.agent.window.compaction.options import is_summary
+from finclaw.agent.window.compaction.options import CompactionSettings, is_summary
 from finclaw.agent.window.size import ContextSize
 from finclaw.agent.window.taint import remember_taint
 from finclaw.errors import ContextTooLong
@@ -31,6 +31,14 @@ class ContextPolicy(Struct, kw_only=True):
     thresholds: Thresholds = Thresholds()
     strategy: Strategy = "hybrid"
     recent: int = 6
+
+    @staticmethod
+    def of(settings: CompactionSettings) -> "ContextPolicy":
+        """The policy with which a turn begins. Warnings come between the target and the start, in the usual steps."""
+        step = (settings.start - settings.target) / 7
+        warn, notify = settings.target + 4 * step, settings.start - step
+        thresholds = Thresholds(target=settings.target, warn=warn, notify=notify, compact=settings.start)
+        return ContextPolicy(thresholds=thresholds, strategy=settings.strategy, recent=settings.recent)
 
 
 class ContextGuard:

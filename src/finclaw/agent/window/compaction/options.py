@@ -1,10 +1,12 @@
-"""Options of a compaction, and its result."""
+"""Settings and options of compaction, and its result."""
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from finclaw.errors import ConfigError
 from finclaw.kernel.message import SUMMARY, Message, MessageEvent
 
 Strategy = Literal["summarize", "truncate-oldest", "truncate-tools", "hybrid"]
@@ -19,6 +21,27 @@ def is_pinned(message: Message) -> bool:
 
 def is_summary(message: Message) -> bool:
     return SUMMARY in message.metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSettings:
+    """Settings of compaction: when a long conversation is made shorter for the model, and how."""
+
+    strategy: Strategy = "hybrid"
+    """`hybrid` cuts old tool results first and then asks for a summary of old messages; `summarize` asks at once;
+    `truncate-tools` and `truncate-oldest` ask no model and only cut."""
+    start: Annotated[float, Meta(gt=0, lt=0.95)] = 0.85
+    """The share of the model's window that a request may fill before that."""
+    target: Annotated[float, Meta(gt=0, lt=0.95)] = 0.5
+    """The share that it is brought down to."""
+    recent: Annotated[int, Meta(ge=0)] = 6
+    """Messages at the end that are left as they are, as long as they alone do not fill the target."""
+
+    def __post_init__(self) -> None:
+        if self.target >= self.start:
+            raise ConfigError(
+                f"compaction.target is {self.target:g}, and must be below compaction.start, {self.start:g}"
+            )
 
 
 class Options(Struct, frozen=True, kw_only=True):
