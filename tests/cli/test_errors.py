@@ -256,7 +256,9 @@ def argv(command: str, state: Path) -> list[str]:
     more = {
         "ask": [QUESTION],
         "explain": ["tool", "market__quote"],
+        "channels": ["list"],
         "memory": ["list"],
+        "people": ["list"],
         "skills": ["list"],
         "serve": ["--live"],
         "config": ["show"],
