@@ -9,15 +9,13 @@ from msgspec.structs import replace
 
 from finclaw.agent.overflow_results import OverflowResults
 from finclaw.agent.prompt import turn_context_note
+from finclaw.builtins.answer_notes import AnswerNotes
 from finclaw.builtins.approvals import ApprovalCommands
 from finclaw.builtins.basics import Basics
 from finclaw.builtins.calculator import Calculator
-from finclaw.builtins.compaction_note import CompactionNote
-from finclaw.builtins.cut_note import CutNote
 from finclaw.builtins.delegate import Delegation
 from finclaw.builtins.end_turn import EndTurn
 from finclaw.builtins.extension_services import ExtensionServices
-from finclaw.builtins.fallback_note import FallbackNote
 from finclaw.builtins.moment import Moment
 from finclaw.builtins.now import Now
 from finclaw.builtins.read_result import ReadResult
@@ -68,9 +66,7 @@ def builtin_extensions(
     yield as_builtin(EndTurn(), "its layer sees a step before all others let go of it, so that the turn can end there")
     told = partial(turn_context_note, level=settings.agent.compliance)
     yield as_builtin(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
-    yield as_builtin(FallbackNote(), "inside of finance's label: one line behind an answer that another model gave")
-    yield as_builtin(CutNote(), "beside it: one line behind an answer that reached its limit before its end")
-    yield as_builtin(CompactionNote(), "as the two before it: one line behind the first answer after a compaction")
+    yield as_builtin(AnswerNotes(), "inside of finance's label: lines behind an answer, such as that it was cut off")
     if settings.agent.delegate:
         yield as_builtin(
             Delegation(builtin_services.gateway, registrar.tools), "its one tool gives a task to a turn of its own"

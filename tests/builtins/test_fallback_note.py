@@ -12,7 +12,7 @@ import finclaw
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.prompt import BEGIN
-from finclaw.builtins.fallback_note import Fallback
+from finclaw.builtins.answer_notes import Fallback
 from finclaw.errors import AuthFailed, StreamCut
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.envelope import Outbound

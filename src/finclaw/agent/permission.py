@@ -29,6 +29,9 @@ from finclaw.transcript.approval_id import action_hash
 QUOTE_SECONDS: Final = 10.0
 
 
+_NO_TOOLS: Final[frozenset[str]] = frozenset()
+
+
 class Permission:
     """The judge of a tool call.
 
@@ -75,7 +78,7 @@ class Permission:
     def denied_tools(self, asked_in: Context) -> frozenset[str]:
         """The tools of which no call may run for whoever asks: the model is not offered them."""
         if not self._policy.may_deny_always:
-            return frozenset()
+            return _NO_TOOLS
         tools = self._tools.list()
         return frozenset([tool.spec.name for tool in tools if self._policy.always_denies(self._facts(asked_in, tool))])
 

@@ -113,5 +113,7 @@ class Step:
 
 def _offered_names(turn: TurnState, ctx: StepContext) -> tuple[str, ...]:
     """What a layer put into the catalog beyond the turn's own limits does not count."""
-    names = [spec.name for spec in ctx.tool_catalog if spec.name not in turn.denied]
-    return tuple([name for name in names if turn.allowed is None or name in turn.allowed])
+    names = tuple([spec.name for spec in ctx.tool_catalog])
+    if not turn.denied and turn.allowed is None:
+        return names
+    return tuple([each for each in names if each not in turn.denied and (turn.allowed is None or each in turn.allowed)])

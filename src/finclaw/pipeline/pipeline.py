@@ -223,8 +223,9 @@ class Pipeline:
         with stage("gate"):
             sender = stages.gate.admit(message)
         with stage("command"):
-            wait = partial(self._wait_in_lane, run)
-            await stages.commands.answer(message, sender, accepted.session, lambda: self._admit(accepted), wait)
+            await stages.commands.answer(
+                message, sender, accepted.session, lambda: self._admit(accepted), partial(self._wait_in_lane, run)
+            )
         async with stages.ack(run.inbound, self._channels.get(run.inbound.channel), stage("ack")):
             with stage("context"):
                 context = stages.contexts.build(accepted, message, sender)
@@ -255,7 +256,6 @@ class Pipeline:
         return Halt("skip", reason, outcome="refused", reply=notice("too_long", inbound))
 
     # ── every way out of the pipeline ends in an outcome ───────────────────────────────────────────────────────────
-
     async def _run_to_outcome(self, ctx: MessageContext) -> Outcome:
         run = MessageRun.of(ctx)
         try:
@@ -331,7 +331,7 @@ class Pipeline:
         accepted = run.accepted
         counted = accepted.claim is not None or run.log is not None or self._recovery_throttle.has_attempt(accepted.id)
         if counted and run.recorded is None:
-            unused = TurnCalls() if accepted.claim is not None else None
+            unused = None if accepted.claim is None else TurnCalls()
             await self._store.release(accepted.id, unused if run.log is None else run.log.put_back())
 
     def _new_run(self, accepted: Accepted, last: str | None = None) -> MessageRun:

@@ -43,7 +43,7 @@ class ToolRegistry:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._entries: dict[str, ToolEntry] = {}
-        self._by_name: tuple[Tool, ...] | None = None
+        self._specs: tuple[ToolSpec, ...] | None = None
         """All tools, while nobody comes or goes."""
         self.breakers: Final = Breakers(self._clock)
 
@@ -61,12 +61,12 @@ class ToolRegistry:
                 f"tool {name!r} does not say its {', '.join(missing)}; make it with @tool, or inherit from finclaw.Tool"
             )
         self._entries[name] = ToolEntry(tool, source, self._clock.now())
-        self._by_name = None
+        self._specs = None
 
     def unregister(self, name: str) -> bool:
         """False if there was none. What was held against its upstream goes with the last tool that needs it."""
         gone = self._entries.pop(name, None)
-        self._by_name = None
+        self._specs = None
         if gone is not None and not any(each.tool.upstream == gone.tool.upstream for each in self._entries.values()):
             self.breakers.forget(gone.tool.upstream)
         return gone is not None
@@ -90,6 +90,6 @@ class ToolRegistry:
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """As models see them, in an order that no start-up changes: a provider's cache keys on these bytes."""
-        if self._by_name is None:
-            self._by_name = tuple(sorted(self.list(), key=lambda tool: tool.spec.name))
-        return tuple([tool.spec for tool in self._by_name])
+        if self._specs is None:
+            self._specs = tuple(sorted([tool.spec for tool in self.list()], key=lambda spec: spec.name))
+        return self._specs

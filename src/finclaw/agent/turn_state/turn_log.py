@@ -45,6 +45,9 @@ APPROVED: Final = "approved-"
 """How the id of a call begins that no model made: a person approved it, and its turn runs it."""
 
 
+_NOTHING: Final = Decimal(0)
+
+
 class TurnLog:
     """The log of one turn."""
 
@@ -251,6 +254,8 @@ class TurnLog:
 
     def cost(self) -> Decimal:
         """Each call at the price of its model."""
+        if not self.answers and not self.side_costs and not self.ledger.before:
+            return _NOTHING
         return sum((each.cost for each in (*self.paid_calls(), *self.ledger.before)), Decimal(0))
 
     def build_result(

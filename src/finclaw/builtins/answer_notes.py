@@ -1,0 +1,154 @@
+"""Notes to the person behind an answer, a line each: another model answered, it was cut off, much is known in summary.
+
+One layer of the turn and one of the delivery write them all: each layer more is held by every turn that waits for its
+model (`kb_in_flight`).
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from finclaw.builtins.delegate import CHANNEL as DELEGATED
+from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.message import SUMMARY, Message, Patch, Replace
+from finclaw.kernel.scope import ConversationView, DeliveryContext, TurnContext, TurnResult
+from finclaw.kernel.text import Language, language_of
+from finclaw.tools.last_line import with_last_line
+
+FALLBACK: Final = "fallback_note"
+COMPACTION: Final = "compaction_note"
+"""Keys under which a turn's result carries its lines. A summary carries the second too: whether the person knew of a
+compaction before that turn."""
+
+
+class AnswerNotes:
+    name = "answer_notes"
+
+    def register(self, api: ExtensionApi) -> None:
+        api.pipeline.register("turn", self.look)
+        api.pipeline.register("delivery", self.say)
+
+    async def look(self, ctx: TurnContext) -> TurnResult:
+        result = await ctx.next()
+        inbound = ctx.context.inbound
+        if inbound.channel == DELEGATED:  # there it is a model that reads
+            return result
+        lines: dict[str, Any] = {}
+        if (fallback := _new_fallback(ctx)) is not None:
+            lines[FALLBACK] = fallback.describe(language_of(inbound.text))
+        if (summary := _new_summary(ctx.conversation)) is not None and _must_tell_of(summary, ctx, result):
+            lines[COMPACTION] = _COMPACTED[language_of(inbound.text)]
+        return replace(result, metadata={**result.metadata, **lines}) if lines else result
+
+    async def say(self, ctx: DeliveryContext) -> Outbound:
+        outbound = await ctx.next()
+        turn = ctx.turn
+        if turn is None or outbound.kind != "reply":
+            return outbound
+        text = outbound.text
+        if COMPACTION in turn.metadata:
+            text = with_last_line(text, turn.metadata[COMPACTION])
+        if _is_cut(turn):
+            text = with_last_line(text, _CUT[language_of(ctx.inbound.text)])
+        if FALLBACK in turn.metadata:
+            text = with_last_line(text, turn.metadata[FALLBACK])
+        return outbound if text is outbound.text else replace(outbound, text=text)
+
+
+# ── another model answered ──────────────────────────────────────────────────────────────────────────────────
+# Nothing is remembered. Each answer says who gave it, and instead of whom; those of the conversation so far tell
+# whether it was said before.
+
+_FELL_BACK: Final[dict[Language, str]] = {
+    "en": "({chosen} was not available just now; {instead} answered instead.)",
+    "ko": "(지금은 {chosen} 모델을 쓸 수 없어 {instead} 모델이 대신 답했습니다.)",
+}
+
+
+class Fallback(NamedTuple):
+    """The model that was chosen, and the one that answered in its place."""
+
+    chosen: str
+    instead: str
+
+    def describe(self, language: Language) -> str:
+        """Without the providers, unless they are all that differs."""
+        chosen, instead = self.chosen.partition("/")[2], self.instead.partition("/")[2]
+        if chosen == instead:
+            chosen, instead = self
+        return _FELL_BACK[language].format(chosen=chosen, instead=instead)
+
+
+def _new_fallback(ctx: TurnContext) -> Fallback | None:
+    """Who gave this turn's answer in whose place, unless the person knows."""
+    backwards = reversed(ctx.conversation.next_messages)
+    own = list(takewhile(lambda each: each.id != ctx.input.id, backwards))
+    answer = next(_answers(own), None)
+    fallback = None if answer is None else _fallback_of(answer)
+    return None if fallback is None or _was_said(fallback, _answers(backwards)) else fallback
+
+
+def _was_said(fallback: Fallback, before: Iterable[Message]) -> bool:
+    """Since it began: an answer by anybody else lies before that. A turn that failed or kept silent said nothing."""
+    lines = [fallback.describe(language) for language in _FELL_BACK]
+    since = takewhile(lambda answer: _fallback_of(answer) == fallback, before)
+    return any(line in answer.text for answer in since for line in lines)
+
+
+def _answers(messages: Iterable[Message]) -> Iterator[Message]:
+    """Those of a model."""
+    return (each for each in messages if each.source.kind == "assistant")
+
+
+def _fallback_of(answer: Message) -> Fallback | None:
+    chosen, instead = answer.metadata.get("instead_of"), answer.metadata.get("model")
+    return Fallback(str(chosen), str(instead)) if chosen and instead else None
+
+
+# ── it was cut off at its limit ─────────────────────────────────────────────────────────────────────────────
+# Half a figure looks like a figure: without the line, `75,3` would be read as one.
+
+_CUT: Final[dict[Language, str]] = {
+    "en": "(The answer was cut off here: it had reached its longest. Ask me to go on.)",
+    "ko": "(답변이 길이 한도에 도달해 여기서 끊겼습니다. 계속해 달라고 하시면 이어서 답변하겠습니다.)",
+}
+
+
+def _is_cut(turn: TurnResult) -> bool:
+    answer = next(_answers(reversed(turn.messages)), None)
+    return answer is not None and answer.metadata.get("stop") == "max_tokens" and not answer.tool_calls
+
+
+# ── the conversation was compacted ──────────────────────────────────────────────────────────────────────────
+# Whoever is not told takes what the assistant has forgotten for a mistake of it. They are told once a session. The
+# summary itself carries the mark that they know, so mark and conversation are kept and reset together, and a turn that
+# is tried again tells it again.
+
+_COMPACTED: Final[dict[Language, str]] = {
+    "en": "(This conversation has grown long, so I now know its earlier part only in summary. "
+    "If I miss something that matters, please say it again.)",
+    "ko": "(대화가 길어져 앞부분은 이제 요약된 내용만 알고 있습니다. 놓친 내용이 있으면 다시 말씀해 주세요.)",
+}
+
+
+def _new_summary(conversation: ConversationView) -> Message | None:
+    """The last one that this turn has made. Its events tell; the history is not walked."""
+    made = (event.message for event in reversed(conversation.events) if isinstance(event, Replace))
+    return next((message for message in made if SUMMARY in message.metadata), None)
+
+
+def _must_tell_of(summary: Message, ctx: TurnContext, result: TurnResult) -> bool:
+    """A turn that fails or keeps silent tells nothing, and leaves it to the next compaction."""
+    before = (each for each in ctx.conversation.base_messages if SUMMARY in each.metadata)
+    was_told = bool(summary.metadata.get(COMPACTION, any(COMPACTION in each.metadata for each in before)))
+    if was_told or _speaks(result):
+        ctx.emit_message_event(Patch(summary.id, {COMPACTION: was_told}))
+    return not was_told
+
+
+def _speaks(result: TurnResult) -> bool:
+    """Whether the line finds an answer to stand behind: cards and silence take none."""
+    return result.status in ("completed", "max_steps") and with_last_line(result.text, COMPACTION) != result.text
