@@ -85,9 +85,14 @@ class Fallback(NamedTuple):
 def _new_fallback(ctx: TurnContext) -> Fallback | None:
     """Who gave this turn's answer in whose place, unless the person knows."""
     backwards = reversed(ctx.conversation.next_messages)
-    own = list(takewhile(lambda each: each.id != ctx.input.id, backwards))
-    answer = next(_answers(own), None)
-    fallback = None if answer is None else _fallback_of(answer)
+    fallback: Fallback | None = None
+    for message in backwards:
+        if message.id == ctx.input.id:
+            break
+        if fallback is None and message.source.kind == "assistant":
+            fallback = _fallback_of(message)
+            if fallback is None:
+                return None  # as of most answers
     return None if fallback is None or _was_said(fallback, _answers(backwards)) else fallback
 
 
