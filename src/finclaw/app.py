@@ -106,7 +106,7 @@ class App:
         self.forgetting = Forgetting(store, registrar, settings.state, dropped, self.persons.drop)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
         stages = Stages(
-            gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_heard(settings)),
+            gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
             commands=Commands(prefix, registrar.commands, persons, clock),
             ack=Ack(enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels, persons),
@@ -340,7 +340,7 @@ class App:
         return await self.consents.grants.revoke(typed, evidence)
 
 
-def _heard(settings: Settings) -> dict[str, Heard]:
+def _allow_lists(settings: Settings) -> dict[str, Heard]:
     lists = {name: (each.allow_senders, each.allow_conversations) for name, each in settings.channels.items()}
     return {name: Heard(*map(frozenset, both)) for name, both in lists.items() if any(both)}
 

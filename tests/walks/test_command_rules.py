@@ -89,8 +89,8 @@ async def test_an_answer_with_facts_files_and_buttons_is_labelled_like_a_reply(h
         outbound = sent.unit.outbound
         assert outcome.facts == (PRICE,)
         assert (outbound.kind, outbound.attachments, outbound.actions) == ("reply", (CHART,), (MORE,))
-        assert sent.shown.startswith("<b>AAPL</b> is at 190.5")
-        assert DEMO_LINES["en"] in sent.shown
+        assert sent.formatted.startswith("<b>AAPL</b> is at 190.5")
+        assert DEMO_LINES["en"] in sent.formatted
         assert outbound.perishable
 
 

@@ -69,7 +69,7 @@ async def test_files_and_buttons_go_out_with_the_words(house: House) -> None:
         (sent,) = gateway.channel.sent
         outbound = sent.unit.outbound
         assert (outbound.attachments, outbound.actions, outbound.kind) == ((chart,), (more,), "notice")
-        assert (sent.shown, outbound.fallback) == ("Look: **a**", "Look: **a**\n\n1. More: /help")
+        assert (sent.formatted, outbound.fallback) == ("Look: **a**", "Look: **a**\n\n1. More: /help")
         await gateway.channel.write("/help", sender="u-1", kind="action", target=sent.platform_id)
         await gateway.app.idle()
         assert "/help" in gateway.said[-1]
@@ -84,8 +84,8 @@ async def test_facts_make_it_a_reply_that_is_labelled(house: House) -> None:
         await gateway.app.idle()
         (sent,) = gateway.channel.sent
         assert (sent.unit.outbound.kind, sent.unit.outbound.perishable) == ("reply", True)
-        assert DEMO_LINES["en"] in sent.shown
-        assert "190.5 dollars" in sent.shown
+        assert DEMO_LINES["en"] in sent.formatted
+        assert "190.5 dollars" in sent.formatted
         assert record is not None
         assert record.outcome is not None
         assert record.outcome.facts == (PRICE,)

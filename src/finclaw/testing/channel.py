@@ -108,7 +108,7 @@ class Sent:
         return self.unit.outbound.text
 
     @property
-    def shown(self) -> str:
+    def formatted(self) -> str:
         """In the channel's markup."""
         return self.unit.outbound.formatted
 
