@@ -61,10 +61,10 @@ def from_metadata(message: Message) -> CallCost:
 def usage_of(message: Message) -> Usage:
     """What this answer cost in tokens: its four numbers, or by name, as they were once written."""
     told = message.metadata.get("usage", ())
-    if isinstance(told, list):
-        numbers = cast("list[Any]", told)[:4]
-        if set(map(type, numbers)) == {int}:  # as we write it
-            return Usage(*numbers)
+    if isinstance(told, list) and len(numbers := cast("list[Any]", told)) == 4:
+        one, two, three, four = numbers
+        if type(one) is type(two) is type(three) is type(four) is int:  # as we write it
+            return Usage(one, two, three, four)
     return convert(told, Usage) if isinstance(told, dict) else Usage(*convert(told, tuple[int, ...])[:4])
 
 
