@@ -238,7 +238,7 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "compaction": {
         "strategy": st.sampled_from(["summarize", "truncate-oldest", "truncate-tools", "hybrid"]),
         "start": st.floats(0.6, 0.94),
-        "target": st.floats(0.01, 0.59),
+        "target": st.floats(0.01, 0.54),
         "recent": st.integers(0, 100),
     },
     "budget": dict.fromkeys(

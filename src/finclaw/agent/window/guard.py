@@ -36,7 +36,7 @@ class ContextPolicy(Struct, kw_only=True):
     def of(settings: CompactionSettings) -> "ContextPolicy":
         """The policy with which a turn begins. Warnings come between the target and the start, in the usual steps."""
         step = (settings.start - settings.target) / 7
-        warn, notify = settings.target + 4 * step, settings.start - step
+        warn, notify = round(settings.target + 4 * step, 4), round(settings.start - step, 4)  # people are told these
         thresholds = Thresholds(target=settings.target, warn=warn, notify=notify, compact=settings.start)
         return ContextPolicy(thresholds=thresholds, strategy=settings.strategy, recent=settings.recent)
 

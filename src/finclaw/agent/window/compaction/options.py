@@ -23,6 +23,10 @@ def is_summary(message: Message) -> bool:
     return SUMMARY in message.metadata
 
 
+_LEAST_GAIN: Final = 0.05
+"""Of the window. With less, nearly every message would have to wait for another compaction."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSettings:
     """Settings of compaction: when a long conversation is made shorter for the model, and how."""
@@ -38,9 +42,10 @@ class CompactionSettings:
     """Messages at the end that are left as they are, as long as they alone do not fill the target."""
 
     def __post_init__(self) -> None:
-        if self.target >= self.start:
+        if self.start - self.target < _LEAST_GAIN:
             raise ConfigError(
-                f"compaction.target is {self.target:g}, and must be below compaction.start, {self.start:g}"
+                f"compaction.target is {self.target:g}; it must be at least {_LEAST_GAIN:g} below compaction.start, "
+                f"which is {self.start:g}"
             )
 
 
