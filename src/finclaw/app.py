@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import timedelta
 from typing import Final
 
 from finclaw.agent.agent import Agent
@@ -17,27 +16,11 @@ from finclaw.errors import SessionError
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
-from finclaw.kernel.clock import local_day
 from finclaw.kernel.envelope import Inbound, Outbound
-from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
-from finclaw.kernel.message import Message
 from finclaw.kernel.middleware import compose
 from finclaw.kernel.port import Channel, Clock, Summary
-from finclaw.kernel.record import (
-    Accepted,
-    Cost,
-    CostsBy,
-    Counts,
-    InboundRecord,
-    IntegrityFinding,
-    Pruned,
-    SessionPage,
-    Today,
-    TurnRecord,
-    TurnTrace,
-    Unsolicited,
-)
+from finclaw.kernel.record import Accepted, InboundRecord
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import make_storable
@@ -54,11 +37,11 @@ from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.persons import PersonDirectory, PersonService
 from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.watchdog import Watchdog
+from finclaw.records import RecordService
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
-from finclaw.spend_lines import today_of
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.approval.summary import summaries
@@ -72,7 +55,7 @@ SEND_GRACE: Final = 1.0
 """Seconds for answers after that. With 2 s for a tool that will not stop and 1 s for the last send, all within 10."""
 
 
-class App:
+class App(RecordService):
     """A running gateway.
 
     Made by `build`; everything that a channel, the web API or the command line may ask of it is here.
@@ -89,9 +72,7 @@ class App:
         persons: PersonDirectory,
     ) -> None:
         recent = RecentConversations()
-        self._store, self._recent, self._clock, self._agent = store, recent, clock, agent.name
         self.put_blob = store.put_blob  # the content of an attachment, before the message that refers to it
-        self.settings = settings
         self.events = registrar.events
         self.ready = False
         self._channels, self._receivers = channels, list[asyncio.Task[None]]()
@@ -103,7 +84,8 @@ class App:
         people, self.chats = settings.everybody(), Chats(agent.name, store, channels)
         self.persons = PersonService(store, people, persons)
         dropped, told = drop_copies(recent, self._sender, emit), Announcer(emit, agent.name)
-        self.forgetting = Forgetting(store, registrar, settings.state, dropped, self.persons.drop)
+        forgetting = Forgetting(store, registrar, settings.state, dropped, self.persons.drop)
+        super().__init__(settings, store, clock, recent, forgetting)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
@@ -242,67 +224,6 @@ class App:
         self._watchdog.close()
         self._pools.close()
         await self._sender.stop(SEND_GRACE)
-
-    # ── records ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
-        """What was told, behind this place, to the session that this message would belong to."""
-        return await self._store.unasked(session_key(self._agent, whose), after)
-
-    async def turns(self, limit: int) -> Sequence[TurnRecord]:
-        return await self._store.turns(limit)
-
-    async def turn(self, turn_id: str) -> TurnTrace | None:
-        return await self._store.turn(turn_id)
-
-    async def counts(self) -> Counts:
-        return await self._store.counts()
-
-    async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
-        return await self._store.costs(local_day(self._clock.now()) - timedelta(days=days - 1), by)
-
-    async def today(self) -> Today:
-        now = self._clock.now()
-        return today_of(
-            now, await self._store.costs(local_day(now), "agent"), self._agent, self.settings.budget.agent_day_usd
-        )
-
-    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
-        return await self._store.sessions(limit, after, containing)
-
-    async def has_session(self, key: str) -> bool:
-        page = await self._store.sessions(500, containing=key)
-        while page.after is not None and all(each.key != key for each in page.items):
-            page = await self._store.sessions(500, page.after, key)
-        return any(each.key == key for each in page.items)
-
-    async def messages(self, session: str) -> Sequence[Message]:
-        return await self._store.messages(session)
-
-    async def reset(self, session: str) -> None:
-        """As the command `/reset` does: a turn that runs there is superseded."""
-        await self._store.reset(session)
-
-    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
-        return await self.forgetting.erase_session(session, dry_run=dry_run)
-
-    async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased:
-        return await self.forgetting.forget_person(person, dry_run=dry_run)
-
-    async def prepare_backup(self) -> str:
-        return await self.forgetting.copy_for_backup()
-
-    async def restore(self, session: str, messages: Sequence[Message]) -> None:
-        await self._store.restore(session, messages)
-
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
-        return await self._store.repair(session, dry_run=dry_run)
-
-    async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
-        pruned = await self._store.prune(self._clock.now() - older_than, dry_run=dry_run)
-        if pruned.sessions and not dry_run:
-            self._recent.clear()  # a new session of a removed one's name counts its versions from the beginning
-        return pruned
 
     # ── approvals ───────────────────────────────────────────────────────────────────────────────────────────────
 
