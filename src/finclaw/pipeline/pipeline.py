@@ -11,20 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.agent import Agent
-from finclaw.agent.model.operator_hints import reason_with_hint
 from finclaw.cancellation import asked_to_stop
-from finclaw.delivery.notice import Notice, error_notice, limit_notice, notice
+from finclaw.delivery.notice import notice
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import log_ids
 from finclaw.errors import (
-    BudgetExceeded,
-    ModelUnknown,
     NotOwner,
-    ProviderError,
     SessionFull,
-    Superseded,
-    ToolLoop,
-    TurnStopped,
 )
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit, MessageEnded
@@ -41,6 +34,7 @@ from finclaw.pipeline.crash_recovery.throttle import RecoveryThrottle
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
+from finclaw.pipeline.failures import end_by_error, end_by_leaked_cancellation, end_with_notice
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.pipeline.message_run import MessageRun
@@ -262,40 +256,11 @@ class Pipeline:
             async with run.deadline:
                 return await self.run_stages(run)
         except Exception as error:  # noqa: BLE001  a message's task is where a stranger's failure is contained
-            return run.recorded or self._outcome_of_error(run, error)
+            return run.recorded or end_by_error(run, error, self._settings.timeout_ms)
         except asyncio.CancelledError:
             if asked_to_stop():
                 raise
-            return run.recorded or self._end_by_leaked_cancellation(run)
-
-    def _outcome_of_error(self, run: MessageRun, error: Exception) -> Outcome:
-        if isinstance(error, Halt):
-            return run.end_by_halt(error)
-        which: Notice = "failed"
-        reason, about = describe_error(error), ""
-        match error:
-            case Superseded():
-                which, reason = "reset", str(error)
-            case TurnStopped():
-                which, reason = "stopped" if run.stopped_by_person else "stalled", str(error)
-            case ToolLoop():
-                which, reason = "loop", str(error)
-            case ModelUnknown():
-                which, about = "model_unknown", error.model
-                log.warning("a model was chosen that cannot be asked: %s", error)
-            case BudgetExceeded():
-                which = limit_notice(error.limit)
-                run.unaffordable = run.log is not None and not run.log.paid_calls()
-                log.warning("a model was not asked: %s", error)
-            case ProviderError():
-                which, reason = error_notice(error), reason_with_hint(error)
-                log.error("the model did not answer: %s", reason)
-            case TimeoutError() if run.deadline.expired:
-                which, reason = "timeout", f"timeout after {self._settings.timeout_ms} ms, by pipeline.timeout_ms"
-                log.warning("a message took too long: %s", reason)
-            case _:
-                log.error("a message failed in the pipeline", exc_info=error)
-        return self._end_with_notice(run, which, reason, about)
+            return run.recorded or end_by_leaked_cancellation(run)
 
     async def _through_ring(self, run: MessageRun) -> Outcome:
         try:
@@ -305,22 +270,11 @@ class Pipeline:
             log.exception("a message layer failed")
             late = "a message layer did not come back" if run.patience.expired else None
             reason = late or describe_error(error)
-            return run.recorded or self._end_with_notice(run, "failed", reason)
+            return run.recorded or end_with_notice(run, "failed", reason)
         except asyncio.CancelledError:
             if asked_to_stop():
                 raise
-            return run.recorded or self._end_by_leaked_cancellation(run)
-
-    def _end_by_leaked_cancellation(self, run: MessageRun) -> Outcome:
-        """Somebody let their own cancellation out. Nobody wants us to stop, so it is a failure like any other."""
-        log.exception("a message failed: a cancellation leaked out of a layer, a provider or a command")
-        return self._end_with_notice(run, "failed", "CancelledError: not asked for by the gateway")
-
-    def _end_with_notice(self, run: MessageRun, which: Notice, reason: str, about: str = "") -> Outcome:
-        outcome = "stopped" if which in ("reset", "stopped", "stalled") else "failed"
-        run.reply = notice(which, run.inbound, about)
-        spent = None if run.log is None else run.log.build_result("failed", "")
-        return run.end_with(outcome, reason, reply=run.reply.text, result=spent)
+            return run.recorded or end_by_leaked_cancellation(run)
 
     async def _end_recovery_attempt(self, run: MessageRun) -> None:
         with run.deadline.pause():

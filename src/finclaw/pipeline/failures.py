@@ -1,0 +1,56 @@
+"""Failures of a message in the pipeline: each becomes an outcome, and a notice that says what to do about it."""
+
+import logging
+
+from finclaw.agent.model.operator_hints import reason_with_hint
+from finclaw.delivery.notice import Notice, error_notice, limit_notice, notice
+from finclaw.errors import BudgetExceeded, ModelUnknown, ProviderError, Superseded, ToolLoop, TurnStopped
+from finclaw.kernel.scope import Outcome
+from finclaw.pipeline.journal import Halt
+from finclaw.pipeline.message_run import MessageRun
+from finclaw.tools.guard.redact import describe_error
+
+log = logging.getLogger(__name__)
+
+
+def end_by_error(run: MessageRun, error: Exception, timeout_ms: int) -> Outcome:
+    if isinstance(error, Halt):
+        return run.end_by_halt(error)
+    which: Notice = "failed"
+    reason, about = describe_error(error), ""
+    match error:
+        case Superseded():
+            which, reason = "reset", str(error)
+        case TurnStopped():
+            which, reason = "stopped" if run.stopped_by_person else "stalled", str(error)
+        case ToolLoop():
+            which, reason = "loop", str(error)
+        case ModelUnknown():
+            which, about = "model_unknown", error.model
+            log.warning("a model was chosen that cannot be asked: %s", error)
+        case BudgetExceeded():
+            which = limit_notice(error.limit)
+            run.unaffordable = run.log is not None and not run.log.paid_calls()
+            log.warning("a model was not asked: %s", error)
+        case ProviderError():
+            which, reason = error_notice(error), reason_with_hint(error)
+            log.error("the model did not answer: %s", reason)
+        case TimeoutError() if run.deadline.expired:
+            which, reason = "timeout", f"timeout after {timeout_ms} ms, by pipeline.timeout_ms"
+            log.warning("a message took too long: %s", reason)
+        case _:
+            log.error("a message failed in the pipeline", exc_info=error)
+    return end_with_notice(run, which, reason, about)
+
+
+def end_by_leaked_cancellation(run: MessageRun) -> Outcome:
+    """Somebody let their own cancellation out. Nobody wants us to stop, so it is a failure like any other."""
+    log.exception("a message failed: a cancellation leaked out of a layer, a provider or a command")
+    return end_with_notice(run, "failed", "CancelledError: not asked for by the gateway")
+
+
+def end_with_notice(run: MessageRun, which: Notice, reason: str, about: str = "") -> Outcome:
+    outcome = "stopped" if which in ("reset", "stopped", "stalled") else "failed"
+    run.reply = notice(which, run.inbound, about)
+    spent = None if run.log is None else run.log.build_result("failed", "")
+    return run.end_with(outcome, reason, reply=run.reply.text, result=spent)
