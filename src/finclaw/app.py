@@ -15,11 +15,12 @@ from finclaw.erasure import Forgetting, drop_copies
 from finclaw.errors import SessionError
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
+from finclaw.gateway import Summary
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
 from finclaw.kernel.middleware import compose
-from finclaw.kernel.port import Channel, Clock, Summary
+from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, InboundRecord
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
 from finclaw.kernel.store_port import Store

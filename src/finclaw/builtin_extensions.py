@@ -29,8 +29,9 @@ from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_ga
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.extension import Finance
+from finclaw.gateway import Gateway
 from finclaw.kernel.extension import Extension
-from finclaw.kernel.port import Clock, Gateway
+from finclaw.kernel.port import Clock
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.approvals import Approvals
 

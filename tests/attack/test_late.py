@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from tests.attack.desk import ACTS, Desk
 from tests.walks.house import AnyRegistration, Gateway, House, in_virtual_time
 
-from finclaw.kernel.envelope import Limits, Sender, new_id
+from finclaw.ids import new_id
+from finclaw.kernel.envelope import Limits, Sender
 from finclaw.kernel.event import PolicyJudged, ToolEndedEvent
 from finclaw.kernel.message import (
     Append,

@@ -14,7 +14,7 @@ from tests.walks.tools import Desk
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.agent.turn_state.turn_log import as_layer_event
 from finclaw.builtins.message_integrity import changes, made_whole
-from finclaw.kernel.envelope import new_id
+from finclaw.ids import new_id
 from finclaw.kernel.event import SessionRepaired
 from finclaw.kernel.message import (
     Append,

@@ -25,7 +25,8 @@ from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.address import announce_gateway
 from finclaw.composition import build
 from finclaw.config.schema import Settings
-from finclaw.kernel.port import Gateway, Provider
+from finclaw.gateway import Gateway
+from finclaw.kernel.port import Provider
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import listen, serve_web
 from finclaw.web.settings import WebServerSettings

@@ -23,8 +23,9 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.cli.commands.replay import Difference, replay
 from finclaw.cli.main import main
 from finclaw.errors import ConfigError, RateLimited, ToolError
+from finclaw.ids import new_id
 from finclaw.kernel.chunk import Chunk, Done, TextDelta
-from finclaw.kernel.envelope import Outbound, new_id
+from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.message import Append, Message, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.record import TurnTrace

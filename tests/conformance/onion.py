@@ -8,7 +8,7 @@ from tests.walks.house import AnyLayer, Gateway, House
 
 import finclaw
 from finclaw.config.schema import StorageSettings
-from finclaw.kernel.envelope import new_id
+from finclaw.ids import new_id
 from finclaw.kernel.extension import ExtensionApi, RingName
 from finclaw.kernel.message import Message, Role, Source, Text
 from finclaw.kernel.scope import TurnContext

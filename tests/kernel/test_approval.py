@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.errors import InvalidArguments
-from finclaw.kernel.approval import identity
+from finclaw.ids import identity
 from finclaw.transcript.approval_id import action_hash, canonical_args, new_approval_id, read_approval_id
 
 VALUES = st.recursive(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.machine import examples
 
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.kernel.approval import identity
+from finclaw.ids import identity
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.chats import Chats

@@ -17,8 +17,8 @@ from tests.providers.signature_api import BoundApi
 
 from finclaw.agent.model.stream import collect
 from finclaw.errors import ProviderError
+from finclaw.ids import new_id
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
-from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Block, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.anthropic.request import MARK, AnthropicRequestWriter

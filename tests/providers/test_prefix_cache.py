@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.machine import examples
 from tests.ports.paged import paged
 
+from finclaw.ids import new_id
 from finclaw.kernel.chunk import Features, Model, ModelRequest
-from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.anthropic.request import AnthropicRequestWriter as AnthropicWriter
 from finclaw.providers.http.prefix_cache import SHORT, RequestPrefix, RequestPrefixCache

@@ -10,7 +10,7 @@ from tests.ports.paged import paged
 from tests.sessions.streams import BASES, STREAMS
 
 from finclaw.errors import SessionError
-from finclaw.kernel.envelope import new_id
+from finclaw.ids import new_id
 from finclaw.kernel.event import Event
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
 from finclaw.sessions.conversation import Conversation, RecentConversations

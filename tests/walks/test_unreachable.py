@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
+from finclaw.ids import new_id
 from finclaw.kernel.chunk import ToolSpec
-from finclaw.kernel.envelope import new_id
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Append, Message, Source, Text, ToolResult
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope

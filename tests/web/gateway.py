@@ -10,6 +10,8 @@ from msgspec import convert, structs
 
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError
+from finclaw.gateway import PersonRecord, Summary
+from finclaw.ids import new_id
 from finclaw.kernel.approval import (
     Approval,
     ApprovalScope,
@@ -20,13 +22,13 @@ from finclaw.kernel.approval import (
     Standing,
 )
 from finclaw.kernel.chunk import Usage
-from finclaw.kernel.envelope import Inbound, new_id
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message, Source, Text
-from finclaw.kernel.person import Person, PersonRecord
-from finclaw.kernel.port import ExtensionRoute, Summary
+from finclaw.kernel.person import Person
+from finclaw.kernel.port import ExtensionRoute
 from finclaw.kernel.record import (
     Accepted,
     Cost,

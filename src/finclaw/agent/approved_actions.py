@@ -7,8 +7,8 @@ from finclaw.agent.permission import approved_call_id
 from finclaw.agent.step import RunCall
 from finclaw.agent.tool_results import unknown_outcome
 from finclaw.agent.turn_state.state import TurnState
+from finclaw.ids import new_id
 from finclaw.kernel.approval import Approval
-from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Append, Message, Source, Text, ToolCall, ToolEnded, ToolResult
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import StepContext

@@ -10,7 +10,7 @@ from finclaw.agent.model.call import ModelCall
 from finclaw.agent.tool_results import last_known_result, skipped_result
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.diagnostics.crash_points import crash_point
-from finclaw.kernel.envelope import new_id
+from finclaw.ids import new_id
 from finclaw.kernel.event import ToolUseStarted
 from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolResult, ToolStarted
 from finclaw.kernel.port import Clock

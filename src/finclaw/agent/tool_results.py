@@ -7,7 +7,7 @@ from datetime import datetime
 
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.errors import InvalidArguments, ToolError, ToolStopped
-from finclaw.kernel.envelope import new_id
+from finclaw.ids import new_id
 from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolFailure, ToolResult
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.transcript.integrity import ABORTED

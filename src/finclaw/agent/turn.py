@@ -9,7 +9,7 @@ from finclaw.agent.model.call import ModelCall
 from finclaw.agent.step import Step
 from finclaw.agent.tool_results import answer_open_calls
 from finclaw.agent.turn_state.state import TurnState
-from finclaw.kernel.envelope import new_id
+from finclaw.ids import new_id
 from finclaw.kernel.event import ExecutionCompleted, ExecutionStarted, StepStarted, StreamDone, StreamFailed
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.middleware import Ring

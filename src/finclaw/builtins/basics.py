@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from finclaw.kernel.approval import identity
+from finclaw.ids import identity
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope, names_of
 from finclaw.kernel.text import Language, language_of

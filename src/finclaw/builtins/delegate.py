@@ -12,9 +12,10 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from finclaw.errors import ToolError
+from finclaw.gateway import Gateway
 from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.port import Gateway, Tool, ToolOutput, ToolScope
+from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.kernel.record import InboundRecord
 from finclaw.tools.define import tool
 from finclaw.tools.registry import ToolRegistry

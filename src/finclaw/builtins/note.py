@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from finclaw.kernel.envelope import new_id
+from finclaw.ids import new_id
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.scope import ConversationView, TurnContext
 from finclaw.tools.sources import SOURCES

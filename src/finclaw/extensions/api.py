@@ -28,11 +28,12 @@ from finclaw.extensions.registration import (
     must_be_positive,
 )
 from finclaw.extensions.settings import read_settings
+from finclaw.ids import new_id
 from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import ActionButton, Limits, Outbound, OutboundFile, new_id
+from finclaw.kernel.envelope import ActionButton, Limits, Outbound, OutboundFile
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
-from finclaw.kernel.extension import OWN_CHANNELS, RING_NAMES, ContextField, Database
+from finclaw.kernel.extension import RING_NAMES, ContextField, Database
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.middleware import Layer
@@ -40,6 +41,8 @@ from finclaw.kernel.port import ChannelFactory, Clock, Command, Tool, names_of
 from finclaw.kernel.visibility import VisibilityCheck
 from finclaw.routing.session_key import place_of
 
+OWN_CHANNELS: Final = frozenset({"mailbox"})
+"""Kinds of channels that are there without an extension."""
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 

@@ -7,8 +7,18 @@ from typing import Final, get_args
 
 from finclaw.errors import ExtensionError
 from finclaw.extensions.registration import CliCommand, DoctorCheck, NameOwners, Registered, must_be_callable
-from finclaw.kernel.extension import OWN_COMMANDS, Finding
+from finclaw.kernel.extension import Finding
 from finclaw.kernel.port import ExtensionRoute, Method, RouteReply, RouteRequest
+
+# fmt: off
+OWN_COMMANDS: Final = frozenset({
+    "approvals", "ask", "backup", "channels", "chat", "completion", "config", "cost", "costs", "doctor", "explain",
+    "export", "extensions", "forget", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate",
+    "models", "people", "prune", "replay", "restore", "send", "serve", "sessions", "skills", "status", "stop",
+    "token", "tools", "trace", "turns", "version",
+})
+# fmt: on
+"""What `finclaw` itself answers to, or means to: no extension may take these words. A test keeps it complete."""
 
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _PATH: Final = re.compile(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")

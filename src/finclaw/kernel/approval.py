@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from finclaw.ids import identity
 from finclaw.kernel.envelope import ChatType, Sender
 from finclaw.kernel.text import Language
 
@@ -127,23 +127,3 @@ class Refusal(Struct, frozen=True):
 
     why: RefusalReason
     approval: Approval | None = None
-
-
-@lru_cache(maxsize=1_024)
-def identity(channel: str, account: str, sender: str) -> str:
-    """One person in one channel: `channel:account:sender-id`. Two channels never make the same one."""
-    return f"{_escape(channel)}:{_escape(account)}:{sender}"
-
-
-def parts_of(who: str) -> tuple[str, str, str]:
-    """The inverse of `identity`: channel, account, sender."""
-    channel, account, sender = who.split(":", 2)
-    return _unescape(channel), _unescape(account), sender
-
-
-def _unescape(part: str) -> str:
-    return part.replace("%3A", ":").replace("%25", "%")
-
-
-def _escape(part: str) -> str:
-    return part.replace("%", "%25").replace(":", "%3A")

@@ -1,13 +1,12 @@
 """Messages from and to a channel, and the receipt that it took one."""
 
-import itertools
-import os
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Struct, field
 
+from finclaw.ids import new_id
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.text import LengthUnit
 from finclaw.kernel.turn_options import TurnOptions
@@ -20,28 +19,6 @@ of ours, and its text is the command that the button stands for."""
 
 OutboundKind = Literal["reply", "notice", "confirmation"]
 """`notice` is the gateway speaking for itself; a `confirmation` of an order is never sent twice."""
-
-
-_process = os.urandom(10).hex()
-_count: Final = itertools.count()
-
-
-def _draw_process() -> None:
-    global _process  # noqa: PLW0603  a forked child that drew its parent's next id would be taken for a repetition
-    _process = os.urandom(10).hex()
-
-
-os.register_at_fork(after_in_child=_draw_process)
-
-
-def new_id() -> str:
-    """Unique in the world, and no secret: asking the system for randomness each time costs 35 µs on some machines."""
-    return f"{_process}{next(_count):012x}"
-
-
-def drawn_after(mark: str, given: str) -> bool:
-    """Whether an id was drawn by this process after that mark of ours: then nothing older can have it."""
-    return given > mark and given.startswith(_process) and len(given) == len(mark)
 
 
 class Sender(Struct, frozen=True):

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from finclaw.errors import ConfigError
-from finclaw.kernel.approval import identity, parts_of
+from finclaw.ids import identity, parts_of
 from finclaw.kernel.envelope import Inbound
 
 

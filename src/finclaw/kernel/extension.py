@@ -41,20 +41,6 @@ EXTENSIONS: Final = "extensions"
 RingName = Literal["message", "turn", "step", "tool_call", "delivery"]
 RING_NAMES: tuple[RingName, ...] = ("message", "turn", "step", "tool_call", "delivery")
 
-# fmt: off
-OWN_COMMANDS: Final = frozenset({
-    "approvals", "ask", "backup", "channels", "chat", "completion", "config", "cost", "costs", "doctor", "explain",
-    "export", "extensions", "forget", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate",
-    "models", "people", "prune", "replay", "restore", "send", "serve", "sessions", "skills", "status", "stop",
-    "token", "tools", "trace", "turns", "version",
-})
-# fmt: on
-"""What `finclaw` itself answers to, or means to: no extension may take these words. A test keeps it complete."""
-
-
-OWN_CHANNELS: Final = frozenset({"mailbox"})
-"""Kinds of channels that are there without an extension."""
-
 
 class PipelineApi(Protocol):
     """Put a layer around one of the five nouns. Unknown kinds raise ExtensionError."""

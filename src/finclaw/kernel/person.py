@@ -3,8 +3,7 @@
 What is kept for somebody (notes, alerts, spend) hangs on the person, not on the chat in which they happened to ask.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -38,18 +37,3 @@ class Person(Struct, frozen=True, kw_only=True):
 
 
 NOBODY: Final = Person(id="")
-
-
-class PersonRecord(Struct, frozen=True, kw_only=True):
-    """A person as the operator sees them, with the roles that the settings give them."""
-
-    person: Person
-    roles: tuple[str, ...] = ()
-
-
-class PersonDoor(Protocol):
-    """Persons as the operator sees and changes them."""
-
-    async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]: ...
-    async def find(self, who: str) -> PersonRecord | None: ...  # by an identity, an id, or a name that only one has
-    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord: ...  # ConfigError, SessionError

@@ -3,45 +3,22 @@
 Each contract says: may it raise, is it idempotent, who closes it.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from threading import Event as ThreadEvent
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
 from finclaw.errors import AttachmentRefused, SendRefused
-from finclaw.kernel.approval import (
-    Approval,
-    ApprovalScope,
-    ApprovalState,
-    ApprovalVerdict,
-    Refusal,
-    Standing,
-)
 from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import ActionButton, Attachment, Capabilities, Inbound, OutboundFile, Receipt, Sender
-from finclaw.kernel.erasure import Erased, SenderId
-from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.message import Message
-from finclaw.kernel.person import NOBODY, Person, PersonDoor
+from finclaw.kernel.person import NOBODY, Person
 from finclaw.kernel.record import (
     Accepted,
-    Cost,
-    CostsBy,
-    Counts,
-    InboundRecord,
-    IntegrityFinding,
     OutboxItem,
-    Pruned,
-    SessionPage,
-    Today,
-    TurnRecord,
-    TurnTrace,
-    Unsolicited,
 )
-from finclaw.kernel.scope import Outcome
 from finclaw.kernel.text import Language
 from finclaw.redaction import Secret
 
@@ -355,134 +332,3 @@ class Tool(Protocol):
         return None
 
     async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput: ...
-
-
-# ── the gateway as its edges see it ─────────────────────────────────────────────────────────────────────────
-
-
-class Engine(Protocol):
-    """Where a session's next turn runs."""
-
-    def expect(self, accepted: Accepted) -> None:
-        """Keep its place: nothing with a later ticket may run before it has been submitted and has ended."""
-        ...
-
-    def submit(self, accepted: Accepted) -> None:
-        """Take over an accepted message. Never raises, never waits."""
-        ...
-
-
-Summary = tuple[str, str]
-"""As much of an approval's id as tells it from others in a list, and its action in a line."""
-
-
-class ApprovalDoor(Protocol):
-    """What an edge may ask of the gateway about approvals. Ids are as somebody typed them."""
-
-    async def approval(self, typed: str) -> Approval | None: ...
-    async def approvals(
-        self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
-    ) -> Sequence[Approval]: ...
-
-    async def decide(
-        self,
-        typed: str,
-        verdict: ApprovalVerdict,
-        evidence: Inbound,
-        *,
-        scope: ApprovalScope = "once",
-        reason: str = "",
-    ) -> Approval | Refusal:
-        """Take a decision. `evidence` is the message that carried it, or what stands for one at this edge."""
-        ...
-
-    def summaries(self, approvals: Sequence[Approval]) -> Sequence[Summary]:
-        """Each in a line, for a list of them."""
-        ...
-
-    async def came_of(self, approval_id: str, seconds: float) -> Outcome | None:
-        """How the turn of an approved action ended; None: not within the seconds, or there is none here."""
-        ...
-
-    async def grants(self, limit: int = 100) -> Sequence[Standing]:
-        """What may pass without being asked for again, the newest first."""
-        ...
-
-    async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
-        """Take a standing yes back: what it let pass is asked for again from now on."""
-        ...
-
-
-class ErasureDoor(Protocol):
-    """The part of a gateway that erases; see ErasureStore. Extensions are asked to erase what they keep, too."""
-
-    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased: ...
-    async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased: ...
-
-
-class BackupDoor(Protocol):
-    async def prepare_backup(self) -> str:
-        """Make such a copy in the state directory; gives its name there. The caller removes it."""
-        ...
-
-
-class CommandDoor(Protocol):
-    def known_commands(self) -> Sequence[str]:
-        """What may follow the command prefix: the names of commands and their aliases."""
-        ...
-
-
-class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
-    """What the web page, the API and the command line may ask of a running gateway."""
-
-    async def accept(self, inbound: Inbound) -> Accepted: ...
-    async def wait(self, inbound_id: str, seconds: float) -> InboundRecord | None:
-        """The record, as soon as the message has ended or the seconds have passed. None: no such message."""
-        ...
-
-    def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
-        """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
-        ...
-
-    async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
-        """What was told, behind this place, to the session that this message would belong to; see `Inbox.unasked`."""
-        ...
-
-    async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
-    async def turn(self, turn_id: str) -> TurnTrace | None: ...
-    async def counts(self) -> Counts: ...
-    async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
-        """Of so many days, today among them; see `Spend`."""
-        ...
-
-    async def today(self) -> Today: ...
-
-    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage: ...
-    async def has_session(self, key: str) -> bool: ...
-    async def messages(self, session: str) -> Sequence[Message]: ...
-    async def reset(self, session: str) -> None:
-        """As the command `/reset` does: a turn that runs there is superseded."""
-        ...
-
-    async def restore(self, session: str, messages: Sequence[Message]) -> None: ...
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]: ...
-    async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned: ...
-    def observe(self, observer: Observer) -> Callable[[], None]:
-        """See every event from now on; the returned function ends it."""
-        ...
-
-    @property
-    def persons(self) -> PersonDoor: ...
-    @property
-    def ready(self) -> bool: ...
-    @property
-    def market(self) -> str: ...
-    @property
-    def model(self) -> str:
-        """Whom it asks, as `provider/name`."""
-        ...
-
-    @property
-    def routes(self) -> Sequence[ExtensionRoute]:
-        """What extensions serve, known once and for all when the gateway has started."""
-        ...

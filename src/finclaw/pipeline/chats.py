@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from finclaw.kernel.approval import parts_of
+from finclaw.ids import parts_of
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Channel

@@ -16,8 +16,9 @@ from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SessionError
+from finclaw.ids import new_id
 from finclaw.kernel.context import Context, current_turn
-from finclaw.kernel.envelope import Attachment, Inbound, Limits, new_id
+from finclaw.kernel.envelope import Attachment, Inbound, Limits
 from finclaw.kernel.extension import ContextField
 from finclaw.kernel.message import Append, Image, Message, Source, Text
 from finclaw.kernel.port import Clock

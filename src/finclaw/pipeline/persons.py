@@ -10,9 +10,10 @@ from msgspec import convert
 from msgspec.structs import asdict
 
 from finclaw.errors import SessionError
-from finclaw.kernel.approval import identity
+from finclaw.gateway import PersonRecord
+from finclaw.ids import identity
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.person import Person, PersonRecord
+from finclaw.kernel.person import Person
 from finclaw.kernel.store_port import PersonStore
 from finclaw.pipeline.person_fields import check_fields
 from finclaw.tools.approval.people import People

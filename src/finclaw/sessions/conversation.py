@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar, assert_never
 from msgspec.structs import replace
 
 from finclaw.errors import SessionError
-from finclaw.kernel.envelope import drawn_after
+from finclaw.ids import drawn_after
 from finclaw.kernel.event import Emit, MessageTargetMissing
 from finclaw.kernel.message import (
     Append,

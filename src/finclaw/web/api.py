@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeGuard, get_args
 import msgspec
 from aiohttp import web
 
-from finclaw.kernel.port import Gateway
+from finclaw.gateway import Gateway
 from finclaw.kernel.record import CostsBy, InboundRecord
 from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream

@@ -7,8 +7,8 @@ from typing import Final, TypeVar, cast, get_args
 import msgspec
 from aiohttp import web
 
+from finclaw.gateway import Gateway
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, RefusalReason
-from finclaw.kernel.port import Gateway
 from finclaw.web.api import HttpRoute
 from finclaw.web.approvals_view import (
     LONGEST_WAIT,

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
+from finclaw.gateway import Summary
 from finclaw.kernel.approval import Approval, ApprovalScope, RefusalReason, Standing
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.port import Summary
 from finclaw.kernel.scope import Outcome, OutcomeKind
 from finclaw.transcript.approval_id import SHORTEST_TYPED
 from finclaw.web.principal import CHANNEL, Principal

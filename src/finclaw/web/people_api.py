@@ -4,7 +4,7 @@ import msgspec
 from aiohttp import web
 
 from finclaw.errors import ConfigError, SessionError
-from finclaw.kernel.port import Gateway
+from finclaw.gateway import Gateway
 from finclaw.web.api import HttpRoute
 from finclaw.web.errors import ApiError
 from finclaw.web.principal import Principal

@@ -16,8 +16,9 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
 from finclaw.errors import ExtensionError
+from finclaw.gateway import Gateway
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.port import ExtensionRoute, Gateway, RouteReply, RouteRequest
+from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.redaction import Secret
 from finclaw.web.admission import Admission, Next
 from finclaw.web.api import Handler, HttpApi, HttpRoute

@@ -9,9 +9,9 @@ import msgspec
 from aiohttp import web
 
 from finclaw.errors import ConfigError, SessionError
+from finclaw.gateway import Gateway
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.message import Message
-from finclaw.kernel.port import Gateway
 from finclaw.kernel.store_port import DEDUPE_DAYS
 from finclaw.transcript.conversation_file import read_conversation, write_conversation
 from finclaw.web.admission import check_again

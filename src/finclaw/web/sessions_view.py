@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from finclaw.gateway import PersonRecord
 from finclaw.kernel.message import Message
-from finclaw.kernel.person import PersonRecord
 from finclaw.kernel.record import IntegrityFinding
 
 Key = Annotated[str, Meta(pattern=r"\A[!-~]{1,4000}\Z")]

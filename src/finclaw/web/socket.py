@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from finclaw.errors import FinclawError
-from finclaw.kernel.port import Gateway
+from finclaw.gateway import Gateway
 from finclaw.web.admission import Admission
 from finclaw.web.errors import ApiError, from_finclaw
 from finclaw.web.live import LiveStream

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from finclaw.kernel.port import Gateway
+from finclaw.gateway import Gateway
 from finclaw.kernel.record import InboundRecord
 from finclaw.web.errors import ApiError
 from finclaw.web.principal import Principal, owns

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.errors import ConfigError
-from finclaw.kernel.approval import identity, parts_of
+from finclaw.ids import identity, parts_of
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.tools.approval.people import People, PersonSettings
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from finclaw.agent.budget.spend import CallCost, to_metadata
 from finclaw.agent.model.stream import Answer
 from finclaw.agent.turn_state.turn_log import APPROVED
+from finclaw.ids import new_id
 from finclaw.kernel.chunk import Model, StopReason
-from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Block, Message, Source, ToolCall
 from finclaw.tools.guard.redact import redact_for_display
 

@@ -22,8 +22,8 @@ from finclaw.agent.turn_state.state import TurnState
 from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.agent.window.context_window import ContextWindow
 from finclaw.errors import BadRequest, ContextTooLong
+from finclaw.ids import new_id
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage
-from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import MessageCompleted, TextStreamed, UsageUpdated
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock

@@ -24,8 +24,8 @@ from finclaw.agent.model.without_thinking import without_thinking
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout
+from finclaw.ids import new_id
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
-from finclaw.kernel.envelope import new_id
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking
 from finclaw.kernel.port import Clock

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.agent.window.context_window import MakeSideCall
 from finclaw.errors import BadRequest, ContextTooLong, TurnStopped, UnfitAnswer
+from finclaw.ids import new_id
 from finclaw.kernel.chunk import AnswerSchema, ModelRequest, ToolSpec
-from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Message, Role, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.tools.arguments import ArgumentCheck, with_defaults

@@ -14,8 +14,8 @@ from finclaw.agent.window.guard import ContextGuard, ContextPolicy
 from finclaw.agent.window.size import ContextSizes
 from finclaw.agent.window.tokens.estimator import CorrectionFactor, Estimator, characters_of
 from finclaw.errors import ProviderTimeout
+from finclaw.ids import new_id
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage, Vocabulary
-from finclaw.kernel.envelope import new_id
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import Clock
 

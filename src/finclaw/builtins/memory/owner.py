@@ -1,6 +1,6 @@
 """Owners of notes, and the chats in which their notes may be shown."""
 
-from finclaw.kernel.approval import parts_of
+from finclaw.ids import parts_of
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.person import Person

@@ -23,7 +23,7 @@ from finclaw.cli.chat.event_queue import (
 )
 from finclaw.cli.chat.gateway_link import GatewayLink
 from finclaw.cli.chat.unread import Unread
-from finclaw.kernel.envelope import new_id
+from finclaw.ids import new_id
 from finclaw.web.principal import MessageBody
 
 

@@ -24,7 +24,8 @@ from finclaw.config.words import did_you_mean
 from finclaw.diagnostics.log import start_logging
 from finclaw.errors import ConfigError, ExtensionError, ToolDenied, ToolError
 from finclaw.extensions.registrar import Registrar
-from finclaw.kernel.envelope import Sender, new_id
+from finclaw.ids import new_id
+from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.guard import GuardOptions, guard_off_loop

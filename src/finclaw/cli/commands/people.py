@@ -9,7 +9,8 @@ from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError, SessionError
-from finclaw.kernel.person import Person, PersonRecord
+from finclaw.gateway import PersonRecord
+from finclaw.kernel.person import Person
 from finclaw.pipeline.person_fields import COLORS, COMPLIANCE, check_fields
 
 _FIELDS: Final = {

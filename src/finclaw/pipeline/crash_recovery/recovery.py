@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final, Literal, Protocol
 
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.kernel.port import Clock, Engine
+from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import Inbox
@@ -25,6 +25,18 @@ class GiveUp(Protocol):
     """A function that ends a message which is not tried again."""
 
     async def __call__(self, accepted: Accepted, which: Fate, reason: str, *, fold: bool) -> Outcome: ...
+
+
+class Engine(Protocol):
+    """Where a session's next turn runs."""
+
+    def expect(self, accepted: Accepted) -> None:
+        """Keep its place: nothing with a later ticket may run before it has been submitted and has ended."""
+        ...
+
+    def submit(self, accepted: Accepted) -> None:
+        """Take over an accepted message. Never raises, never waits."""
+        ...
 
 
 class Recovery:

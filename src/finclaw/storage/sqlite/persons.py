@@ -10,7 +10,7 @@ import apsw
 from msgspec import convert
 from msgspec.structs import replace
 
-from finclaw.kernel.approval import identity
+from finclaw.ids import identity
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from finclaw.errors import ConfigError
-from finclaw.kernel.approval import identity
+from finclaw.ids import identity
 from finclaw.kernel.envelope import Inbound, Sender
 
 TOKEN_HOLDER: Final = "web:owner:owner"

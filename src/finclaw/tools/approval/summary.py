@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal
 
+from finclaw.gateway import Summary
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.message import ToolStatus
-from finclaw.kernel.port import Summary
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.safe_display import format_lines, quote_text
 from finclaw.tools.guard.redact import redact_for_display
