@@ -92,7 +92,7 @@ class App(RecordService):
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
             commands=Commands(prefix, registrar.commands, persons, clock),
             ack=Ack(enabled=settings.pipeline.enable_ack),
-            contexts=Contexts(agent.name, channels, persons),
+            contexts=Contexts(agent.name, channels, store, clock, persons),
             dispatch=Dispatch(
                 store, lanes, self._pools, recent, clock, agent.reserve_first_call, registrar.fields, persons
             ),

@@ -34,15 +34,22 @@ def accepted(inbound: Inbound) -> Accepted:
 
 
 @pytest.mark.spec("P-33", "M-13", "M-11")
-def test_the_context_stage_needs_its_arguments_only() -> None:
-    channel = MemoryChannel(FakeClock(), capabilities=Capabilities(max_length=99, embeds=True))
-    contexts = Contexts("analyst", {"memory": channel})
-    known = Inbound(text="hi", channel="memory", sender=Sender("ada"))
-    context = contexts.build(accepted(known), normalize(known), known.sender)
-    assert (context.agent, context.session_key, context.inbound_id) == ("analyst", "s", "m-1")
-    assert context.capabilities == Capabilities(max_length=99, embeds=True)
-    unknown = Inbound(text="hi", channel="gone")
-    assert contexts.build(accepted(unknown), normalize(unknown), unknown.sender).capabilities == Capabilities()
+def test_the_context_stage_needs_its_arguments_only(tmp_path: Path) -> None:
+    clock = FakeClock()
+    channel = MemoryChannel(clock, capabilities=Capabilities(max_length=99, embeds=True))
+
+    async def main() -> None:
+        store = open_store(tmp_path / "x.db", clock, threaded=False)
+        contexts = Contexts("analyst", {"memory": channel}, store, clock)
+        known = Inbound(text="hi", channel="memory", sender=Sender("ada"))
+        context = contexts.build(accepted(known), normalize(known), known.sender)
+        assert (context.agent, context.session_key, context.inbound_id) == ("analyst", "s", "m-1")
+        assert context.capabilities == Capabilities(max_length=99, embeds=True)
+        unknown = Inbound(text="hi", channel="gone")
+        assert contexts.build(accepted(unknown), normalize(unknown), unknown.sender).capabilities == Capabilities()
+        await store.close()
+
+    clock.run(main())
 
 
 @pytest.mark.spec("P-33", "P-31", "M-28", "M-29")
@@ -66,7 +73,7 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
             patience=Deadline(20),
             leave_lane=lambda: lanes.leave("s", mine.ticket),
         )
-        context = Contexts("main", {}).build(mine, normalize(inbound), inbound.sender)
+        context = Contexts("main", {}, store, clock).build(mine, normalize(inbound), inbound.sender)
         turn = await dispatch.admit(walk, context)
         assert (turn.context.is_new_session, turn.context.session_started_at) == (True, EPOCH)
         assert turn.log is walk.log

@@ -125,6 +125,32 @@ async def test_a_message_refers_only_to_what_is_kept(store: Store):
     assert await store.unfinished() == []
 
 
+async def test_a_file_that_is_fetched_later_is_kept_with_its_message(bench: Bench):
+    known = Attachment(id="a", kind="file", mime="text/csv", name="a.csv")
+    other = Attachment(id="b", kind="audio")
+    inbound = replace(written("look"), attachments=(known, other))
+    accepted = await take(bench.store, inbound, "s")
+    blob = await bench.store.put_blob(b"a,b", "text/csv")
+    fetched = replace(known, blob=blob.sha256)
+    for _ in range(2):  # as often as one likes
+        await bench.store.keep_attachments(accepted.id, [fetched])
+    store = await bench.reopen()
+    (again,) = await store.unfinished()
+    assert again.inbound == replace(inbound, attachments=(fetched, other))
+    assert (await store.accept(inbound, "s", nobody)).duplicate, "the platform knows nothing of our copy"
+    bench.clock.advance(7_200)
+    assert await store.sweep_blobs() == 0
+    await store.end(accepted.id, ended("skipped", None), (), nothing)
+    await store.erase_session("s")
+    assert files(bench) == rows(bench) == set()
+
+
+async def test_files_of_a_message_that_has_ended_are_left_alone(bench: Bench):
+    accepted = await take(bench.store, written(), "s")
+    await bench.store.end(accepted.id, ended("skipped", None), (), nothing)
+    await bench.store.keep_attachments(accepted.id, [Attachment(id="a", kind="file", blob="0" * 64)])
+
+
 async def test_a_picture_goes_with_the_last_message_that_refers_to_it(bench: Bench):
     store = bench.store
     blob = await store.put_blob(png())

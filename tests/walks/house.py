@@ -14,7 +14,7 @@ from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.config.schema import StorageSettings
-from finclaw.kernel.envelope import Capabilities
+from finclaw.kernel.envelope import Attachment, Capabilities
 from finclaw.kernel.event import Event
 from finclaw.kernel.extension import ExtensionApi, RingName
 from finclaw.kernel.message import Message, ToolResult
@@ -202,7 +202,9 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-async def crash(house: House, point: str, *script: Any, n: int = 1, **parts: Any) -> Accepted:
+async def crash(
+    house: House, point: str, *script: Any, n: int = 1, attachments: Sequence[Attachment] = (), **parts: Any
+) -> Accepted:
     """A gateway whose message dies at this point; what is on disk afterwards is for the next one."""
     tasks = set[asyncio.Task[Any]]()
 
@@ -212,7 +214,7 @@ async def crash(house: House, point: str, *script: Any, n: int = 1, **parts: Any
 
     async with house.open(*script, **parts) as gateway:
         with crash_at(point, n, die):
-            accepted = await gateway.channel.write("buy", message_id="m-1")
+            accepted = await gateway.channel.write("buy", message_id="m-1", attachments=tuple(attachments))
             tasks |= asyncio.all_tasks()
             (task,) = (task for task in tasks if task.get_name() == f"message {accepted.id}")
             await asyncio.wait([task])

@@ -1,9 +1,11 @@
-"""Notes to the person behind an answer, a line each: another model answered, it was cut off, much is known in summary.
+"""Notes to the person behind an answer, a line each: another model answered, it was cut off, much is known in summary,
+a file that they sent was not read.
 
 One layer of the turn and one of the delivery write them all: each layer more is held by every turn that waits for its
 model (`kb_in_flight`).
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
@@ -11,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
-from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.envelope import Attachment, AttachmentKind, AttachmentProblem, Inbound, Outbound
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import SUMMARY, Message, Patch, Replace
 from finclaw.kernel.scope import ConversationView, DeliveryContext, TurnContext, TurnResult
@@ -49,6 +51,9 @@ class AnswerNotes:
         if turn is None or outbound.kind != "reply":
             return outbound
         text = outbound.text
+        if ctx.inbound.attachments:
+            for line in _describe_files(ctx.inbound):
+                text = with_last_line(text, line)
         if COMPACTION in turn.metadata:
             text = with_last_line(text, turn.metadata[COMPACTION])
         if _is_cut(turn):
@@ -157,3 +162,59 @@ def _must_tell_of(summary: Message, ctx: TurnContext, result: TurnResult) -> boo
 def _speaks(result: TurnResult) -> bool:
     """Whether the line finds an answer to stand behind: cards and silence take none."""
     return result.status in ("completed", "max_steps") and with_last_line(result.text, COMPACTION) != result.text
+
+
+# ── a file that the person sent was not read ────────────────────────────────────────────────────────────────
+# A model that is told may pass it over; whoever sent a file waits for what comes of it.
+
+_LONGEST_NAME: Final = 40
+_KEPT: Final[dict[Language, str]] = {
+    "en": "(I have kept {name}, but I cannot read files of this kind yet.)",
+    "ko": "({name} 파일은 보관했지만, 이런 형식의 파일은 아직 읽을 수 없습니다.)",
+}
+_UNHEARD: Final[dict[Language, str]] = {
+    "en": "(I cannot listen to recordings or watch videos yet. Please write to me.)",
+    "ko": "(아직 음성이나 동영상은 이해할 수 없습니다. 글로 적어 주세요.)",
+}
+_NOT_RECEIVED: Final[dict[Language, dict[AttachmentProblem, str]]] = {
+    "en": {
+        "large": "(I did not take {name}: it is too large. Please send a smaller one.)",
+        "broken": "(I could not use {name}: it is empty, damaged or of a kind I do not take. Please send it again.)",
+        "refused": "(I did not get {name}: it is too large for this chat, or gone. Please send it again.)",
+        "unreachable": "(I could not get {name} just now. Please send it again.)",
+        "many": "(I did not take {name}: those were too many files at once. Please send it by itself.)",
+    },
+    "ko": {
+        "large": "({name} 파일은 너무 커서 받지 못했습니다. 더 작은 파일로 보내 주세요.)",
+        "broken": "({name} 파일은 비어 있거나 손상되었거나 받을 수 없는 형식입니다. 다시 보내 주세요.)",
+        "refused": "({name} 파일을 받지 못했습니다. 너무 크거나 이미 없어진 파일입니다. 다시 보내 주세요.)",
+        "unreachable": "(지금은 {name} 파일을 받을 수 없었습니다. 다시 보내 주세요.)",
+        "many": "(한 번에 보낸 파일이 너무 많아 {name} 파일은 받지 못했습니다. 따로 보내 주세요.)",
+    },
+}
+_NAMELESS: Final[dict[Language, dict[AttachmentKind, str]]] = {
+    "en": {"image": "the picture", "audio": "the recording", "video": "the video", "file": "the file"},
+    "ko": {"image": "사진", "audio": "음성", "video": "동영상", "file": "보내신"},
+}
+
+
+def _describe_files(inbound: Inbound) -> Iterator[str]:
+    """A line for each name and reason, and one for all that cannot be heard or watched."""
+    language = language_of(inbound.text)
+    named: dict[str, list[str]] = {}
+    for each in inbound.attachments:
+        if each.problem is not None:
+            named.setdefault(_NOT_RECEIVED[language][each.problem], []).append(_name_file(each, language))
+        elif each.kind == "file" and each.blob is not None:
+            named.setdefault(_KEPT[language], []).append(_name_file(each, language))
+    for line, names in named.items():
+        yield line.format(name=", ".join(names))
+    if any(each.kind in ("audio", "video") for each in inbound.attachments):
+        yield _UNHEARD[language]
+
+
+def _name_file(attachment: Attachment, language: Language) -> str:
+    """As it was sent, without what would be read as markup or as more than a name."""
+    name = re.sub(r"[^\w.() -]", "_", re.split(r"[/\\]", attachment.name)[-1])
+    short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 10]}…{name[-9:]}"
+    return f"`{short}`" if short.strip("_. ") else _NAMELESS[language][attachment.kind]

@@ -34,6 +34,7 @@ class Sender(Struct, frozen=True):
 
 
 AttachmentKind = Literal["image", "audio", "video", "file"]
+AttachmentProblem = Literal["large", "broken", "refused", "unreachable", "many"]
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
@@ -43,6 +44,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
     name: str = ""
     size: int | None = None
     blob: str | None = None  # the SHA-256 of its content, once that is kept
+    problem: AttachmentProblem | None = None  # why its content is not kept
 
 
 PoolName = Literal["main", "cron", "subagent"]

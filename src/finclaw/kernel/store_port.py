@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
-from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.envelope import Attachment, Inbound, Outbound
 from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.fact import SessionFact
 from finclaw.kernel.message import Message, TurnEvent
@@ -306,6 +306,7 @@ class BlobStore(Protocol):
         """
         ...
 
+    async def keep_attachments(self, inbound_id: str, kept: Sequence[Attachment]) -> None: ...  # with the message
     async def read_blob(self, sha256: str) -> bytes | None: ...
     async def sweep_blobs(self) -> int: ...  # files that went: what a crash has left, and what nobody has used
 

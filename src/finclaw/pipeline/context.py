@@ -10,9 +10,12 @@ from msgspec.structs import replace
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Capabilities, Sender
 from finclaw.kernel.message import Message
-from finclaw.kernel.port import Channel
+from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, Claim
+from finclaw.kernel.scope import MessageContext
+from finclaw.kernel.store_port import BlobStore
 from finclaw.kernel.turn_options import TurnOptions
+from finclaw.pipeline.attachments import AttachmentFetcher
 from finclaw.pipeline.normalize import NormalMessage
 from finclaw.pipeline.persons import PersonDirectory
 
@@ -20,10 +23,25 @@ from finclaw.pipeline.persons import PersonDirectory
 class Contexts:
     """The stage that builds the context of a message."""
 
-    def __init__(self, agent: str, channels: Mapping[str, Channel], persons: PersonDirectory | None = None) -> None:
+    def __init__(
+        self,
+        agent: str,
+        channels: Mapping[str, Channel],
+        store: BlobStore,
+        clock: Clock,
+        persons: PersonDirectory | None = None,
+    ) -> None:
         self._agent = agent
         self._channels = channels
+        self._files = AttachmentFetcher(store, channels, clock)
         self._persons = persons or PersonDirectory()
+
+    async def fetch_files(self, run: MessageContext, message: NormalMessage) -> NormalMessage:
+        """The message with its files. Of somebody who was not admitted, none is fetched."""
+        if not message.inbound.attachments:
+            return message
+        run.inbound = await self._files.fetch(run.ids["inbound_id"], message.inbound)
+        return replace(message, inbound=run.inbound)
 
     def build(self, accepted: Accepted, message: NormalMessage, sender: Sender) -> Context:
         """From the message as the pipeline got it: a message layer may have changed it since it was accepted."""

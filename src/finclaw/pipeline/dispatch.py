@@ -3,9 +3,8 @@
 Earlier tickets go first; then the turn is claimed, or taken up again.
 """
 
-import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,12 +17,13 @@ from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SessionError
 from finclaw.ids import new_id
 from finclaw.kernel.context import Context, current_turn
-from finclaw.kernel.envelope import Attachment, Inbound, Limits
+from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.extension import ContextField
-from finclaw.kernel.message import Append, Image, Message, Source, Text
+from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.store_port import ConversationStore
+from finclaw.pipeline.attachments import show_attachments
 from finclaw.pipeline.context import complete_context
 from finclaw.pipeline.context_fields import ContextFieldProviders
 from finclaw.pipeline.message_run import MessageRun
@@ -32,10 +32,6 @@ from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
 from finclaw.tools.sources import AUTHOR, SOURCES, passed_on_by
-
-_MOST_NAMED: Final = 10
-_LONGEST_NAME: Final = 80
-_UNSAFE_IN_NAME: Final = re.compile(r"[^\w.() -]")
 
 
 class AdmittedTurn(Struct, frozen=True):
@@ -137,36 +133,11 @@ class Dispatch:
         return Message(
             id=new_id(),
             role="user",
-            blocks=(Text(inbound.text), *_show_attachments(inbound.attachments)),
+            blocks=(Text(inbound.text), *show_attachments(inbound.attachments)),
             source=_source(inbound, accepted),
             created_at=self._clock.now(),
             metadata=_metadata(inbound, accepted),
         )
-
-
-def _show_attachments(attachments: Sequence[Attachment]) -> tuple[Text | Image, ...]:
-    """Pictures whose content is kept, for a model that sees; a note about the rest."""
-    pictures = [each for each in attachments if each.kind == "image" and each.blob is not None]
-    unseen = [each for each in attachments if each not in pictures]
-    return (*(Image(each.mime, blob=each.blob or "") for each in pictures), *_describe_attachments(unseen))
-
-
-def _describe_attachments(attachments: Sequence[Attachment]) -> tuple[Text, ...]:
-    """A note behind the person's words: nothing reads these attachments yet, and one alone must not be a blank message.
-
-    Their names are somebody's text, so that nothing but letters, digits and a few marks is kept of one.
-    """
-    if not attachments:
-        return ()
-    listed = ", ".join(_describe_attachment(each) for each in attachments[:_MOST_NAMED])
-    more = f" and {len(attachments) - _MOST_NAMED} more" if len(attachments) > _MOST_NAMED else ""
-    return (Text(f"\n[From the gateway: sent with this message: {listed}{more}. You cannot see what is in it.]"),)
-
-
-def _describe_attachment(attachment: Attachment) -> str:
-    kind = {"image": "a picture", "audio": "a recording", "video": "a video", "file": "a file"}[attachment.kind]
-    name = _UNSAFE_IN_NAME.sub("_", attachment.name)[:_LONGEST_NAME]
-    return f"{kind} ({name})" if name.strip("_. ") else kind
 
 
 def _source(inbound: Inbound, accepted: Inbound) -> Source:

@@ -108,8 +108,8 @@ class Pipeline:
         None for one that may wait on the way, or end before its turn: what a crash finds running is a suspect.
         """
         may_end = inbound.kind != "message" or inbound.from_extension is not None
-        may_end = may_end or self._stages.gate.find_objection(inbound) is not None
-        may_wait = inbound.limits is not None or not self._isolation.is_open or self._is_too_long(inbound)
+        may_end = may_end or self._is_too_long(inbound) or self._stages.gate.find_objection(inbound) is not None
+        may_wait = bool(inbound.limits or inbound.attachments) or not self._isolation.is_open
         if may_wait or may_end or self._stages.commands.may_know(inbound.text):
             return None
         return self._stages.dispatch.claim_on_accept(inbound, session)
@@ -221,8 +221,8 @@ class Pipeline:
                 message, sender, accepted.session, lambda: self._admit(accepted), partial(self._wait_in_lane, run)
             )
         async with stages.ack(run.inbound, self._channels.get(run.inbound.channel), stage("ack")):
-            with stage("context"):
-                context = stages.contexts.build(accepted, message, sender)
+            with stage("context"), run.stoppable:
+                context = stages.contexts.build(accepted, await stages.contexts.fetch_files(run, message), sender)
             with stage("dispatch"), run.stoppable:
                 if run.accepted.left:
                     await self._end_recovery_attempt(run)

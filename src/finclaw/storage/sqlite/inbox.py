@@ -1,5 +1,6 @@
 """Accepting and ending messages. Each function is one all-or-nothing piece of a group commit."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ from msgspec.structs import replace
 
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import InboundConflict, SessionError
-from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.envelope import Attachment, Inbound
 from finclaw.kernel.record import Accepted, Counts, InboundRecord, OutboxItem, Unsolicited
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
@@ -73,6 +74,19 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
         blobs.use_attachments(db, row, inbound.attachments)
     crash_point("accept:before_commit")
     return Accepted(id=ids.inbound(row), session=session, ticket=ticket, inbound=inbound, accepted_at=now)
+
+
+def keep_attachments(db: apsw.Connection, ids: PublicIds, inbound_id: str, kept: Sequence[Attachment]) -> None:
+    """Write what became of a message's files. Its digest stays: the platform knows nothing of our blobs."""
+    row, by_id = must_row(ids, inbound_id), {each.id: each for each in kept}
+    found = db.execute("SELECT body FROM inbound WHERE id = ? AND kind IS NULL", (row,)).fetchone()
+    if found is None:  # it has ended
+        return
+    inbound = read_inbound(str(found[0]))
+    attachments = tuple(by_id.get(each.id, each) for each in inbound.attachments)
+    body = write_inbound(replace(inbound, attachments=attachments))
+    db.execute("UPDATE inbound SET body = ? WHERE id = ?", (body, row))
+    blobs.use_attachments(db, row, attachments)
 
 
 def _look_up(db: apsw.Connection, inbound: Inbound, digest: bytes) -> tuple[bytes, tuple[Any, ...] | None]:

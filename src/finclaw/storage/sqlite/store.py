@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from finclaw.cancellation import UncancellableFuture
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.context import current_turn
-from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.envelope import Attachment, Inbound, Outbound
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
@@ -218,6 +218,9 @@ class SqliteStore(ApprovalRows, BlobRows, PersonRows, TurnRows, ErasureRows):
 
     async def release(self, inbound_id: str, calls: TurnCalls | None = None) -> None:
         await self._commit(lambda db: conversation.release(db, self._ids, inbound_id, calls))
+
+    async def keep_attachments(self, inbound_id: str, kept: Sequence[Attachment]) -> None:
+        await self._commit(lambda db: inbox.keep_attachments(db, self._ids, inbound_id, kept))
 
     async def messages(self, session: str) -> Sequence[Message]:
         def read(db: apsw.Connection) -> tuple[Message, ...]:
