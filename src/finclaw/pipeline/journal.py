@@ -63,27 +63,17 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        match error:
-            case None:
-                self._note("skip" if self._skipped else "continue", self._skipped)
-                if self._entries[-1].name == self._last:
-                    raise skip(f"only {self._last} was asked for")
-            case Halt():
-                self._note(error.kind, error.reason)
-            case asyncio.CancelledError():
-                self._note("abort", "cancelled")
-            case _:
-                self._note("abort", describe_error(error))
+        name, self._running = self._running, ""
+        ms = round((self._clock.monotonic() - self._stage_started) * 1000, 3)
+        result, reason = ("skip" if self._skipped else "continue", self._skipped) if error is None else _end_of(error)
+        self._entries.append(StageEntry(name, result, ms, reason))
+        self._emit(StageEnded(stage=name, result=result, duration_ms=ms, **self._ids))
+        if error is None and name == self._last:
+            raise skip(f"only {self._last} was asked for")
 
     def skip(self, reason: str) -> None:
         """The running stage ends the pipeline quietly; said before its end, so that its outcome can say so."""
         self._skipped = reason
-
-    def _note(self, result: StageResult, reason: str) -> None:
-        name, self._running = self._running, ""
-        ms = self._since(self._stage_started)
-        self._entries.append(StageEntry(name, result, ms, reason))
-        self._emit(StageEnded(stage=name, result=result, duration_ms=ms, **self._ids))
 
     @property
     def entries(self) -> tuple[StageEntry, ...]:
@@ -100,3 +90,14 @@ class Journal:
 
     def _since(self, moment: float) -> float:
         return round((self._clock.monotonic() - moment) * 1000, 3)
+
+
+def _end_of(error: BaseException) -> tuple[StageResult, str]:
+    """What became of a stage that raised, and why."""
+    match error:
+        case Halt():
+            return error.kind, error.reason
+        case asyncio.CancelledError():
+            return "abort", "cancelled"
+        case _:
+            return "abort", describe_error(error)
