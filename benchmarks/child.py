@@ -144,16 +144,16 @@ async def speed(bench: Bench) -> Result:
     for text in (PLAIN, TOOL):
         await turns(bench, "warm", text, 8, 80)
     for at_once, suffix in ((1, "_1"), (8, "_8")):
-        result["plain" + suffix] = await turns(bench, "plain" + suffix, PLAIN, at_once, 200)
-        result["tool" + suffix] = await turns(bench, "tool" + suffix, TOOL, at_once, 160)
-        result["first" + suffix] = await first_token(bench, "first" + suffix, at_once, 30)
+        result["plain" + suffix] = await turns(bench, "plain" + suffix, PLAIN, at_once, 600)
+        result["tool" + suffix] = await turns(bench, "tool" + suffix, TOOL, at_once, 400)
+        result["first" + suffix] = await first_token(bench, "first" + suffix, at_once, 40)
     await turns(bench, "warm_64", PLAIN, 64, 64)
     result["plain_64"] = await turns(bench, "plain_64", PLAIN, 64, 768)
     result["paced_64"] = await paced(bench, "paced_64", 64, 384, 10_000)
     for length in (10, 5000):
         result[f"history_{length}"] = await history(bench, length, evicted=False, count=12)
     for length in (10, 5000):
-        result[f"evicted_{length}"] = await history(bench, length, evicted=True, count=8)
+        result[f"evicted_{length}"] = await history(bench, length, evicted=True, count=16)
     return result
 
 
