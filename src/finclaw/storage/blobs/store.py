@@ -5,46 +5,26 @@ One lock covers every change of both, so that nobody removes a file that somebod
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeVar
-
-import apsw
+from typing import Final
 
 from finclaw.diagnostics.crash_points import crash_point
-from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Blob
 from finclaw.storage.blobs import rows
 from finclaw.storage.blobs.directory import BLOBS, BlobDirectory, describe_blob
 from finclaw.storage.sqlite.codec import to_micros
+from finclaw.storage.sqlite.writer import WriterClient
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 GRACE: Final = timedelta(hours=1)
 """How long a blob may wait for its first use."""
 
 
-class BlobRows(ABC):
-    """The part of a store that keeps blobs. The class that inherits it brings the commit."""
-
-    _clock: Clock
-
-    @abstractmethod
-    async def _commit(
-        self,
-        run: Callable[[apsw.Connection], T],
-        then: Callable[[T], None] | None = None,
-        *,
-        lazy: bool = False,
-        repeatable: bool = True,
-    ) -> T: ...
-
-    @abstractmethod
-    async def _read(self, run: Callable[[apsw.Connection], T]) -> T: ...
+class BlobRows(WriterClient):
+    """The part of a store that keeps blobs."""
 
     @cached_property
     def _blob_lock(self) -> asyncio.Lock:

@@ -75,6 +75,7 @@ def open_jsonl_store(
 
 class JsonlStore(SqliteStore):
     transcript = NullTranscript()
+    writes_files = True
 
     def __init__(
         self, place: Path, writer: Writer, clock: Clock, ids: PublicIds, emit: Emit, *, threaded: bool, files: Files

@@ -1,43 +1,22 @@
 """The store's port for approvals: hops to the writer, as in `store.py`."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
-
-import apsw
 
 from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite import approvals
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
 from finclaw.storage.sqlite.approvals import Words
-from finclaw.storage.sqlite.codec import PublicIds
+from finclaw.storage.sqlite.writer import WriterClient
 
-T = TypeVar("T")
 Told = tuple[list[Approval], list[Accepted]]
 
 
-class ApprovalRows(ABC):
-    """The part of a store that keeps approvals. The class that inherits it brings the commit."""
+class ApprovalRows(WriterClient):
+    """The part of a store that keeps approvals."""
 
-    _clock: Clock
-    _ids: PublicIds
     _times: ApprovalTimes
-
-    @abstractmethod
-    async def _commit(
-        self,
-        run: Callable[[apsw.Connection], T],
-        then: Callable[[T], None] | None = None,
-        *,
-        lazy: bool = False,
-        repeatable: bool = True,
-    ) -> T: ...
-
-    @abstractmethod
-    async def _read(self, run: Callable[[apsw.Connection], T]) -> T: ...
 
     async def ask(self, approval: Approval) -> Approval:
         return self._note_expiry(await self._commit(lambda db: approvals.ask(db, approval)))

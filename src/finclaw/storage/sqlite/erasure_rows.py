@@ -1,46 +1,22 @@
 """The store's port for erasure: hops to the writer, as in `store.py`; each session is one all-or-nothing piece."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-import apsw
 from msgspec.structs import replace
 
 from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.message import Message
+from finclaw.storage.blobs.store import BlobRows
 from finclaw.storage.sqlite import erasure, persons
-from finclaw.storage.sqlite.codec import PublicIds
 from finclaw.storage.sqlite.erasure import Target
 from finclaw.storage.sqlite.transcript import Transcript
 
-T = TypeVar("T")
 
-
-class ErasureRows(ABC):
-    """The part of a store that erases. The class that inherits it brings the commit."""
+class ErasureRows(BlobRows, ABC):
+    """The part of a store that erases."""
 
     transcript: Transcript
-    _ids: PublicIds
-
-    @abstractmethod
-    async def _commit(
-        self,
-        run: Callable[[apsw.Connection], T],
-        then: Callable[[T], None] | None = None,
-        *,
-        lazy: bool = False,
-        repeatable: bool = True,
-    ) -> T: ...
-
-    @abstractmethod
-    async def _read(self, run: Callable[[apsw.Connection], T]) -> T: ...
-
-    @abstractmethod
-    async def _alone(self, run: Callable[[apsw.Connection], T]) -> T: ...
-
-    @abstractmethod
-    async def _remove_unused_blobs(self) -> int: ...
 
     @abstractmethod
     async def messages(self, session: str) -> Sequence[Message]: ...

@@ -1,10 +1,9 @@
 """Persons and their identities, and the store's port for them: hops to the writer, as in `store.py`."""
 
 import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final
 
 import apsw
 from msgspec import convert
@@ -13,11 +12,10 @@ from msgspec.structs import replace
 from finclaw.ids import identity
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.person import Person
-from finclaw.kernel.port import Clock
 from finclaw.storage.sqlite import costs
 from finclaw.storage.sqlite.codec import to_micros
+from finclaw.storage.sqlite.writer import WriterClient
 
-T = TypeVar("T")
 Entry = tuple[str, Sequence[str]]
 """A name and identities."""
 FORGOTTEN: Final = "forgotten"
@@ -29,23 +27,8 @@ _KNOWN: Final = (
 )
 
 
-class PersonRows(ABC):
-    """The part of a store that keeps persons. The class that inherits it brings the commit."""
-
-    _clock: Clock
-
-    @abstractmethod
-    async def _commit(
-        self,
-        run: Callable[[apsw.Connection], T],
-        then: Callable[[T], None] | None = None,
-        *,
-        lazy: bool = False,
-        repeatable: bool = True,
-    ) -> T: ...
-
-    @abstractmethod
-    async def _read(self, run: Callable[[apsw.Connection], T]) -> T: ...
+class PersonRows(WriterClient):
+    """The part of a store that keeps persons."""
 
     async def find_person(self, who: str) -> Person | None:
         return await self._read(lambda db: find_person(db, who))

@@ -7,12 +7,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 from msgspec.structs import replace
 
-from finclaw.cancellation import UncancellableFuture
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.context import current_turn
 from finclaw.kernel.envelope import Attachment, Inbound, Outbound
@@ -38,7 +37,6 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs.rows import blobs_in
-from finclaw.storage.blobs.store import BlobRows
 from finclaw.storage.sqlite import (
     approvals,
     conversation,
@@ -59,9 +57,7 @@ from finclaw.storage.sqlite.persons import PersonRows
 from finclaw.storage.sqlite.retention import Sweep, limit_prune_time
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
 from finclaw.storage.sqlite.turn_traces import TurnRows
-from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer, WriterTask
-
-T = TypeVar("T")
+from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer
 
 
 def open_store(
@@ -84,41 +80,12 @@ def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Wri
     return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), PublicIds(name)
 
 
-class SqliteStore(ApprovalRows, BlobRows, PersonRows, TurnRows, ErasureRows):
+class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
     transcript: Transcript = ROWS
 
     def __init__(self, writer: Writer, clock: Clock, ids: PublicIds) -> None:
-        self._writer = writer
-        self._clock = clock
+        super().__init__(writer, clock, ids)
         self._times = ApprovalTimes(clock)
-        self._ids = ids
-        self._loop = asyncio.get_running_loop()
-
-    async def _commit(
-        self,
-        run: Callable[[apsw.Connection], T],
-        then: Callable[[T], None] | None = None,
-        *,
-        lazy: bool = False,
-        repeatable: bool = True,
-    ) -> T:
-        """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
-        decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
-        repeatable = repeatable and self.transcript is ROWS  # who writes files writes them once
-        self._writer.submit(WriterTask(run, decision, then, repeatable=repeatable), lazy=lazy)
-        return await decision
-
-    async def _read(self, run: Callable[[apsw.Connection], T]) -> T:
-        """Read what is committed, outside of the commit group: a write that fails does not fail it."""
-        answer: asyncio.Future[T] = self._loop.create_future()
-        self._writer.submit(WriterTask(run, answer, mode="read"))
-        return await answer
-
-    async def _alone(self, run: Callable[[apsw.Connection], T]) -> T:
-        """Outside of any transaction, and to its end even if the caller is cancelled."""
-        decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
-        self._writer.submit(WriterTask(run, decision, mode="alone"))
-        return await decision
 
     # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,9 +1,8 @@
 """Traces of turns, and the store's port for them: the latest in short, and one with all that is left of what it did."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 
@@ -19,22 +18,17 @@ from finclaw.storage.sqlite.codec import (
     read_inbound,
     read_usage,
 )
+from finclaw.storage.sqlite.writer import WriterClient
 from finclaw.transcript.fold import fold
 
-T = TypeVar("T")
 _TURNS = (
     "SELECT turn.id, key, turn.status, started_at, turn.ended_at, steps, usage, cost, inbound.body FROM turn "
     "JOIN session ON session.id = turn.session JOIN inbound ON inbound.id = turn.id "
 )
 
 
-class TurnRows(ABC):
-    """The part of a store that tells of turns and their facts. The class that inherits it brings the connection."""
-
-    _ids: PublicIds
-
-    @abstractmethod
-    async def _read(self, run: Callable[[apsw.Connection], T]) -> T: ...
+class TurnRows(WriterClient):
+    """The part of a store that tells of turns and their facts."""
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]:
         return await self._read(lambda db: turns(db, self._ids, limit))

@@ -12,11 +12,14 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
 import apsw
 
+from finclaw.cancellation import UncancellableFuture
 from finclaw.errors import StoreFailed, Superseded
+from finclaw.kernel.port import Clock
+from finclaw.storage.sqlite.codec import PublicIds
 from finclaw.storage.sqlite.database import boot_epoch, explain, mark_closed
 
 log = logging.getLogger(__name__)
@@ -274,3 +277,42 @@ class LoopWriter:
 def _settle(group: Sequence[WriterTask[Any]], answers: Sequence[Any]) -> None:
     for work, answer in zip(group, answers, strict=True):
         work.settle(answer)
+
+
+class WriterClient:
+    """The base of every part of a store: all parts hand their work to one writer."""
+
+    writes_files: ClassVar[bool] = False
+    """Its pieces change more than the database, and must not be done a second time."""
+
+    def __init__(self, writer: Writer, clock: Clock, ids: PublicIds) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._ids = ids
+        self._loop = asyncio.get_running_loop()
+
+    async def _commit(
+        self,
+        run: Callable[[apsw.Connection], T],
+        then: Callable[[T], None] | None = None,
+        *,
+        lazy: bool = False,
+        repeatable: bool = True,
+    ) -> T:
+        """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
+        decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
+        repeatable = repeatable and not self.writes_files
+        self._writer.submit(WriterTask(run, decision, then, repeatable=repeatable), lazy=lazy)
+        return await decision
+
+    async def _read(self, run: Callable[[apsw.Connection], T]) -> T:
+        """Read what is committed, outside of the commit group: a write that fails does not fail it."""
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._writer.submit(WriterTask(run, answer, mode="read"))
+        return await answer
+
+    async def _alone(self, run: Callable[[apsw.Connection], T]) -> T:
+        """Outside of any transaction, and to its end even if the caller is cancelled."""
+        decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
+        self._writer.submit(WriterTask(run, decision, mode="alone"))
+        return await decision
