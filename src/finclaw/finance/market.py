@@ -2,7 +2,7 @@
 
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -13,10 +13,24 @@ DEMO_SOURCE = "demo market"
 """The source of made-up prices. Replies with figures of it are labelled."""
 
 
+Phase = Literal["regular", "closed", "pre", "after", "continuous"]
+"""Of the trading day. A market that never rests is `continuous`."""
+
+
+class ExtendedPrice(Struct, frozen=True, kw_only=True):
+    """A price before or after the regular session. It is told beside the regular one, against today's close."""
+
+    price: Decimal
+    phase: Literal["pre", "after"]
+    venue: str
+    as_of: datetime
+
+
 class Quote(Struct, frozen=True, kw_only=True):
     """One price in the instrument's currency, with the close of the session before it.
 
     Outside trading hours the price stands still: it is the last close, and `as_of` is when that was.
+    `previous_close` is that of the session before the price's own; on the day of a split or of rights, the base price.
     """
 
     instrument: Instrument
@@ -26,6 +40,24 @@ class Quote(Struct, frozen=True, kw_only=True):
     as_of: datetime
     opening: Opening
     source: str
+    venue: str = ""
+    """Where it was traded, when the source says so or has only one place."""
+    phase: Phase = "regular"
+    close: Decimal | None = None
+    """The regular close of the price's own session, once there is one."""
+    extended: ExtendedPrice | None = None
+    day_basis: str = ""
+    """Of a coin: since when its change is counted, as `09:00 KST`."""
+    fixing: date | None = None
+    """Of a rate that a bank fixes once a day: that day."""
+    delay: int = 0
+    """Minutes by which the source is behind the market."""
+    is_confirmed: bool = True
+    """False for a move so large that a second source should have agreed, and none did."""
+    stale: bool = False
+    """Nobody answered, and this is what was known before."""
+    failed: tuple[str, ...] = ()
+    """Sources that were to answer before this one, each with what it did instead."""
 
     @property
     def change(self) -> Decimal:

@@ -1,0 +1,99 @@
+"""Failures of market data, by what can be done about them.
+
+Only `DataNotFound` is final: our own records lack the instrument. All others are about one source, and the next one of
+the chain is asked. The message is for people and the model; code reads the class.
+"""
+
+from datetime import datetime
+
+from finclaw.errors import ToolError
+
+
+class DataError(ToolError):
+    """A request that gave no figure. `source` is who was asked; empty where nobody was."""
+
+    code = "no_data"
+    kind = "failed"
+    """In one or two words, for the list of sources that were passed over."""
+
+    def __init__(self, message: str, *, source: str = "", retry_at: datetime | None = None) -> None:
+        super().__init__(message)
+        self.source = source
+        self.retry_at = retry_at
+
+
+class DataNotFound(DataError):
+    """Our own records lack the instrument. A source's 404 for one that we know is `DataUnsupported`."""
+
+    code = "not_found"
+    kind = "not found"
+
+
+class DataUnsupported(DataError):
+    """The source does not have this instrument, or this kind of data, at all."""
+
+    code = "unsupported"
+    kind = "does not have it"
+
+
+class DataEmpty(DataError):
+    """The source knows the instrument and has nothing for the time that was asked about."""
+
+    code = "empty"
+    kind = "has nothing for it"
+
+
+class DataStale(DataError):
+    """What the source has is of an earlier session than the one that ended or runs now."""
+
+    code = "stale"
+    kind = "is behind"
+
+
+class DataRateLimited(DataError):
+    """The source wants fewer requests, or our own budget for it is used up. `retry_at` says until when."""
+
+    code = "rate_limited"
+    kind = "was asked too often"
+
+
+class DataAuthExpired(DataError):
+    """The key is missing, wrong or used up, or the source refuses this machine."""
+
+    code = "auth_expired"
+    kind = "refused access"
+
+
+class DataMalformed(DataError):
+    """An answer that is not what the source documents: an HTML page, an error note, a renamed field, no number."""
+
+    code = "malformed"
+    kind = "answered what cannot be read"
+
+
+class DataImplausible(DataError):
+    """A number that cannot be right."""
+
+    code = "implausible"
+    kind = "gave a figure that cannot be right"
+
+
+class DataTransport(DataError):
+    """No answer: no connection, no time left, or a server's own failure."""
+
+    code = "transport"
+    kind = "did not answer"
+
+
+class AllSourcesFailed(DataError):
+    """Every source of a chain was asked, or rests. `causes` says why, one for each, in their order."""
+
+    code = "unavailable"
+
+    def __init__(self, wanted: str, causes: tuple[DataError, ...]) -> None:
+        told = "; ".join(f"{each.source or 'nobody'} {each.kind}" for each in causes) or "no source is switched on"
+        super().__init__(f"There is no {wanted} to be had now: {told}. Say so and give no figure.")
+        self.causes = causes
+        self.suggestion = told
+        waits = [each.retry_at for each in causes if each.retry_at is not None]
+        self.retry_at = min(waits) if waits and len(waits) == len(causes) else None

@@ -1,0 +1,220 @@
+"""Checks before a price is believed. A source's word becomes a quote here and nowhere else.
+
+What cannot be right is refused. What may be right and would be a rare thing needs a second source.
+"""
+
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market import Bar, ExtendedPrice, Phase, Quote
+from finclaw.finance.market_data.errors import DataImplausible, DataMalformed, DataStale
+from finclaw.kernel.calendar import Calendar, Session
+
+_AHEAD: Final = timedelta(minutes=2)
+"""How far a source's clock may be ahead of ours."""
+_LATE_START: Final = timedelta(minutes=30)
+"""What is seldom traded may have no price of today so soon after the open; then that of the session before holds."""
+_OLDEST_COIN: Final = timedelta(hours=1)
+_OLDEST_RATE: Final = timedelta(days=4)
+_OLDEST_FIXING: Final = timedelta(days=8)
+_RARE: Final = Decimal("0.30")
+_LEVERAGED: Final = Decimal("0.60")
+"""Korean funds that follow twice their index may move twice as far."""
+_ROUNDING: Final = Decimal("0.005")
+_AGREE: Final = Decimal("0.02")
+"""How near two sources are when they mean the same price; one of them may be twenty minutes behind."""
+_RATES: Final = {
+    "USD/KRW": (500, 3_000),
+    "USD/JPY": (50, 400),
+    "EUR/USD": (Decimal("0.5"), 2),
+    "GBP/USD": (Decimal("0.7"), 3),
+    "JPY/KRW": (3, 30),
+    "EUR/KRW": (600, 4_000),
+}
+"""Where a rate has been for decades with room to spare: one for 100 units, or upside down, is not in it."""
+
+
+class PriceReading(Struct, frozen=True, kw_only=True):
+    """A source's word about a price, not yet believed. Fields that it leaves open are None."""
+
+    instrument: Instrument
+    source: str
+    price: Decimal
+    currency: str
+    as_of: datetime
+    previous_close: Decimal | None
+    low: Decimal | None = None
+    high: Decimal | None = None
+    volume: int = 0
+    venue: str = ""
+    day_basis: str = ""
+    delay: int = 0
+    fixing: date | None = None
+    extended: ExtendedPrice | None = None
+    slack: timedelta = timedelta(minutes=15)
+    """How long after the close the source still stamps what was the last price of the session."""
+
+
+def check_reading(reading: PriceReading, calendar: Calendar, now: datetime) -> None:
+    """Raises DataImplausible or DataStale, or DataMalformed where a price has nothing to be compared with."""
+    instrument, source = reading.instrument, reading.source
+    name = f"{source}'s price of {instrument.symbol}"
+    if not reading.price.is_finite() or reading.price <= 0:
+        raise DataImplausible(f"{name} is {reading.price}, which is no price", source=source)
+    before = reading.previous_close
+    if before is None:
+        raise DataMalformed(f"{name} came without the close before it", source=source)
+    if not before.is_finite() or before <= 0:
+        raise DataImplausible(f"{source}'s previous close of {instrument.symbol} is {before}", source=source)
+    if instrument.kind != "index" and reading.currency != instrument.currency:
+        raise DataImplausible(f"{name} is in {reading.currency}, not in {instrument.currency}", source=source)
+    if reading.low is not None and reading.high is not None and not reading.low <= reading.price <= reading.high:
+        raise DataImplausible(
+            f"{name}, {reading.price}, is outside of the day's {reading.low} to {reading.high}", source=source
+        )
+    least, most = _RATES.get(instrument.symbol, (0, None)) if instrument.kind == "rate" else (0, None)
+    if reading.price < least or (most is not None and reading.price > most):
+        raise DataImplausible(f"{name}, {reading.price}, is not one of one unit", source=source)
+    _check_time(reading, calendar, now)
+
+
+def is_rare(reading: PriceReading, last_accepted: Decimal | None) -> bool:
+    """Whether the move is so large that one source's word is not enough."""
+    limit = _LEVERAGED if (reading.instrument.exchange, reading.instrument.kind) == ("KRX", "etf") else _RARE
+    bases = (reading.previous_close, last_accepted)
+    return any(base is not None and abs(reading.price / base - 1) > limit + _ROUNDING for base in bases)
+
+
+def has_price_limit(instrument: Instrument) -> bool:
+    """Whether the exchange itself forbids a rare move.
+
+    Its exceptions are the first day of a listing, the last days of one that ends, and a share that rests while it is
+    split. Then two sources agree; without a second one it is refused.
+    """
+    return instrument.exchange == "KRX" and instrument.kind in ("stock", "etf")
+
+
+def agree(one: Decimal, other: Decimal) -> bool:
+    return abs(one / other - 1) <= _AGREE
+
+
+def accept_reading(
+    reading: PriceReading, calendar: Calendar, now: datetime, *, is_confirmed: bool = True, failed: tuple[str, ...] = ()
+) -> Quote:
+    """The quote that a checked reading makes."""
+    instrument = reading.instrument
+    session = _session_of(reading, calendar, now)
+    phase: Phase = "regular"
+    if instrument.kind == "coin":
+        phase = "continuous"
+    elif session is None or now >= session.closes:
+        phase = "closed"
+    is_over = session is not None and phase == "closed" and instrument.kind not in ("coin", "rate")
+    quote = Quote(
+        instrument=instrument,
+        price=reading.price,
+        previous_close=reading.previous_close or reading.price,
+        volume=reading.volume,
+        # A stamp that comes after the close belongs to the close.
+        as_of=min(reading.as_of, session.closes) if session and is_over else min(reading.as_of, now),
+        opening=calendar.opening(instrument.exchange, now),
+        source=reading.source,
+        venue=reading.venue or instrument.exchange,
+        phase=phase,
+        close=reading.price if is_over else None,
+        day_basis=reading.day_basis,
+        fixing=reading.fixing,
+        delay=reading.delay,
+        is_confirmed=is_confirmed,
+        failed=failed,
+    )
+    extended = reading.extended
+    # Only once the session is over: before that, what a source calls after-market is of another day.
+    if extended is None or not is_over or session is None or not _is_believable(extended, quote, session, now):
+        return quote
+    return replace(quote, extended=extended)
+
+
+def check_bars(bars: tuple[Bar, ...], source: str, symbol: str) -> tuple[Bar, ...]:
+    """The bars in order, without days on which nothing was traded. Raises DataImplausible for one that cannot be."""
+    kept: list[Bar] = []
+    for bar in sorted(bars, key=lambda each: each.starts):
+        if not bar.close.is_finite() or bar.close <= 0:
+            raise DataImplausible(f"{source} has a close of {bar.close} for {symbol} on {bar.day}", source=source)
+        if bar.volume == 0 and 0 in (bar.open, bar.high, bar.low):
+            continue  # a day without a trade: the close is carried over, the rest is zero
+        if not 0 < bar.low <= min(bar.open, bar.close) <= max(bar.open, bar.close) <= bar.high:
+            raise DataImplausible(f"{source}'s bar of {symbol} on {bar.day} has a high below its low", source=source)
+        if kept and kept[-1].starts == bar.starts:
+            raise DataMalformed(f"{source} has two bars of {symbol} for {bar.day}", source=source)
+        kept.append(bar)
+    return tuple(kept)
+
+
+# ── times ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_time(reading: PriceReading, calendar: Calendar, now: datetime) -> None:
+    symbol, source = reading.instrument.symbol, reading.source
+    if reading.fixing is not None:
+        # One source dates what it publishes in the evening with the next day.
+        if reading.fixing > (now + timedelta(days=1)).date():
+            raise DataImplausible(
+                f"{source}'s fixing of {symbol} is of {reading.fixing}, which is ahead", source=source
+            )
+        if reading.fixing < (now - _OLDEST_FIXING).date():
+            raise DataStale(f"{source}'s fixing of {symbol} is of {reading.fixing}", source=source)
+        return
+    if reading.as_of > now + _AHEAD:
+        raise DataImplausible(f"{source}'s price of {symbol} is of {reading.as_of}, which is ahead", source=source)
+    oldest = {"coin": _OLDEST_COIN, "rate": _OLDEST_RATE}.get(reading.instrument.kind)
+    if oldest is not None:
+        if reading.as_of < now - oldest:
+            raise DataStale(f"{source}'s price of {symbol} is of {reading.as_of}", source=source)
+        return
+    latest, before = _last_two(calendar, reading.instrument, now)
+    if reading.as_of < before.opens - reading.slack:
+        raise DataStale(f"{source}'s price of {symbol} is of {reading.as_of}, two sessions ago", source=source)
+    session = _session_of(reading, calendar, now)
+    if session is None:
+        raise DataImplausible(
+            f"{source}'s price of {symbol} is of {reading.as_of}, when {reading.instrument.exchange} was closed",
+            source=source,
+        )
+    waited = now - latest.opens - timedelta(minutes=reading.delay)
+    if session == before and waited > _LATE_START:
+        raise DataStale(f"{source}'s price of {symbol} is of the session before, {reading.as_of}", source=source)
+
+
+def _session_of(reading: PriceReading, calendar: Calendar, now: datetime) -> Session | None:
+    """The session that the price belongs to; None for a time at which nothing was traded."""
+    for session in _last_two(calendar, reading.instrument, now):
+        if session.opens <= reading.as_of <= session.closes + reading.slack:
+            return session
+    return None
+
+
+def _last_two(calendar: Calendar, instrument: Instrument, now: datetime) -> Iterator[Session]:
+    return islice(calendar.sessions_before(instrument.exchange, now), 2)
+
+
+def _is_believable(extended: ExtendedPrice, quote: Quote, session: Session, now: datetime) -> bool:
+    """Funds are not traded after hours in Korea; elsewhere the same limits hold as for the regular price."""
+    if (quote.instrument.exchange, quote.instrument.kind) not in (
+        ("KRX", "stock"),
+        ("NYSE", "stock"),
+        ("NASDAQ", "stock"),
+        ("NYSE", "etf"),
+        ("NASDAQ", "etf"),
+    ):
+        return False
+    is_price = extended.price.is_finite() and extended.price > 0
+    is_timely = session.closes <= extended.as_of <= now + _AHEAD
+    return is_price and is_timely and abs(extended.price / quote.price - 1) <= _RARE + _ROUNDING

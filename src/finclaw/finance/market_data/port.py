@@ -1,0 +1,132 @@
+"""The port to market data: quotes, bars, rates, news, filings, earnings dates and profiles, each with its source.
+
+Quotes and bars are those of `finance/market.py`; the other records are here. Symbols are those of our own records.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market import Bar, Quote
+from finclaw.finance.market_data.errors import DataError
+
+Adjustment = Literal["none", "split", "split+dividend"]
+BarSize = Literal["day", "minute"]
+Purpose = Literal["people", "alerts", "briefings"]
+"""Who wants the data. A poller leaves room in a source's budget for people who wait."""
+
+
+class BarRange(Struct, frozen=True, kw_only=True):
+    """Bars from one day to another of the venue's calendar, both included. Minutes are for intraday bars alone."""
+
+    first: date
+    last: date
+    minutes: int = 0
+
+    @property
+    def size(self) -> BarSize:
+        return "minute" if self.minutes else "day"
+
+
+class BarSeries(Struct, frozen=True, kw_only=True):
+    """Bars of one instrument, oldest first, all adjusted in the same way."""
+
+    instrument: Instrument
+    bars: tuple[Bar, ...]
+    adjustment: Adjustment
+    source: str
+    day_basis: str = ""
+    """Of a coin: when its day begins, as `00:00 UTC`."""
+    failed: tuple[str, ...] = ()
+    """Sources that were to answer before this one, each with what it did instead."""
+    stale: bool = False
+
+
+class ExchangeRate(Struct, frozen=True, kw_only=True):
+    """How much of one currency one unit of another costs: a rate of the moment, or a bank's fixing of a day."""
+
+    base: str
+    quote: str
+    rate: Decimal
+    basis: Literal["spot", "fixing"]
+    day: date
+    as_of: datetime
+    source: str
+    failed: tuple[str, ...] = ()
+    stale: bool = False
+
+
+class NewsItem(Struct, frozen=True, kw_only=True):
+    """A headline with its link; the text behind it belongs to its publisher."""
+
+    title: str
+    url: str
+    publisher: str
+    published_at: datetime
+    source: str
+    symbols: tuple[str, ...] = ()
+
+
+class Filing(Struct, frozen=True, kw_only=True):
+    """A filing of a listed company with its authority."""
+
+    symbol: str
+    form: str
+    title: str
+    filed_on: date
+    url: str
+    source: str
+
+
+class EarningsDate(Struct, frozen=True, kw_only=True):
+    """A day on which a company is expected to report; `is_expected`: nobody has confirmed it."""
+
+    symbol: str
+    name: str
+    day: date
+    moment: Literal["before open", "after close", "during session", "unknown"]
+    estimate: Decimal | None
+    """Earnings per share, as analysts expect them."""
+    source: str
+    is_expected: bool = True
+
+
+class CompanyProfile(Struct, frozen=True, kw_only=True):
+    """What a source says about a company, field by field, in its own words."""
+
+    instrument: Instrument
+    fields: Mapping[str, str]
+    as_of: datetime
+    source: str
+
+
+class MarketData(Protocol):
+    """A source of market data. The caller that opens it closes it.
+
+    Methods raise DataNotFound for a symbol that our records lack, and another DataError when there is nothing to be
+    had. What they give has passed the checks of plausibility, and names who said it.
+    """
+
+    async def quotes(self, symbols: Sequence[str]) -> Mapping[str, Quote | DataError]:
+        """The latest price of each, asked for together; an error stands where there is none."""
+        ...
+
+    async def bars(self, symbol: str, span: BarRange) -> BarSeries: ...
+
+    async def fx(self, base: str, quote: str, basis: Literal["spot", "fixing"] = "spot") -> ExchangeRate: ...
+
+    async def news(self, symbol: str | None = None, limit: int = 10) -> Sequence[NewsItem]:
+        """Newest first, of one instrument or of the whole market."""
+        ...
+
+    async def filings(self, symbol: str, limit: int = 10) -> Sequence[Filing]: ...
+
+    async def earnings(self, first: date, last: date) -> Sequence[EarningsDate]:
+        """Of all companies, from one day to another, both included."""
+        ...
+
+    async def profile(self, symbol: str) -> CompanyProfile: ...
