@@ -9,7 +9,9 @@ from finclaw.kernel.text import LengthUnit
 def text_length(text: str, unit: LengthUnit) -> int:
     if unit == "characters" or text.isascii():
         return len(text)
-    return len(text.encode(errors="replace")) if unit == "bytes" else len(text) + sum(each > "\uffff" for each in text)
+    if unit == "bytes":
+        return len(text.encode(errors="replace"))
+    return len(text.encode("utf-16-le", errors="surrogatepass")) // 2
 
 
 def has_room_for(capabilities: Capabilities, text: str) -> bool:

@@ -1,0 +1,289 @@
+"""Packing of a document's blocks into parts that are each within a channel's limit and complete by themselves.
+
+A text is packed in several forms at once, such as HTML and the plain text to fall back on, so that part n of one says
+what part n of the other says. A block goes into one part where it fits; one that is too long for any part is cut where
+a reader would cut, and what was open there is closed, and opened again in the next part.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from finclaw.delivery.document import (
+    Block,
+    Escapes,
+    Fixed,
+    Forms,
+    Inline,
+    Leave,
+    TextRun,
+    Wrapper,
+    escape_forms,
+    join_forms,
+    write_block,
+)
+from finclaw.delivery.limits import text_length
+from finclaw.kernel.text import LengthUnit
+
+_LINE, _SENTENCE, _WORD, _FORCED = 3, 2, 1, 0
+"""How good a cut is."""
+_WORDS: Final = re.compile(r"(\s*)([^\s。、！？，]+[。、！？，]*|[。、！？，]+|$)")
+_STOPS: Final = ("。", "、", "！", "？", "，")
+_SENTENCE_END: Final = re.compile(r"""[.!?。！？…]["'”’)\]*_]{0,3}$""")
+_MARKER: Final = re.compile(r"(?:[-+*>#=|]+|\d{1,9}[.)]|(?:```|~~~).*)$")
+"""A word that would begin a list, a quote or code if a part began with it."""
+
+
+class _Piece(NamedTuple):
+    """A word of a paragraph that is being cut, with the white space before it and how good a cut there is."""
+
+    forms: Forms
+    gap: Forms
+    cut: int
+
+
+_Event = _Piece | Wrapper | Leave
+
+
+class Packer:
+    """A packer for one limit. `counted`: how many of the forms have it, one or two."""
+
+    def __init__(self, limit: int, unit: LengthUnit, forms: int, counted: int) -> None:
+        if limit < 1:
+            raise ValueError(f"a part must hold at least one character, not {limit}")
+        self._limit = limit
+        self._unit: LengthUnit = unit
+        self._nothing: Forms = ("",) * forms
+        self._counted = counted
+        self._parts: list[Forms] = []
+        self._open: list[Wrapper] = []
+        self._begun = 0
+        """How many of the open wrappers have content."""
+        self._reserved = 0
+        """What closing all that is open needs."""
+        self._begin_part()
+
+    def pack(self, blocks: Sequence[Block]) -> list[Forms]:
+        for block in blocks:
+            self._put(block)
+        self._end_part()
+        return self._parts
+
+    # ── blocks ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _put(self, block: Block) -> None:
+        whole = join_forms(list(write_block(block)), self._nothing)
+        if self._has_room(block.gap, whole):
+            self._add(block.gap, whole)
+        elif block.keep and self._overhead([]) + self._size(whole) <= self._limit:
+            self._cut()
+            self._add(self._nothing, whole)
+        else:
+            if not block.children and 2 * self._used > self._limit:
+                self._cut()
+            entered = block.wrapper is not None and self._enter(block.gap, block.wrapper)
+            gap = self._nothing if entered else block.gap
+            if block.children:
+                self._put(block.children[0]._replace(gap=gap))
+                for child in block.children[1:]:
+                    self._put(child)
+            else:
+                self._fill(gap, block.inlines)
+            if entered:
+                self._leave()
+
+    def _fill(self, gap: Forms, inlines: Sequence[Inline]) -> None:
+        """Cut inline content into as many parts as it needs."""
+        events = self._events(gap, inlines)
+        start = 0
+        while start < len(events):
+            end = self._find_cut(events, start)
+            for each in events[start:end]:
+                if isinstance(each, _Piece):
+                    self._add(each.gap, each.forms)
+                elif isinstance(each, Wrapper):
+                    self._open_wrapper(each)
+                else:
+                    self._leave()
+            start = end
+            if start < len(events):
+                self._cut()
+
+    def _find_cut(self, events: Sequence[_Event], start: int) -> int:
+        """The end of what goes into this part: the best place in its second half, else the last good one."""
+        used, reserved, is_fresh = self._used, self._reserved, self._is_fresh
+        opened = list(self._open)
+        best, last = dict[int, int](), start
+        for place in range(start, len(events)):
+            each = events[place]
+            if isinstance(each, _Piece):
+                if each.cut and not is_fresh:
+                    last = place
+                    if 2 * used > self._limit:
+                        best[each.cut] = place
+                size = self._size(each.forms) + (0 if is_fresh else self._size(each.gap))
+                if used + size + reserved > self._limit:
+                    if best:
+                        return best[max(best)]
+                    if last > start or not self._is_fresh:
+                        return last
+                    return place if not is_fresh else place + 1
+                used, is_fresh = used + size, is_fresh and not any(each.forms)
+            elif isinstance(each, Wrapper):
+                opened.append(each)
+                used, reserved = used + self._size(each.open), reserved + self._closing_size(each)
+            else:
+                wrapper = opened.pop()
+                used, reserved = used + self._size(wrapper.close), reserved - self._closing_size(wrapper)
+        return len(events)
+
+    # ── inline content as words ─────────────────────────────────────────────────────────────────────────────
+
+    def _events(self, gap: Forms, inlines: Sequence[Inline]) -> list[_Event]:
+        """Inline content word by word, each short enough for a part, and without marks that would fill a part."""
+        events: list[_Event] = [_Piece(self._nothing, gap, _FORCED)]
+        opened = list[Wrapper | None]()
+        before = ""
+        for each in inlines:
+            if isinstance(each, TextRun):
+                room = self._limit - self._overhead([wrapper for wrapper in opened if wrapper])
+                events += self._pieces(each, before, max(room, 1))
+                before = each.text[-20:] or before
+            elif isinstance(each, Fixed):
+                none = self._nothing
+                events.append(
+                    _Piece(none, each.forms, _LINE) if each.is_line_end else _Piece(each.forms, none, _FORCED)
+                )
+                before = ""
+            elif isinstance(each, Wrapper):
+                opened.append(each if self._is_small([wrapper for wrapper in opened if wrapper], each) else None)
+                events += (each,) if opened[-1] else ()
+            elif opened.pop() is not None:
+                events.append(each)
+        return events
+
+    def _pieces(self, words: TextRun, before: str, room: int) -> Iterator[_Piece]:
+        found = _WORDS.findall(words.text) if words.breakable else [("", words.text)]
+        for space, word in found:
+            cut = _rate_cut(before, space, word)
+            gap = escape_forms(space, words.escapes) if space else self._nothing
+            before = word or before
+            forms = escape_forms(word, words.escapes)
+            if self._size(forms) <= room:
+                if word or space:
+                    yield _Piece(forms, gap, cut)
+                continue
+            for chunk in self._chunks(word, words.escapes, room):
+                yield _Piece(chunk, gap, cut)
+                gap, cut = self._nothing, _FORCED
+
+    def _chunks(self, word: str, escapes: Escapes, room: int) -> Iterator[Forms]:
+        """A word that no part can hold, cut between characters as people see them, unless one of those is too long."""
+        from wcwidth import iter_graphemes  # noqa: PLC0415 - 35 ms of `cold_start`, for a word longer than a message
+
+        chunk, used = list[Forms](), 0
+        for grapheme in iter_graphemes(word):
+            whole = escape_forms(grapheme, escapes)
+            for forms in (whole,) if self._size(whole) <= room else [escape_forms(each, escapes) for each in grapheme]:
+                size = self._size(forms)
+                if chunk and used + size > room:
+                    yield join_forms(chunk, self._nothing)
+                    chunk, used = [], 0
+                chunk.append(forms)
+                used += size
+        yield join_forms(chunk, self._nothing)
+
+    # ── the part that is being written ──────────────────────────────────────────────────────────────────────
+
+    def _begin_part(self) -> None:
+        self._written: list[Forms] = [
+            wrapper.resume if place < self._begun else wrapper.open for place, wrapper in enumerate(self._open)
+        ]
+        self._used = sum(map(self._size, self._written))
+        self._is_fresh = True
+        self._complete = 0, 0
+        """Up to where the part is written if it ends now: pieces, and open wrappers among them."""
+
+    def _end_part(self) -> None:
+        if not self._is_fresh:
+            pieces, wrappers = self._complete
+            closing = [wrapper.pause for wrapper in reversed(self._open[:wrappers])]
+            self._parts.append(join_forms([*self._written[:pieces], *closing], self._nothing))
+
+    def _cut(self) -> None:
+        if not self._is_fresh:
+            self._end_part()
+            self._begin_part()
+
+    def _has_room(self, gap: Forms, forms: Forms) -> bool:
+        size = self._size(forms) if self._is_fresh else self._size(gap) + self._size(forms)
+        return self._used + size + self._reserved <= self._limit
+
+    def _add(self, gap: Forms, forms: Forms) -> None:
+        if self._is_fresh and not any(forms):
+            return
+        if not self._is_fresh:
+            self._write_raw(gap)
+        self._write_raw(forms)
+        self._is_fresh = False
+        self._begun = len(self._open)
+        self._complete = len(self._written), len(self._open)
+
+    def _write_raw(self, forms: Forms) -> None:
+        self._written.append(forms)
+        self._used += self._size(forms)
+
+    def _enter(self, gap: Forms, wrapper: Wrapper) -> bool:
+        """Open a wrapper, unless its marks would take half of every part."""
+        if not self._is_small([], wrapper):
+            return False
+        opening = self._size(wrapper.open) + self._closing_size(wrapper)
+        if not self._is_fresh and 4 * (self._used + self._reserved + opening + self._size(gap)) > 3 * self._limit:
+            self._cut()
+        if not self._is_fresh:
+            self._write_raw(gap)
+        self._open_wrapper(wrapper)
+        return True
+
+    def _open_wrapper(self, wrapper: Wrapper) -> None:
+        self._write_raw(wrapper.open)
+        self._open.append(wrapper)
+        self._reserved += self._closing_size(wrapper)
+
+    def _leave(self) -> None:
+        wrapper = self._open.pop()
+        self._reserved -= self._closing_size(wrapper)
+        if self._begun > len(self._open) and not self._is_fresh:
+            self._write_raw(wrapper.close)
+            self._complete = len(self._written), len(self._open)
+        elif self._is_fresh:
+            self._begin_part()
+        self._begun = min(self._begun, len(self._open))
+
+    def _is_small(self, inside: Sequence[Wrapper], wrapper: Wrapper) -> bool:
+        return 2 * self._overhead([*inside, wrapper]) <= self._limit
+
+    def _overhead(self, more: Sequence[Wrapper]) -> int:
+        """What a part needs for all that is open in it."""
+        return sum(
+            max(self._size(wrapper.open), self._size(wrapper.resume)) + self._closing_size(wrapper)
+            for wrapper in (*self._open, *more)
+        )
+
+    def _closing_size(self, wrapper: Wrapper) -> int:
+        return max(self._size(wrapper.pause), self._size(wrapper.close))
+
+    def _size(self, forms: Forms) -> int:
+        """The longest of those forms that are counted; sums of it are never too small."""
+        size = text_length(forms[0], self._unit)
+        return size if self._counted == 1 else max(size, text_length(forms[1], self._unit))
+
+
+def _rate_cut(before: str, space: str, word: str) -> int:
+    """How good a cut is between these."""
+    if not (space or before[-1:] in _STOPS) or _MARKER.match(word) or unicodedata.category(word[:1] or "a")[0] == "M":
+        return _FORCED
+    if "\n" in space:
+        return _LINE
+    return _SENTENCE if _SENTENCE_END.search(before) else _WORD
