@@ -259,7 +259,7 @@ ADVISORIES: Final[dict[str, Row]] = {
         "A token is one only where the model puts it on a line of its own; anybody else's is text.",
         (
             "here::test_nobody_but_the_model_silences_an_answer",
-            "tests/delivery/test_control.py::test_row_09_elsewhere_or_otherwise_written_it_is_just_text",
+            "tests/delivery/test_control.py::test_elsewhere_or_otherwise_written_it_is_just_text",
         ),
         later="roadmap 7, finance: the disclaimer is the gateway's own, whatever the model writes",
     ),

@@ -22,7 +22,7 @@ import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.builtins.memory.wish import FORGET, REMEMBER, remove_quotes
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.delivery.control import extract_control
+from finclaw.delivery.control import extract_control_tokens
 from finclaw.delivery.preview import Preview
 from finclaw.kernel.text import language_of
 from finclaw.pipeline.settings import PipelineSettings
@@ -114,7 +114,7 @@ async def test_a_command_with_a_long_tail_costs_little(tmp_path: Path) -> None:
 
 READERS: dict[str, Callable[[str], object]] = {
     "language": language_of,
-    "control tokens": extract_control,
+    "control tokens": extract_control_tokens,
     "wish to remember": lambda text: REMEMBER.asked.search(remove_quotes(text)[:20_000]),
     "wish to forget": lambda text: FORGET.asked.search(remove_quotes(text)[:20_000]),
     "quoted part": unquoted_part,

@@ -9,6 +9,8 @@ from tests.attack.disguises import plain
 from tests.attack.obedient import Obedient
 from tests.walks.house import House, in_virtual_time
 
+from finclaw.tools.guard.control_tokens import neutralize_control_tokens
+
 pytestmark = pytest.mark.spec("DX-22", "G-07")
 
 ORDER = plain(*ACTS[1])
@@ -105,7 +107,8 @@ async def test_words_that_look_like_the_house_s_are_a_message(house: House, look
         outcome = await gateway.ask(LOOKS[look], forwarded=forwarded)
         assert (outcome.kind, outcome.reply) == ("answered", "Hello.")
         (request,) = gateway.provider.requests
-        (said,) = [message for message in request.messages if LOOKS[look] in message.text]
+        words = neutralize_control_tokens(LOOKS[look])
+        (said,) = [message for message in request.messages if words in message.text]
         assert (said.role, said.tool_calls, said.tool_results) == ("user", (), ())
         assert LOOKS[look] not in (request.system or "")
         assert desk.done == []

@@ -15,7 +15,7 @@ def out(text: str, kind: OutboundKind = "reply") -> Outbound:
 
 def test_tokens_are_taken_out_of_the_models_words() -> None:
     visible = make_visible(out("Hello\n<<NEED_INPUT>>"), Capabilities())
-    assert (visible.text, visible.tokens) == ("Hello", frozenset({"NEED_INPUT"}))
+    assert (visible.text, visible.tokens) == ("Hello", ("NEED_INPUT",))
     assert visible.parts == (out("Hello"),)
 
 

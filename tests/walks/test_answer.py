@@ -165,7 +165,7 @@ async def test_the_conversation_keeps_what_was_seen_and_not_what_was_said(house:
         assert outcome.reply == "Which one?\n– signed"
         assert seen[0].inbound.text == "price?"
         assert seen[0].turn is not None
-        assert seen[0].turn.status == "completed"
+        assert seen[0].turn.status == "waiting_for_human"
         await gateway.ask("AAPL")
         assert [each.text for each in gateway.seen] == ["price?", "Which one?\n– signed", "AAPL"]
 

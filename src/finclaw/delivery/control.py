@@ -1,34 +1,163 @@
-"""Control tokens: words of the model for the gateway.
+"""Control tokens: words of the model for the gateway, such as `<<NO_REPLY>>`.
 
-They are read on a line of their own at either end, never shown.
+They are read on a line of their own at either end of its text and never shown. In the middle, in code, in a quotation
+or among other words they are just text, and so is a token that nobody knows.
 """
 
-from typing import Final, Literal, cast, get_args
+import re
+from collections.abc import Sequence
+from typing import Final, cast
 
-ControlToken = Literal["NO_REPLY", "SILENT_REPLY", "HEARTBEAT_OK", "NEED_INPUT", "ATTACH_DISCLAIMER", "ATTACH_QUOTE"]
+from msgspec import Struct
 
-_KNOWN: Final[frozenset[str]] = frozenset(get_args(ControlToken))
+from finclaw.tools.guard.control_tokens import CONTROL_TOKENS, ControlToken
+
+_LINE: Final = re.compile(r" {0,3}<<([A-Z_]{1,40})>>\s{0,60}")
+"""Further in it would be code."""
+_LONGEST_INDENT: Final = 3
+_LONGEST_LINE: Final = 90
+_LONGEST_NAME: Final = max(map(len, CONTROL_TOKENS))
+_FENCE: Final = re.compile(r"[ \t]{0,100}(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.?)")
 
 
-def extract_control(text: str) -> tuple[str, frozenset[ControlToken]]:
-    """The text without its tokens, and the tokens. In the middle of a text they are just text."""
+class ExtractedTokens(Struct, frozen=True):
+    """A text without its control tokens, and those, each once and in the order in which they stood."""
+
+    clean_content: str
+    tokens: tuple[ControlToken, ...] = ()
+    start: int = 0
+    """Where the clean content begins in the text."""
+
+    @property
+    def has_no_reply(self) -> bool:
+        return "NO_REPLY" in self.tokens
+
+    @property
+    def has_silent_reply(self) -> bool:
+        return "SILENT_REPLY" in self.tokens
+
+    @property
+    def has_heartbeat(self) -> bool:
+        return "HEARTBEAT_OK" in self.tokens
+
+    @property
+    def needs_input(self) -> bool:
+        return "NEED_INPUT" in self.tokens
+
+    @property
+    def needs_disclaimer(self) -> bool:
+        return "ATTACH_DISCLAIMER" in self.tokens
+
+    @property
+    def needs_quote(self) -> bool:
+        return "ATTACH_QUOTE" in self.tokens
+
+
+def is_silent(tokens: Sequence[str]) -> bool:
+    """Whether the model wants nothing of its text to be sent."""
+    return "NO_REPLY" in tokens or "SILENT_REPLY" in tokens
+
+
+def extract_control_tokens(text: str, *, begun: bool = False) -> ExtractedTokens:
+    """The text without its tokens, and the tokens. `begun`: something stands before it, so it has an end only."""
+    if "<<" not in text:
+        return ExtractedTokens(text)
     lines = text.split("\n")
-    heard: set[str] = set()
     start, end = 0, len(lines)
-    while start < end and (not lines[start].strip() or control_token(lines[start])):
-        heard.add(control_token(lines[start]) or "")
+    while not begun and start < end and _is_aside(lines[start]):
         start += 1
-    while start < end and (not lines[end - 1].strip() or control_token(lines[end - 1])):
+    while start < end and _is_aside(lines[end - 1]):
         end -= 1
-        heard.add(control_token(lines[end]) or "")
-    heard.discard("")
-    if not heard:
-        return text, frozenset()
-    return "\n".join(lines[start:end]), frozenset(cast("set[ControlToken]", heard))
+    if _leaves_fence_open(lines[start:end]):  # then what seems to be the end is code
+        end = len(lines)
+    tokens = list[ControlToken]()
+    for line in (*lines[:start], *lines[end:]):
+        if (token := _control_token(line)) is not None and token not in tokens:
+            tokens.append(token)
+    if not tokens:
+        return ExtractedTokens(text)
+    return ExtractedTokens("\n".join(lines[start:end]), tuple(tokens), sum(len(line) + 1 for line in lines[:start]))
 
 
-def control_token(line: str) -> str | None:
+class ControlTokenStream:
+    """The same for a text that arrives in pieces of any size: it gives back what may be seen by now.
+
+    A line that may turn out to be a token, or part of one, waits until the text behind it shows that it is not.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: list[ControlToken] = []
+        """Those before the first word."""
+        self._begun = False
+        self._aside: list[str] = []
+        """Lines behind the last word that are blank, or tokens if nothing follows."""
+        self._line = ""
+        """The beginning of one that may be a token."""
+        self._within_line = False
+
+    @property
+    def held(self) -> int:
+        """Characters that wait, because they are a token if nothing follows."""
+        lines = [*self._aside[1:], self._line]
+        return sum(map(len, lines)) if any(map(str.strip, lines)) else 0
+
+    def feed(self, piece: str) -> str:
+        lines = (self._line + piece).split("\n")
+        self._line = ""
+        shown = [self._feed_line(line + "\n") for line in lines[:-1]]
+        rest = lines[-1]
+        if rest and (self._within_line or not _may_become_token(rest)):
+            shown.append(self._feed_line(rest))
+            self._within_line = True
+        else:
+            self._line = rest
+        return "" if is_silent(self.tokens) else "".join(shown)
+
+    def _feed_line(self, line: str) -> str:
+        """A line with its end, or a part of one that is no token."""
+        whole, self._within_line = not self._within_line, False
+        if not line.strip() or (whole and _control_token(line) is not None):
+            if self._begun:
+                self._aside.append(line)
+            elif (token := _control_token(line)) is not None:
+                self.tokens.append(token)
+            return ""
+        if not self._begun:
+            line = line.lstrip()
+        body = line.rstrip()
+        shown = "".join(self._aside) + body
+        self._aside = [line[len(body) :]]
+        self._begun = True
+        return shown
+
+
+def _is_aside(line: str) -> bool:
+    return not line.strip() or _control_token(line) is not None
+
+
+def _control_token(line: str) -> ControlToken | None:
     """The token that this line is, if it is one and nothing else."""
-    word = line.strip()
-    name = word.removeprefix("<<").removesuffix(">>")
-    return name if name in _KNOWN and word == f"<<{name}>>" else None
+    found = _LINE.fullmatch(line)
+    return cast("ControlToken", found[1]) if found is not None and found[1] in CONTROL_TOKENS else None
+
+
+def _may_become_token(line: str) -> bool:
+    """Whether the beginning of a line may be that of a token."""
+    word = line.lstrip(" ")
+    if len(line) > _LONGEST_LINE or len(line) - len(word) > _LONGEST_INDENT or word[:1].isspace():
+        return False
+    word = word[: _LONGEST_NAME + 5].rstrip()
+    return any(f"<<{token}>>".startswith(word) for token in CONTROL_TOKENS)
+
+
+def _leaves_fence_open(lines: Sequence[str]) -> bool:
+    fence = ""
+    for line in lines:
+        found = _FENCE.match(line) if "```" in line or "~~~" in line else None
+        if found is None:
+            continue
+        if not fence:
+            fence = found[1]
+        elif found[1].startswith(fence) and not found[2]:
+            fence = ""
+    return bool(fence)

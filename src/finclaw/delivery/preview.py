@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from finclaw.delivery.checks import SENTENCE_END, Check, find_objection
-from finclaw.delivery.control import control_token
+from finclaw.delivery.control import ControlTokenStream
 from finclaw.delivery.visible import clean_words
 from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
 from finclaw.kernel.visibility import Draft, DraftKind
@@ -32,14 +32,13 @@ class Preview:
         self._tail = ""
         """The end of it."""
         self._in_fence = False
-        self._gap: list[str] = []
-        self._begun = False
         self._at_line_start = True
+        self._segments = ControlTokenStream()
 
     @property
     def held(self) -> int:
-        """Characters at the end of what it was fed that wait for the end of their segment."""
-        return sum(map(len, self._pieces))
+        """Characters at the end of what it was fed that wait for the end of their segment, or for words behind them."""
+        return sum(map(len, self._pieces)) + self._segments.held
 
     def feed(self, text: str) -> str:
         self._pieces.append(text)
@@ -62,7 +61,7 @@ class Preview:
             return "", held
         segments = found[0]
         self._at_line_start = segments.endswith("\n")
-        return self._admit(segments), held[found.end() :]
+        return self._segments.feed(segments), held[found.end() :]
 
     def _feed_segments(self, held: str) -> tuple[str, str]:
         pieces: list[str] = []
@@ -70,7 +69,7 @@ class Preview:
         while (end := self._segment_end(held, start)) is not None:
             segment, start = held[start:end], end
             self._at_line_start = segment.endswith("\n")
-            pieces.append(self._admit(segment))
+            pieces.append(self._segments.feed(segment))
         return "".join(pieces), held[start:]
 
     def _segment_end(self, held: str, start: int) -> int | None:
@@ -79,19 +78,6 @@ class Preview:
         found = (_CLOSED if fenced else SENTENCE_END).search(held, start)
         self._in_fence = fenced and found is None
         return None if found is None else found.end()
-
-    def _admit(self, segment: str) -> str:
-        if not segment.strip() or control_token(segment):
-            if self._begun:
-                self._gap.append(segment)
-            return ""
-        if not self._begun:
-            segment = segment.lstrip()
-        body = segment.rstrip()
-        piece = "".join(self._gap) + body
-        self._gap = [segment[len(body) :]]
-        self._begun = True
-        return piece
 
 
 def with_previews(

@@ -7,12 +7,13 @@ So are approval ids and the head of a card, which only the gateway may show.
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.delivery.control import ControlToken, extract_control
+from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
 from finclaw.delivery.limits import has_buttons_for, has_room_for
 from finclaw.delivery.markup import escape, render
 from finclaw.delivery.split import RESENT_MARK, split_outbound
 from finclaw.kernel.envelope import ActionButton, Capabilities, Embed, Outbound
 from finclaw.tools.approval.forgery import without_forged_consent
+from finclaw.tools.guard.control_tokens import ControlToken
 from finclaw.tools.guard.redact import redact_for_display
 
 
@@ -21,20 +22,21 @@ class Visible(Struct, frozen=True):
 
     parts: tuple[Outbound, ...]
     text: str
-    tokens: frozenset[ControlToken]
+    tokens: tuple[ControlToken, ...] = ()
 
 
-def make_visible(outbound: Outbound, capabilities: Capabilities) -> Visible:
+def make_visible(outbound: Outbound, capabilities: Capabilities, *, begun: bool = False) -> Visible:
     """Only the model's words may carry control tokens; the gateway's own notices have none to give.
 
-    Nor are secrets hidden in those: whoever approves an action sees it to the letter.
+    Nor are secrets hidden in those: whoever approves an action sees it to the letter. `begun`: the words before these
+    were sent already.
     """
     if outbound.kind != "notice":
         outbound = _clean_outbound(outbound)
-    text, tokens = (
-        (outbound.text, frozenset[ControlToken]()) if outbound.kind == "notice" else extract_control(outbound.text)
-    )
-    if tokens & {"NO_REPLY", "SILENT_REPLY"}:
+    is_notice = outbound.kind == "notice"
+    heard = ExtractedTokens(outbound.text) if is_notice else extract_control_tokens(outbound.text, begun=begun)
+    text, tokens = heard.clean_content, heard.tokens
+    if is_silent(tokens):
         return Visible((), text, tokens)
     if outbound.embeds and not capabilities.embeds:
         text = "\n\n".join([text, *map(_as_text, outbound.embeds)])

@@ -123,6 +123,8 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     text: str
     asked: tuple[str, ...] = ()
     """What a person is asked to approve, as they read it; only the core fills this in, and it is then the text."""
+    tokens: tuple[str, ...] = ()
+    """Control tokens that the model wrote, such as `ATTACH_DISCLAIMER`, for delivery layers: no longer in the text."""
     steps: int = 0
     tools: tuple[ToolUse, ...] = ()
     facts: tuple[Fact, ...] = ()

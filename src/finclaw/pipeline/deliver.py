@@ -4,31 +4,30 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from finclaw.agent.tool_results import answer_open_calls
 from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
 from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.checks import Check, apply_visibility_checks, find_objection
 from finclaw.delivery.commit_retry import retry_until_committed
-from finclaw.delivery.notice import notice
+from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
+from finclaw.delivery.notice import Notice, notice
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.preview import with_previews
 from finclaw.delivery.visible import Visible, make_visible
 from finclaw.errors import SessionError, Superseded
-from finclaw.kernel.envelope import Capabilities, Outbound, new_id
+from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.event import Emit
-from finclaw.kernel.message import Append, Message, Remove, Replace, Source, Text
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Finish, OutboxItem, Spend, TextRange
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
 from finclaw.kernel.visibility import DraftKind
 from finclaw.pipeline.blocks import BlockDelivery
+from finclaw.pipeline.last_words import close_conversation, forget_messages, set_final_text
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
 from finclaw.sessions.conversation import RecentConversations
@@ -72,22 +71,28 @@ class Deliver:
     async def answer(self, run: MessageRun, turn: TurnLog, result: TurnResult) -> Outcome:
         """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
         inbound, why, last = run.inbound, "", len(turn.answers) - 1
-        seen = turn.seen_text(last) if result.text.startswith(sent := turn.sent_text(last)) else ""
-        text = result.text.removeprefix(sent)  # all of it where a layer has made another text of it
+        sent, heard = turn.sent_text(last), extract_control_tokens(result.text)
+        begun = bool(sent) and result.text.startswith(sent)  # not where a layer has made another text of it
+        seen = turn.seen_text(last) if begun else ""
+        text = heard.clean_content[max(0, len(sent) - heard.start) if begun else 0 :]
         outbound = Outbound(text=text, reply_to=None if turn.items else inbound.answer_to, thread=inbound.thread)
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
-            visible = self._apply_checks(run, replace(outbound, kind="notice"), "notice")
+            visible = self._apply_checks(run, replace(outbound, text=result.text, kind="notice"), "notice")
         else:
-            visible = await self._prepare(run, outbound, result)
+            result = _with_tokens(result, heard)
+            visible = await self._prepare(run, outbound, result, begun=begun)
             if not visible.parts and _is_wordless(result):
-                visible, why = self._apply_checks(run, notice("wordless", inbound), "notice"), "the model said nothing"
+                which: Notice = "need_input" if heard.needs_input else "wordless"
+                visible, why = self._apply_checks(run, notice(which, inbound), "notice"), "the model said nothing"
         said, visible = (seen + visible.text).strip(), self._with_action(run, visible) if not result.asked else visible
         if visible.parts or turn.items:
             if said or visible.text:
                 set_final_text(turn, said or visible.text, self._clock.now())
             outcome = run.end_with("answered", why, reply=(seen + visible.text).strip(), result=result)
         else:
-            reason = f"the model chose not to answer: {', '.join(sorted(visible.tokens)) or 'empty answer'}"
+            tokens = dict.fromkeys((*result.tokens, *visible.tokens))
+            reason = f"the model chose not to answer: {', '.join(tokens) or 'empty answer'}"
+            log.info("nothing is sent: %s; what it said is kept in the conversation", reason)
             run.journal.skip(reason)
             outcome = run.end_with("skipped", reason, result=result)
         outcome = _with_sources(run, outcome)
@@ -100,7 +105,7 @@ class Deliver:
         `skip_layers`: past the delivery ring and every check, one of which may be what killed the process.
         """
         if run.reply is None:
-            visible = Visible((), "", frozenset())
+            visible = Visible((), "")
         elif skip_layers:
             visible = make_visible(run.reply, self._capabilities(run))
         else:
@@ -175,23 +180,31 @@ class Deliver:
         block = Outbound(text=span.text, reply_to=reply_to, thread=run.inbound.thread)
         ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=block, turn=None, kind="block")
         passed = SafeLinks(turn, run.accepted.inbound).outbound(await self._ring(ctx))
-        visible = make_visible(passed, self._capabilities(run))
-        is_plain = bool(visible.parts) and not (visible.tokens or passed.embeds or passed.attachments or passed.actions)
+        visible = make_visible(passed, self._capabilities(run), begun=bool(turn.sent_text(span.answer)))
+        is_plain = bool(visible.parts) and not (passed.embeds or passed.attachments or passed.actions)
         draft = run.make_draft("block", visible.text)
         return visible if is_plain and find_objection(self._checks, draft) is None else None
 
     # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
 
     async def _prepare(
-        self, run: MessageRun, outbound: Outbound, result: TurnResult | None, kind: DraftKind = "final"
+        self,
+        run: MessageRun,
+        outbound: Outbound,
+        result: TurnResult | None,
+        kind: DraftKind = "final",
+        *,
+        begun: bool = False,
     ) -> Visible:
+        if result is not None and is_silent(result.tokens):
+            return Visible((), outbound.text)
         ctx = DeliveryContext(
             ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=outbound, turn=result, kind=kind
         )
         passed = await self._ring(ctx)
         if run.log is not None and result is not None:
             passed = SafeLinks(run.log, run.accepted.inbound).outbound(passed)
-        visible = self._apply_checks(run, passed, kind)
+        visible = self._apply_checks(run, passed, kind, begun=begun)
         most = MOST_PARTS if run.log is None else MOST_PARTS - len(run.log.items)
         if len(visible.parts) > most:  # said here, where a notice can still go out as it is
             raise SessionError(f"an answer in {len(visible.parts)} parts is too long to be sent; {most} are possible")
@@ -212,10 +225,11 @@ class Deliver:
             log.exception("a delivery layer let its own cancellation out on a notice; it goes out as it is")
         return apply_visibility_checks(reply, Capabilities(), self._checks, run.make_draft(kind))
 
-    def _apply_checks(self, run: MessageRun, outbound: Outbound, kind: DraftKind) -> Visible:
+    def _apply_checks(self, run: MessageRun, outbound: Outbound, kind: DraftKind, *, begun: bool = False) -> Visible:
+        capabilities = self._capabilities(run)
         if not self._checks:
-            return make_visible(outbound, self._capabilities(run))
-        return apply_visibility_checks(outbound, self._capabilities(run), self._checks, run.make_draft(kind))
+            return make_visible(outbound, capabilities, begun=begun)
+        return apply_visibility_checks(outbound, capabilities, self._checks, run.make_draft(kind), begun=begun)
 
     def _with_action(self, run: MessageRun, visible: Visible) -> Visible:
         """With the gateway's own line about an approved action before the model's words, past every layer."""
@@ -293,7 +307,19 @@ def _seen_of_last(turn: TurnLog) -> str:
 
 def _is_wordless(result: TurnResult) -> bool:
     """The model ended without a word, and did not say that it means to: a person must not wait for nothing."""
-    return result.status in ("completed", "max_steps") and not result.text.strip()
+    ended = result.status in ("completed", "max_steps", "waiting_for_human") and not result.text.strip()
+    return ended and not (is_silent(result.tokens) or "HEARTBEAT_OK" in result.tokens)
+
+
+def _with_tokens(result: TurnResult, heard: ExtractedTokens) -> TurnResult:
+    """The result with what the model said to the gateway taken out of its text."""
+    if not heard.tokens:
+        return result
+    if heard.needs_quote:
+        log.info("the model wants a quote beside its answer; quotes are not attached")
+    waits = heard.needs_input and result.status in ("completed", "max_steps")
+    status: TurnStatus = "waiting_for_human" if waits else result.status
+    return replace(result, text=heard.clean_content, tokens=heard.tokens, status=status)
 
 
 def _with_sources(run: MessageRun, outcome: Outcome) -> Outcome:
@@ -306,45 +332,3 @@ def _with_sources(run: MessageRun, outcome: Outcome) -> Outcome:
 def _spend(run: MessageRun) -> tuple[Spend, ...]:
     """Also of a turn that failed, was stopped or was superseded: it was paid for."""
     return () if run.log is None else run.log.ledger.unbooked_lines()
-
-
-# ── the conversation keeps what the person saw, and no call without a result ────────────────────────────────────
-
-
-def set_final_text(turn: TurnLog, text: str, now: datetime) -> None:
-    """Make `text` the turn's last words: what layers or the gate changed is changed in the conversation too."""
-    answer = _last_answer(turn)
-    if answer is None or answer.tool_calls:
-        turn.push(Append(Message(new_id(), "assistant", (Text(text),), Source("system"), now)))
-    elif answer.text != text:
-        kept = tuple(block for block in answer.blocks if not isinstance(block, Text))
-        metadata = {**answer.metadata, "model_text": _text_for_replay(answer.text, text)}
-        turn.push(Replace(answer.id, replace(answer, blocks=(*kept, Text(text)), metadata=metadata)))
-
-
-def _last_answer(turn: TurnLog) -> Message | None:
-    """What the model said last, as it stands now: a layer may have replaced it, removed it or said more behind it."""
-    if not turn.answers:
-        return None
-    name = turn.answers[-1].id
-    for event in turn.conversation.events:
-        if isinstance(event, Replace) and event.target == name:
-            name = event.message.id
-    return next((each for each in reversed(turn.conversation.next_messages) if each.id == name), None)
-
-
-def _text_for_replay(written: str, seen: str) -> str | int:
-    """What the model itself wrote, for a replay: its text, or its length where the person saw it with more behind."""
-    return len(written) if seen.startswith(written) else written
-
-
-def forget_messages(turn: TurnLog) -> None:
-    """Leave nothing of a turn in the conversation: what no model could be asked must not make the next call dearer."""
-    for message in tuple(turn.messages):
-        turn.push(Remove(message.id))
-
-
-def close_conversation(turn: TurnLog, text: str, now: datetime) -> None:
-    """End a turn that did not get through: every call gets a true result, the person's last sight is the last word."""
-    answer_open_calls(turn, now)
-    set_final_text(turn, text, now)

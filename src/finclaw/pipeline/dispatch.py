@@ -31,6 +31,7 @@ from finclaw.pipeline.persons import PersonDirectory
 from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
+from finclaw.tools.guard.control_tokens import neutralize_control_tokens
 from finclaw.tools.sources import AUTHOR, SOURCES, passed_on_by
 
 
@@ -133,7 +134,7 @@ class Dispatch:
         return Message(
             id=new_id(),
             role="user",
-            blocks=(Text(inbound.text), *show_attachments(inbound.attachments)),
+            blocks=(Text(neutralize_control_tokens(inbound.text)), *show_attachments(inbound.attachments)),
             source=_source(inbound, accepted),
             created_at=self._clock.now(),
             metadata=_metadata(inbound, accepted),

@@ -16,6 +16,7 @@ from msgspec.json import encode
 
 from finclaw.kernel.text import fix_surrogates
 from finclaw.tools.guard.clean import clean
+from finclaw.tools.guard.control_tokens import neutralize_control_tokens
 from finclaw.tools.guard.markup import LEFT_OUT, strip_markup
 from finclaw.tools.guard.options import DEFAULT, GuardOptions, compile_operator_pattern
 from finclaw.tools.guard.redact import redact_clean
@@ -80,6 +81,7 @@ def _redact_result(text: str, options: GuardOptions) -> Redacted:
     text = clean(text)
     if not options.allow_html:
         text = strip_markup(text)
+    text = neutralize_control_tokens(text)
     return redact_clean(text, options.redact_finance, [compile_operator_pattern(each) for each in options.patterns])
 
 
@@ -180,7 +182,7 @@ def guard_result(text: str | None, limit: int = 100_000) -> str:
     """Text that can be stored and sent, at most `limit` characters long. Guarding it again changes nothing."""
     if text is None:
         return NO_RESULT[:limit]
-    clean = fix_surrogates(text.translate(_CONTROL))
+    clean = neutralize_control_tokens(fix_surrogates(text.translate(_CONTROL)))
     if len(clean) <= limit:
         return clean
     return (clean[: max(0, limit - len(TRUNCATED))] + TRUNCATED)[:limit]
