@@ -65,6 +65,7 @@ opinion: ## a mock model server by others, and a real PostgreSQL (needs node 20.
 
 bench: ## speed beside SDKs and peers      (BENCH=quick: within three minutes)
 	@scripts/venv run
+	@$(bin)/python -m compileall -q src benchmarks  # as the peers' packages are, which pip installs
 	@$(bin)/python -m benchmarks.run $(BENCH) $(ARGS)
 	@$(bin)/python -m benchmarks.page
 
