@@ -7,6 +7,7 @@
     ├── ChannelError         the gateway: something between us and a platform
     │   ├── SendFailed       may work later; the outbox tries again
     │   ├── SendRefused      will never work; the unit is dead
+    │   │   └── MarkupRefused  the platform cannot read the markup; the unit is sent once more as plain text
     │   ├── SendUnknown      may have arrived; nobody knows
     │   ├── InboundConflict  one platform id, two different bodies
     │   └── AttachmentRefused  a file that is too large, gone, or of a kind that the channel does not carry
@@ -76,6 +77,10 @@ class SendFailed(ChannelError):
 
 
 class SendRefused(ChannelError):
+    pass
+
+
+class MarkupRefused(SendRefused):
     pass
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from tests.storage.gateway import House, Place
 
-from finclaw.errors import SendFailed, SendRefused, SendUnknown
+from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Outbound
 from finclaw.testing import delay, reply, say
@@ -111,6 +111,45 @@ def test_refused_for_good_is_dead_at_once_and_holds_up_nobody(house: House):
     assert house.clock.run(main()) == ("dead", "delivered")
     assert house.channel.said == ["re: two"]
     assert house.units() == ["dead", "sent"]
+
+
+@pytest.mark.parametrize(
+    ("refusals", "said", "state"), [(1, ["bold & plain", "other"], "sent"), (2, ["other"], "dead")]
+)
+def test_what_the_platform_cannot_read_is_sent_once_more_as_plain_text(
+    house: House, refusals: int, said: list[str], state: str
+):
+    marked = Outbound(text="**bold** & plain", rendered="<b>bold</b> &amp; plain", plain="bold & plain")
+
+    async def main() -> None:
+        house.channel.fail_next(MarkupRefused("can't parse entities"), times=refusals)
+        async with house.store() as store:
+            await house.left_unsent(store, marked)
+            await house.left_unsent(store, Outbound(text="other"))
+        async with house.gateway() as app:
+            await app.idle()
+
+    house.clock.run(main())
+    assert [unit.outbound.formatted for unit in house.channel.attempts] == [marked.rendered, marked.plain, "other"]
+    assert [sent.formatted for sent in house.channel.sent] == said
+    assert house.units() == [state, "sent"]
+
+
+def test_a_repeat_as_plain_text_says_that_it_is_one(house: House):
+    marked = Outbound(text="**a**", rendered="<b>a</b>", plain="a")
+
+    async def main() -> None:
+        house.channel.fail_next(SendUnknown("the line broke"))
+        house.channel.fail_next(MarkupRefused("can't parse entities"))
+        house.channel.fail_next(SendFailed("not now"))
+        async with house.store() as store:
+            await house.left_unsent(store, marked)
+        async with house.gateway() as app:
+            await app.idle()
+
+    house.clock.run(main())
+    assert [sent.formatted for sent in house.channel.sent] == ["(re-sent) a"]
+    assert [round(later - sooner) for sooner, later in pairwise(house.channel.tried_at)] == [1, 0, 5]
 
 
 def test_parts_behind_a_refused_one_die_with_it(house: House):

@@ -18,7 +18,7 @@ from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
-from finclaw.errors import SendFailed, SendRefused, SendUnknown
+from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.event import Emit, OutboxItemMoved
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, OutboxItem
@@ -204,8 +204,7 @@ class OrderedSender:
         try:
             receipt = await channel.send(_mark_resent(unit, channel))
         except SendRefused as error:
-            log.error("unit %s was refused for good: %s", unit.id, error)
-            return replace(unit, state="dead")
+            return _handle_refusal(unit, error)
         except SendFailed as error:
             return await self._wait_for_next(unit, error)
         except SendUnknown as error:
@@ -275,6 +274,15 @@ def _id(unit: OutboxItem) -> str:
 
 def _mark_doubtful(unit: OutboxItem) -> OutboxItem:
     return replace(unit, state="unknown", doubts=unit.doubts + 1)
+
+
+def _handle_refusal(unit: OutboxItem, error: SendRefused) -> OutboxItem:
+    """The unit without its markup if only that was refused, else dead."""
+    if isinstance(error, MarkupRefused) and unit.outbound.rendered is not None:
+        log.warning("unit %s is sent once more, as plain text: %s", unit.id, error)
+        return replace(unit, outbound=replace(unit.outbound, rendered=None))
+    log.error("unit %s was refused for good: %s", unit.id, error)
+    return replace(unit, state="dead")
 
 
 def _mark_resent(unit: OutboxItem, channel: Channel) -> OutboxItem:

@@ -82,8 +82,8 @@ class Channel(Protocol):
     async def send(self, unit: OutboxItem) -> Receipt:
         """Hand one unit to the platform.
 
-        Raises SendFailed (it did not arrive, try later), SendRefused (it never will) or SendUnknown (the line
-        broke after the write); nothing else.
+        Raises SendFailed (it did not arrive, try later), SendRefused (it never will), MarkupRefused (it would as plain
+        text) or SendUnknown (the line broke after the write); nothing else.
         """
         ...
 
