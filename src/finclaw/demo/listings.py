@@ -69,6 +69,7 @@ def _listing(  # noqa: PLR0913 - one row of the tables below
         currency=currency,
         aliases=tuple(alias.strip() for alias in aliases.split(",") if alias.strip()),
         kind=kind,
+        market="KOSPI" if exchange == "KRX" and kind != "index" else "",
     )
     return Listing(instrument, Decimal(base), swing, volume)
 

@@ -8,24 +8,69 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from typing import Literal
 
 from msgspec import Struct
 
 from finclaw.finance.tick import Kind
 
+ShareType = Literal["", "preferred", "adr", "etn", "reit", "fund", "unit", "warrant", "right", "note"]
+Status = Literal["listed", "delisted", "renamed"]
+
 
 class Instrument(Struct, frozen=True, kw_only=True):
+    """A record of what is traded, apart from its prices.
+
+    `symbol` is ours: `005930`, `BRK.B`, `BTC-USD`, `USD/KRW`; what others call it says `instruments/vendor_symbols.py`.
+    """
+
     symbol: str
     exchange: str
+    """The venue, whose hours it keeps: KRX, NYSE, NASDAQ, FX or CRYPTO."""
     name_en: str
     name_ko: str
     currency: str
     aliases: tuple[str, ...] = ()
     kind: Kind = "stock"
+    market: str = ""
+    """Where it is listed, where that is less than the venue: KOSPI and KOSDAQ of KRX, AMEX (with Arca and Cboe)."""
+    share_type: ShareType = ""
+    """What a stock or a fund is in particular; empty for a common share and for a plain ETF."""
+    share_class: str = ""
+    """A or B of several ordinary classes; the series of a preferred share."""
+    isin: str = ""
+    """As looked up. It cannot be computed: those of preferred shares differ from their codes."""
+    cik: int = 0
+    """The company's number at the SEC."""
+    status: Status = "listed"
+    successor: str = ""
+    """The symbol that took its place, when it was renamed."""
 
     @property
     def title(self) -> str:
         return self.name_en if self.name_en == self.name_ko else f"{self.name_en} ({self.name_ko})"
+
+    @property
+    def id(self) -> str:
+        """A name for good: a stock that moves from one exchange to another of its country keeps it."""
+        return f"{'US' if self.exchange in _US_EXCHANGES else self.exchange}:{self.symbol}"
+
+    @property
+    def bare_symbol(self) -> str:
+        """The symbol as people say it: of a coin without the currency it is priced in."""
+        return self.symbol.partition("-")[0] if self.kind == "coin" else self.symbol
+
+    @property
+    def listed_on(self) -> str:
+        return self.market or self.exchange
+
+    @property
+    def type(self) -> str:
+        """common, preferred, adr, etf, etn, reit, fund, unit, warrant, right, note, index, rate or coin."""
+        return self.share_type or ("common" if self.kind == "stock" else self.kind)
+
+
+_US_EXCHANGES = frozenset(("NYSE", "NASDAQ"))
 
 
 class Ambiguous(Struct, frozen=True):
