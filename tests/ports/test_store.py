@@ -624,6 +624,47 @@ async def test_a_finish_plans_behind_what_was_appended(bench: Bench):
     assert record.outcome.reply == "three", "one part of several is not the whole reply"
 
 
+async def test_an_answer_takes_the_place_of_its_preview(bench: Bench):
+    store = bench.store
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    (preview,) = (replace(each, is_preview=True) for each in store.plan(accepted, parts("The beg"), claim.turn_id))
+    await store.append_items(claim, [preview], Appended().then)
+    await store.settle(replace(preview, state="sent", platform_id="p-1"))
+    store = await bench.reopen()
+    assert (await begin(store, accepted)).items[0].is_preview
+    (answer,) = store.plan(accepted, parts("The beginning and the end"), claim.turn_id, 1)
+    answer = replace(answer, edits=preview.id)
+    claim = await begin(store, accepted)
+    finish = replace(ending(store, accepted, claim), units=(answer,), outcome=ended(reply=answer.outbound.text))
+    assert await store.finish(finish, nothing)
+    store = await bench.reopen()
+    assert await store.pending() == [answer]
+    found = await store.find_item(preview.id)
+    assert found is not None
+    assert (found.state, found.platform_id, found.is_preview) == ("sent", "p-1", True)
+    assert await store.find_item(f"{preview.id}9") is None
+    record = await store.find(accepted.id)
+    assert record is not None
+    assert record.outcome is not None
+    assert record.outcome.reply == "The beginning and the end"
+
+
+async def test_a_preview_that_was_not_shown_is_not_missed(store: Store):
+    accepted = await take(store, written())
+    claim = await begin(store, accepted)
+    (preview,) = (replace(each, is_preview=True) for each in store.plan(accepted, parts("The beg"), claim.turn_id))
+    await store.append_items(claim, [preview], Appended().then)
+    await store.settle(replace(preview, state="superseded"))
+    (answer,) = store.plan(accepted, parts("The beginning and the end"), claim.turn_id, 1)
+    assert await store.finish(replace(ending(store, accepted, claim), units=(answer,)), nothing)
+    assert await store.pending() == [answer]
+    await store.settle(replace(answer, state="sent", platform_id="p-2"))
+    record = await store.find(accepted.id)
+    assert record is not None
+    assert record.delivery == "delivered"
+
+
 async def test_an_end_without_a_fold_comes_behind_them_too(bench: Bench):
     store = bench.store
     accepted = await take(store, written())

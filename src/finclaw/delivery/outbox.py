@@ -15,10 +15,17 @@ from msgspec.structs import replace
 
 from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.commit_retry import retry_until_committed
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.item_moves import (
+    STREAMED_SEND,
+    handle_refusal,
+    mark_doubtful,
+    mark_resent,
+    show_in_place,
+    supersede,
+)
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
-from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown
+from finclaw.errors import SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.event import Emit, OutboxItemMoved
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, OutboxItem
@@ -65,7 +72,15 @@ class OrderedSender:
         self._since: dict[str, float] = {}
         self._lost: deque[str] = deque(maxlen=MOST_LOST)
         """Messages of whose answer a part was lost lately: a turn that still runs may append more behind it."""
+        self._watchers: dict[str, Callable[[OutboxItem], None]] = {}
         self._stopping = self._closing = False
+
+    def watch(self, inbound_id: str, tell: Callable[[OutboxItem], None] | None) -> None:
+        """Tell a turn that runs what becomes of its units; None ends that."""
+        if tell is None:
+            self._watchers.pop(inbound_id, None)
+        else:
+            self._watchers[inbound_id] = tell
 
     def enqueue(self, units: Sequence[OutboxItem]) -> None:
         """Take over units that are on disk. Never waits; the order of calls is the order of sending."""
@@ -86,7 +101,7 @@ class OrderedSender:
 
     async def recover(self) -> None:
         """After a start: what was on its way is now in doubt; what was planned is due at once."""
-        units = [_mark_doubtful(unit) if unit.state == "sending" else unit for unit in await self._store.pending()]
+        units = [mark_doubtful(unit) if unit.state == "sending" else unit for unit in await self._store.pending()]
         doubtful = [unit for unit in units if unit.state == "unknown"]
         if doubtful:
             await self._store.settle(*doubtful)
@@ -136,12 +151,12 @@ class OrderedSender:
                 bind_log_ids(message=unit.inbound_id, turn=unit.turn_id or "", session=unit.session)
                 unit = await self._send_item(unit)
                 del self._since[queue.popleft().id]
-                if unit.state != "sent":
+                if unit.state in ("dead", "expired"):
                     self._drop_rest(queue, unit.inbound_id)
                 if queue and queue[0].state == "planned" and not self._closing:
                     queue[0] = await self._settle_and_begin_next(unit, queue[0])
                 else:
-                    await self._settle(unit, lazy=unit.state == "sent")
+                    await self._settle(unit, lazy=unit.state == "sent" and not unit.is_preview)
         except Exception:  # nobody waits for this task, and the other places go on
             log.critical("a sender stopped; its units wait on disk for the next start", exc_info=True)
         finally:
@@ -170,24 +185,33 @@ class OrderedSender:
             if unit.state != "sending":
                 unit = replace(unit, state="sending")
                 await self._settle(unit)
-            unit = await self._try(unit, channel)
-            if unit.state in ("sent", "dead"):
+            unit = await (self._try(unit, channel) if unit.edits is None else self._replace_preview(unit, channel))
+            if unit.state in ("sent", "dead", "superseded"):
                 return unit
 
     def _give_up(self, unit: OutboxItem, channel: Channel) -> OutboxItem | None:
         """The unit as it ends when it must not be tried (again)."""
-        if unit.state == "unknown" and not channel.capabilities.idempotent and unit.outbound.kind == "confirmation":
+        is_doubtful = unit.state == "unknown" and not channel.capabilities.idempotent and unit.edits is None
+        if is_doubtful and unit.outbound.kind == "confirmation":
             return replace(unit, state="dead")  # it may have arrived, and an order must not be confirmed twice
+        if unit.is_preview and (is_doubtful or self._is_replaced(unit)):
+            return supersede(unit)
         if unit.doubts > MAX_DOUBTS or unit.attempts > MAX_ATTEMPTS:
-            return replace(unit, state="dead")
+            return supersede(unit) if unit.is_preview else replace(unit, state="dead")
         return None
+
+    def _is_replaced(self, preview: OutboxItem) -> bool:
+        """The answer that takes its place waits behind it, and it is not on its way."""
+        waiting = self._queues.get(preview.lane, ())
+        return preview.state != "sending" and any(each.edits == preview.id for each in waiting)
 
     def _is_too_old(self, unit: OutboxItem) -> bool:
         """An answer about a market that is too old to be sent, and certainly has not been.
 
         Old by either clock: the wall clock knows of times before a start, but it may have been set back since.
         """
-        if unit.state != "planned" or not unit.outbound.perishable or unit.seq != 0:
+        is_first = unit.seq == 0 or unit.edits is not None
+        if unit.state != "planned" or not unit.outbound.perishable or not is_first:
             return False
         waited = timedelta(seconds=self._clock.monotonic() - self._since[unit.id])
         return max(waited, self._clock.now() - unit.planned_at) > PERISHES_AFTER
@@ -202,13 +226,14 @@ class OrderedSender:
     async def _try(self, unit: OutboxItem, channel: Channel) -> OutboxItem:
         crash_point("send:before")
         try:
-            receipt = await channel.send(_mark_resent(unit, channel))
+            async with asyncio.timeout(STREAMED_SEND if unit.is_preview or unit.span is not None else None):
+                receipt = await channel.send(mark_resent(unit, channel))
         except SendRefused as error:
-            return _handle_refusal(unit, error)
+            return handle_refusal(unit, error)
         except SendFailed as error:
             return await self._wait_for_next(unit, error)
-        except SendUnknown as error:
-            log.warning("nobody knows whether unit %s arrived: %s", unit.id, error)
+        except (SendUnknown, TimeoutError) as error:
+            log.warning("nobody knows whether unit %s arrived: %s", unit.id, error or "it took too long")
             return await self._wait_in_doubt(unit)
         except Exception:  # a channel is a stranger; after its surprise nobody knows what arrived
             log.exception("channel %s broke its promise while sending %s", channel.name, unit.id)
@@ -221,7 +246,21 @@ class OrderedSender:
         crash_point("send:after")
         return replace(unit, state="sent", platform_id=receipt.platform_id)
 
+    async def _replace_preview(self, unit: OutboxItem, channel: Channel) -> OutboxItem:
+        preview = await retry_until_committed(
+            lambda: self._store.find_item(unit.edits or ""), self._clock, "looking for a preview"
+        )
+        crash_point("send:before")
+        try:
+            unit = await show_in_place(unit, preview, channel)
+        except SendFailed as error:
+            return await self._wait_for_next(unit, error)
+        crash_point("send:after")
+        return unit
+
     async def _wait_for_next(self, unit: OutboxItem, error: SendFailed) -> OutboxItem:
+        if unit.is_preview:
+            return supersede(unit)
         unit = replace(unit, state="planned", attempts=unit.attempts + 1)
         wait = RETRY_SECONDS[unit.attempts - 1] if unit.attempts <= len(RETRY_SECONDS) else RETRY_LAST
         log.warning("unit %s not sent (%s); next try in %g s", unit.id, error, max(wait, error.retry_after or 0))
@@ -231,7 +270,7 @@ class OrderedSender:
 
     async def _wait_in_doubt(self, unit: OutboxItem) -> OutboxItem:
         """Sending again at once would meet the same trouble, and each time may show the person one more copy."""
-        unit = _mark_doubtful(unit)
+        unit = mark_doubtful(unit)
         await self._settle(unit)
         await self._sleep(unit.lane, IN_DOUBT)
         return unit
@@ -266,30 +305,9 @@ class OrderedSender:
             self._emit(
                 OutboxItemMoved(unit_id=unit.id, state=unit.state, session=unit.session, inbound_id=unit.inbound_id)
             )
+            if (tell := self._watchers.get(unit.inbound_id)) is not None:
+                tell(unit)
 
 
 def _id(unit: OutboxItem) -> str:
     return unit.id
-
-
-def _mark_doubtful(unit: OutboxItem) -> OutboxItem:
-    return replace(unit, state="unknown", doubts=unit.doubts + 1)
-
-
-def _handle_refusal(unit: OutboxItem, error: SendRefused) -> OutboxItem:
-    """The unit without its markup if only that was refused, else dead."""
-    if isinstance(error, MarkupRefused) and unit.outbound.rendered is not None:
-        log.warning("unit %s is sent once more, as plain text: %s", unit.id, error)
-        return replace(unit, outbound=replace(unit.outbound, rendered=None))
-    log.error("unit %s was refused for good: %s", unit.id, error)
-    return replace(unit, state="dead")
-
-
-def _mark_resent(unit: OutboxItem, channel: Channel) -> OutboxItem:
-    """A repeat that the platform would show twice says that it is one."""
-    if not unit.doubts or channel.capabilities.idempotent:
-        return unit
-    was = unit.outbound
-    rendered = None if was.rendered is None else RESENT_MARK + was.rendered
-    plain = None if was.plain is None else RESENT_MARK + was.plain
-    return replace(unit, outbound=replace(was, text=RESENT_MARK + was.text, rendered=rendered, plain=plain))

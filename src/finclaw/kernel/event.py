@@ -399,7 +399,7 @@ class CompactionFellBack(Event, frozen=True, kw_only=True):
 class OutboxItemMoved(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "delivery:unit"
     unit_id: str
-    state: Literal["planned", "sending", "sent", "unknown", "dead", "expired"]
+    state: Literal["planned", "sending", "sent", "unknown", "dead", "expired", "superseded"]
     reason: str = ""
 
 

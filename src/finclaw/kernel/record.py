@@ -13,7 +13,8 @@ from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.scope import Outcome, TurnStatus
 
 InboundState = Literal["received", "running", "joined", "ended"]
-OutboxState = Literal["planned", "sending", "sent", "unknown", "dead", "expired"]
+OutboxState = Literal["planned", "sending", "sent", "unknown", "dead", "expired", "superseded"]
+"""`superseded`: a preview that was not shown, or nobody knows; the answer comes as a message of its own."""
 DeliveryState = Literal["none", "pending", "delivered", "dead", "expired"]
 CostsBy = Literal["day", "model", "user", "agent"]
 
@@ -107,10 +108,18 @@ class OutboxItem(Struct, frozen=True, kw_only=True):
     platform_id: str | None = None
     span: TextRange | None = None
     """Of an item that was appended while its turn ran: the model's own words that it shows."""
+    is_preview: bool = False
+    """It shows the beginning of an answer until the answer takes its place. It is tried once and missed by nobody."""
+    edits: str | None = None
+    """The id of the preview in whose place it is shown, where there is one; without any words it takes it back."""
 
     @property
     def token(self) -> str:
         return self.id
+
+    @property
+    def shows_something(self) -> bool:
+        return bool(self.outbound.text or self.outbound.attachments or self.outbound.embeds)
 
     @property
     def lane(self) -> tuple[str, str, str]:

@@ -175,13 +175,15 @@ class Outbox(Protocol):
     async def append_items(
         self, claim: Claim, items: Sequence[OutboxItem], then: Callable[[tuple[OutboxItem, ...]], None]
     ) -> None:
-        """Add to the outbox while the turn runs; `Finish` then plans only what is behind. Each item has its `span`.
+        """Add to the outbox while the turn runs; `Finish` then plans only what is behind. What is part of the answer
+        has its `span`; previews and notes have none.
 
         Idempotent by turn, sequence and text range: `then` gets those that are new; behind a lost one they are lost.
         Raises Superseded as `record` does, and SessionError for one that is not the next, or shows other words.
         """
         ...
 
+    async def find_item(self, item_id: str) -> OutboxItem | None: ...
     async def ask_again(self, stale: OutboxItem, then: Callable[[Accepted], None]) -> Accepted | None:
         """An answer too old to send: expire it and, in the same commit, accept its question anew.
 

@@ -33,6 +33,8 @@ class OutboxItemBody(msgspec.Struct, frozen=True, omit_defaults=True):
     outbound: Outbound
     turn_id: str | None
     span: TextRange | None = None
+    is_preview: bool = False
+    edits: str | None = None
 
 
 read_unit: Final = msgspec.json.Decoder(OutboxItemBody).decode
@@ -83,7 +85,8 @@ def write_outcome(outcome: Outcome) -> str:
 
 def write_unit(unit: OutboxItem) -> str:
     outbound = _leaner(unit.outbound, _Outbound)
-    return write(OutboxItemBody(unit.channel, unit.account, unit.conversation, outbound, unit.turn_id, unit.span))
+    place = (unit.channel, unit.account, unit.conversation)
+    return write(OutboxItemBody(*place, outbound, unit.turn_id, unit.span, unit.is_preview, unit.edits))
 
 
 def _leaner(noun: T, form: type[T]) -> T:

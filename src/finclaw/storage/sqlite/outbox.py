@@ -110,6 +110,12 @@ def pending(db: apsw.Connection, ids: PublicIds) -> list[OutboxItem]:
     return [_read(ids, row) for row in rows]
 
 
+def find(db: apsw.Connection, ids: PublicIds, item_id: str) -> OutboxItem | None:
+    row = ids.row(item_id)
+    found = () if row is None else (item for item in items_of(db, ids, row) if item.id == item_id)
+    return next(iter(found), None)
+
+
 def items_of(db: apsw.Connection, ids: PublicIds, inbound: int) -> tuple[OutboxItem, ...]:
     rows = db.execute(f"{_ITEMS} WHERE unit.id BETWEEN ? AND ? ORDER BY unit.id", units_of(inbound))
     return tuple(_read(ids, row) for row in rows)
@@ -118,7 +124,8 @@ def items_of(db: apsw.Connection, ids: PublicIds, inbound: int) -> tuple[OutboxI
 def texts(db: apsw.Connection, inbound: int) -> list[str]:
     """What a message was answered, part by part."""
     rows = db.execute("SELECT body FROM unit_body WHERE id BETWEEN ? AND ? ORDER BY id", units_of(inbound))
-    return [read_unit(str(body)).outbound.text for (body,) in rows]
+    bodies = [read_unit(str(body)) for (body,) in rows]
+    return [body.outbound.text for body in bodies if not body.is_preview]
 
 
 def delivery(db: apsw.Connection, inbound: int) -> DeliveryState:
@@ -126,6 +133,7 @@ def delivery(db: apsw.Connection, inbound: int) -> DeliveryState:
     states = {
         str(state) for (state,) in db.execute("SELECT state FROM unit WHERE id BETWEEN ? AND ?", units_of(inbound))
     }
+    states.discard("superseded")
     if not states:
         return "none"
     if states & {"planned", "sending", "unknown"}:
@@ -153,6 +161,8 @@ def _read(ids: PublicIds, row: tuple[Any, ...]) -> OutboxItem:
         doubts=int(doubts),
         platform_id=None if platform_id is None else str(platform_id),
         span=body.span,
+        is_preview=body.is_preview,
+        edits=body.edits,
     )
 
 

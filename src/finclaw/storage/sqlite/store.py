@@ -241,6 +241,9 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
     async def pending(self) -> Sequence[OutboxItem]:
         return await self._read(lambda db: outbox.pending(db, self._ids))
 
+    async def find_item(self, item_id: str) -> OutboxItem | None:
+        return await self._read(lambda db: outbox.find(db, self._ids, item_id))
+
     async def settle(self, *units: OutboxItem, lazy: bool = False) -> None:
         def run(db: apsw.Connection) -> None:
             for unit in units:
