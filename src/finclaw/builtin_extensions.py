@@ -9,11 +9,13 @@ from msgspec.structs import replace
 
 from finclaw.agent.overflow_results import OverflowResults
 from finclaw.agent.prompt import turn_context_note
+from finclaw.agent.prompt.profile import strictest_level
 from finclaw.builtins.answer_notes import AnswerNotes
 from finclaw.builtins.approvals import ApprovalCommands
 from finclaw.builtins.basics import Basics
 from finclaw.builtins.calculator import Calculator
 from finclaw.builtins.delegate import Delegation
+from finclaw.builtins.disclaimers import Disclaimers
 from finclaw.builtins.end_turn import EndTurn
 from finclaw.builtins.extension_services import ExtensionServices
 from finclaw.builtins.moment import Moment
@@ -30,7 +32,9 @@ from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.extension import Finance
 from finclaw.gateway import Gateway
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.extension import Extension
+from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.approvals import Approvals
@@ -44,6 +48,7 @@ class BuiltinServices(Struct, frozen=True, kw_only=True):
     approvals: Callable[[], Approvals]
     overflow: OverflowResults
     clock: Clock
+    person: Callable[[Inbound], Person]
 
 
 def builtin_extensions(
@@ -59,6 +64,13 @@ def builtin_extensions(
     calendar = TableCalendar()
     finance = Finance(DemoMarket(builtin_services.clock, calendar), calendar)
     yield as_builtin(finance, "outside of yours: it labels what your layers have made of a reply")
+
+    def level_of(inbound: Inbound) -> str:
+        return strictest_level(settings.agent.compliance, builtin_services.person(inbound).compliance)
+
+    yield as_builtin(
+        Disclaimers(level_of), "further out than finance's label: it stands last, and no layer of yours takes it away"
+    )
     yield as_builtin(Calculator(), "its one tool is exact arithmetic, and every result of it is a fact")
     yield as_builtin(Now(), "its one tool tells the time, by the gateway's own clock")
     yield as_builtin(
@@ -95,7 +107,7 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
     Without `services` they have only their databases and the web, which is enough to look at them.
     """
 
-    def no_gateway() -> Never:
+    def no_gateway(*_: object) -> Never:
         raise ExtensionError("no gateway runs in this process")
 
     services = services or replace(
@@ -108,6 +120,7 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
         approvals=no_gateway,
         overflow=OverflowResults(services.recall, services.remember),
         clock=services.clock,
+        person=no_gateway,
     )
     registrar.load(builtin_extensions(settings, registrar, builtin_services))
     registrar.load(find_configured(settings))

@@ -96,7 +96,12 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         stack.push_async_callback(registrar.close)
         overflow = OverflowResults(store.recall, store.remember)
         builtin_services = BuiltinServices(
-            reset=store.reset, gateway=lambda: app, approvals=lambda: app.consents, overflow=overflow, clock=clock
+            reset=store.reset,
+            gateway=lambda: app,
+            approvals=lambda: app.consents,
+            overflow=overflow,
+            clock=clock,
+            person=lambda inbound: persons.find(inbound),  # noqa: PLW0108  the directory is yet to be
         )
         registrar.load(builtin_extensions(settings, registrar, builtin_services))
         registrar.load(find_configured(settings, extensions))

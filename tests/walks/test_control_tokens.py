@@ -6,6 +6,7 @@ import pytest
 from msgspec import Struct
 from tests.walks.house import House, in_virtual_time
 
+from finclaw.builtins.disclaimers import LINES
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.event import MessageStalled, PreviewUpdated
 from finclaw.kernel.port import ToolScope
@@ -21,6 +22,7 @@ class Nothing(Struct):
     pass
 
 
+DISCLAIMER = LINES["retail"]["opinion"]["en"]
 STALLING = PipelineSettings(stall_warn_s=10, stall_abort_s=40)
 
 
@@ -110,12 +112,13 @@ async def test_a_delivery_layer_sees_the_result_of_the_turn(house: House) -> Non
     async with house.open(*script, tools=[price], layers=[("delivery", look)]) as gateway:
         outcome = await gateway.ask("price?")
         ((result, text),) = results
-        assert (result.text, text, outcome.reply) == ("It is 71,000 won.",) * 3
+        assert (result.text, text) == ("It is 71,000 won.",) * 2
+        assert outcome.reply == f"It is 71,000 won.\n\n{DISCLAIMER}"
         assert result.tokens == ("ATTACH_DISCLAIMER", "ATTACH_QUOTE")
         assert (result.steps, len(result.tools)) == (2, 1)
         assert (result.usage.input, result.usage.output) == (30, 7)
         assert result.usage == outcome.usage
-        assert gateway.said == ["It is 71,000 won."]
+        assert gateway.said == [outcome.reply]
 
 
 @pytest.mark.spec("DX-21c")
@@ -152,7 +155,8 @@ async def test_no_part_of_a_token_is_seen_on_any_channel(house: House, profile: 
         shown = watch(gateway.channel)
         for text, _ in texts:
             await gateway.ask("tell me")
-            assert all(each in ("", "The answer is here.") for each in shown), (text, shown)
+            said = {each.partition(DISCLAIMER)[0].replace("<br/>", "").strip() for each in shown}
+            assert said <= {"", "The answer is here."}, (text, shown)
         previews = [each.text for each in gateway.events if isinstance(each, PreviewUpdated)]
         assert set(previews) <= {"The answer is here."}
 

@@ -11,13 +11,13 @@ from typing import Final, cast
 from msgspec import Struct
 
 from finclaw.tools.guard.control_tokens import CONTROL_TOKENS, ControlToken
+from finclaw.tools.last_line import find_open_fence
 
 _LINE: Final = re.compile(r" {0,3}<<([A-Z_]{1,40})>>\s{0,60}")
 """Further in it would be code."""
 _LONGEST_INDENT: Final = 3
 _LONGEST_LINE: Final = 90
 _LONGEST_NAME: Final = max(map(len, CONTROL_TOKENS))
-_FENCE: Final = re.compile(r"[ \t]{0,100}(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.?)")
 
 
 class ExtractedTokens(Struct, frozen=True):
@@ -68,7 +68,7 @@ def extract_control_tokens(text: str, *, begun: bool = False) -> ExtractedTokens
         start += 1
     while start < end and _is_aside(lines[end - 1]):
         end -= 1
-    if _leaves_fence_open(lines[start:end]):  # then what seems to be the end is code
+    if find_open_fence(lines[start:end]):  # then what seems to be the end is code
         end = len(lines)
     tokens = list[ControlToken]()
     for line in (*lines[:start], *lines[end:]):
@@ -148,16 +148,3 @@ def _may_become_token(line: str) -> bool:
         return False
     word = word[: _LONGEST_NAME + 5].rstrip()
     return any(f"<<{token}>>".startswith(word) for token in CONTROL_TOKENS)
-
-
-def _leaves_fence_open(lines: Sequence[str]) -> bool:
-    fence = ""
-    for line in lines:
-        found = _FENCE.match(line) if "```" in line or "~~~" in line else None
-        if found is None:
-            continue
-        if not fence:
-            fence = found[1]
-        elif found[1].startswith(fence) and not found[2]:
-            fence = ""
-    return bool(fence)

@@ -71,13 +71,15 @@ class Finance:
         sources = {fact.source for fact in (*ctx.outbound.facts, *(ctx.turn.facts if ctx.turn else ()))}
         if outbound.kind != "reply" or ctx.kind == "block" or self._market.source not in sources:
             return outbound
-        text = disclose_demo(outbound.text, ctx.inbound.text) if DEMO_SOURCE in sources else outbound.text
+        text = outbound.text
+        if DEMO_SOURCE in sources:
+            text = disclose_demo(text, ctx.inbound.text, begun=ctx.is_sent_in_blocks)
         return structs.replace(outbound, text=text, perishable=True)
 
 
-def disclose_demo(reply: str, question: str) -> str:
+def disclose_demo(reply: str, question: str, *, begun: bool = False) -> str:
     """The reply with the line at its end, in the reply's language; unchanged if it has it or says nothing at all."""
-    if not reply.strip() or any(line in reply for line in DEMO_LINES.values()):
+    if any(line in reply for line in DEMO_LINES.values()):
         return reply
     spoken = reply if any(map(str.isalpha, reply)) else question  # a reply may be figures only
-    return with_last_line(reply, DEMO_LINES[language_of(spoken)])
+    return with_last_line(reply, DEMO_LINES[language_of(spoken)], begun=begun)

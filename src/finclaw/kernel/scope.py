@@ -237,3 +237,8 @@ class DeliveryContext(Scope[Outbound]):
     turn: TurnResult | None
     kind: DraftKind = "final"
     """What is delivered. Whatever belongs to an answer once, such as a disclaimer, is added to the `final`."""
+
+    @property
+    def is_sent_in_blocks(self) -> bool:
+        """All that the answer says was sent in blocks before, so that only what is added to it is left to say."""
+        return self.turn is not None and not self.outbound.text.strip() and bool(self.turn.text.strip())
