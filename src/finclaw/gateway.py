@@ -10,6 +10,7 @@ from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, Appr
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
+from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import ExtensionRoute
@@ -136,7 +137,11 @@ class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
         """As the command `/reset` does: a turn that runs there is superseded."""
         ...
 
-    async def restore(self, session: str, messages: Sequence[Message]) -> None: ...
+    async def facts(self, session: str) -> Sequence[SessionFact]:
+        """What tools have told the session, the newest first."""
+        ...
+
+    async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None: ...
     async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]: ...
     async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned: ...
     def observe(self, observer: Observer) -> Callable[[], None]:

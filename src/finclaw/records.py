@@ -8,6 +8,7 @@ from finclaw.erasure import Forgetting
 from finclaw.kernel.clock import local_day
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, SenderId
+from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
@@ -84,8 +85,11 @@ class RecordService:
     async def prepare_backup(self) -> str:
         return await self.forgetting.copy_for_backup()
 
-    async def restore(self, session: str, messages: Sequence[Message]) -> None:
-        await self._store.restore(session, messages)
+    async def facts(self, session: str) -> Sequence[SessionFact]:
+        return await self._store.facts(session)
+
+    async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None:
+        await self._store.restore(session, messages, facts)
 
     async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
         return await self._store.repair(session, dry_run=dry_run)

@@ -15,9 +15,9 @@ from tests.ports.pictures import png
 from tests.ports.state_search import found_in
 
 from finclaw.errors import BlobRefused, SessionError
-from finclaw.kernel.envelope import Attachment, Inbound
+from finclaw.kernel.envelope import Attachment, Inbound, Outbound, OutboundFile
 from finclaw.kernel.message import Append, Image, Message
-from finclaw.kernel.record import Accepted, Blob
+from finclaw.kernel.record import Accepted, Blob, OutboxItem, TextRange
 from finclaw.kernel.store_port import Store
 from finclaw.storage.blobs.directory import BLOBS, MOST_BYTES
 from finclaw.testing import SimulatedCrash, crash_at
@@ -159,6 +159,67 @@ async def test_a_picture_goes_with_the_last_message_that_refers_to_it(bench: Ben
     assert (await store.erase_session("s")).messages == 1
     assert files(bench) == rows(bench) == {blob.sha256}
     await prune(bench)
+    assert files(bench) == rows(bench) == set()
+
+
+def chart(blob: Blob) -> Outbound:
+    return Outbound(text="the chart", attachments=(OutboundFile(blob=blob.sha256, name="a.png", mime=blob.media_type),))
+
+
+async def answered_with_chart(store: Store, blob: Blob, way: str) -> tuple[OutboxItem, ...]:
+    """An answer with a file, which is planned: by the end of a turn, while it runs, or without a turn."""
+    accepted = await take(store, written(), "s")
+    if way == "end":
+        items = store.plan(accepted, [chart(blob)], None)
+        assert await store.end(accepted.id, ended("command"), items, nothing)
+        return items
+    claim = await store.claim(accepted, [Append(said("q"))], None)
+    items = store.plan(accepted, [chart(blob)], claim.turn_id)
+    if way == "append":
+        items = tuple(replace(each, span=TextRange(0, 0, "the chart")) for each in items)
+        await store.append_items(claim, items, lambda _: None)
+    finish = ending(store, accepted, claim, events=[Append(said("a", role="assistant"))])
+    assert await store.finish(replace(finish, units=() if way == "append" else items), nothing)
+    return items
+
+
+@pytest.mark.parametrize("way", ["finish", "append", "end"])
+async def test_the_file_of_an_answer_is_there_until_the_answer_is_gone(bench: Bench, way: str, tmp_path: Path):
+    blob = await bench.store.put_blob(png())
+    items = await answered_with_chart(bench.store, blob, way)
+    await bench.store.reset("s")
+    await prune(bench)
+    assert await bench.store.sweep_blobs() == 0
+    store = await bench.reopen()
+    (waiting,) = await store.pending()
+    assert await store.read_blob(waiting.outbound.attachments[0].blob) == png(), "it is still to be sent"
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    await store.copy_into(copy)
+    assert (copy / BLOBS / blob.sha256).read_bytes() == png()
+    await store.settle(*(replace(each, state="sent") for each in items))
+    await prune(bench)
+    assert files(bench) == rows(bench) == set()
+
+
+@pytest.mark.parametrize("way", ["finish", "append", "end"])
+async def test_the_file_of_an_answer_is_erased_with_it(bench: Bench, way: str):
+    blob = await bench.store.put_blob(png())
+    await answered_with_chart(bench.store, blob, way)
+    await bench.store.erase_session("s")
+    assert files(bench) == rows(bench) == set()
+
+
+async def test_the_file_of_an_extensions_own_words_waits_with_them(bench: Bench):
+    """They may wait for hours: behind a long turn, or for the next start."""
+    blob = await bench.store.put_blob(png())
+    words = replace(written(), from_extension="alerts", saying=chart(blob))
+    accepted = await take(bench.store, words, "s")
+    bench.clock.advance(7_200)
+    store = await bench.reopen()
+    assert await store.sweep_blobs() == 0
+    await store.end(accepted.id, ended("command"), store.plan(accepted, [chart(blob)], None), nothing)
+    await store.erase_session("s")
     assert files(bench) == rows(bench) == set()
 
 

@@ -11,6 +11,7 @@ from tests.ports.state_search import found_in
 
 from finclaw.errors import Superseded
 from finclaw.kernel.fact import Fact, SessionFact
+from finclaw.kernel.message import Message, Source, ToolResult
 from finclaw.kernel.record import Accepted, Finish
 from finclaw.kernel.store_port import Store
 
@@ -118,3 +119,36 @@ async def test_a_backup_has_the_facts_and_the_person(bench: Bench, tmp_path_fact
     assert await told(copy) == [price("1")]
     assert await copy.find_person("memory:local:ada") == await bench.store.find_person("memory:local:ada") is not None
     await copy.close()
+
+
+# ── copies of a conversation ────────────────────────────────────────────────────────────────────────────────
+
+
+def result(id: str, *facts: Fact) -> Message:
+    return Message(id, "tool", (ToolResult(id, "quote", "190.50", facts=facts),), Source("tool"), AT)
+
+
+async def test_a_copy_has_the_facts_of_its_messages_behind_those_that_no_message_tells_any_more(bench: Bench) -> None:
+    await bench.store.restore("copy", [result("1", price("2"), price("3")), result("2", price("3"))], [price("1")])
+    store = await bench.reopen()
+    assert await store.facts("copy") == [SessionFact(turn_id="", fact=price(value)) for value in ("3", "2", "1")]
+    turn = await tell(store, "1", price("4"), session="copy")
+    assert (await store.facts("copy", limit=1))[0] == SessionFact(turn_id=turn.turn_id, fact=price("4"))
+    await store.restore("another", [result("1", price("5"))])
+    assert await told(store, "another") == [price("5")]
+    assert len(await told(store, "copy")) == 4
+
+
+async def test_facts_of_a_copy_go_with_the_session_and_count_towards_its_limit(bench: Bench) -> None:
+    store = bench.store
+    await store.restore("copy", [result("1", *(price(str(number)) for number in range(1_500)))])
+    assert len(await told(store, "copy")) == 1_000
+    await tell(store, "1", price("1", "MSFT"), session="copy")
+    kept = await told(store, "copy")
+    assert (len(kept), kept[0], kept[-1]) == (1_000, price("1", "MSFT"), price("501"))
+    await store.reset("copy")
+    await store.restore("copy", [result("2", price("7"))])
+    assert await told(store, "copy") == [price("7")]
+    await store.erase_session("copy")
+    await store.restore("copy", [])
+    assert await told(store, "copy") == []

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tests.machine import examples
 
 from finclaw.errors import SessionError
-from finclaw.kernel.fact import Fact
+from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message, Source, Text, Thinking, ToolCall, ToolFailure, ToolResult
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
-from finclaw.transcript.conversation_file import read_conversation, write_conversation
+from finclaw.transcript.conversation_file import read_conversation, read_earlier_facts, write_conversation
 
 # Everything UTF-8 can hold, line breaks of every script included; half characters never get into a store.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(
@@ -76,26 +76,40 @@ def test_what_is_written_is_read_and_written_again_the_same(messages: list[Messa
 
 
 @settings(max_examples=examples(30))
-@given(messages=CONVERSATIONS)
-async def test_export_import_export_is_the_identity(messages: list[Message], tmp_path_factory: pytest.TempPathFactory):
+@given(messages=CONVERSATIONS, facts=st.lists(FACTS, max_size=2))
+async def test_export_import_export_is_the_identity(
+    messages: list[Message], facts: list[Fact], tmp_path_factory: pytest.TempPathFactory
+):
     store = open_store(tmp_path_factory.mktemp("state") / "x.db", FakeClock(), threaded=False)
     try:
-        await store.restore(KEY, messages)
-        first = write_conversation(KEY, await store.messages(KEY))
+        await store.restore(KEY, messages, facts)
+        told = await store.facts(KEY)
+        first = write_conversation(KEY, await store.messages(KEY), told)
         await store.reset(KEY)
-        await store.restore(KEY, read_conversation(first)[1])
-        assert write_conversation(KEY, await store.messages(KEY)) == first
+        await store.restore(KEY, read_conversation(first)[1], read_earlier_facts(first))
+        assert write_conversation(KEY, await store.messages(KEY), await store.facts(KEY)) == first
+        assert {each.fact for each in await store.facts(KEY)} == {each.fact for each in told}
     finally:
         await store.close()
 
 
+def test_a_fact_is_in_the_header_only_where_no_message_tells_it() -> None:
+    lost, told = (Fact(subject=name, field="price", value=Decimal(1), as_of=AWARE, source="x") for name in "ab")
+    message = said("1", blocks=(ToolResult("c", "quote", "1", facts=(told,)),))
+    facts = [SessionFact(turn_id="t", fact=each) for each in (told, lost)]
+    assert read_earlier_facts(write_conversation(KEY, [message], facts)) == (lost,)
+    assert read_earlier_facts(GOOD) == ()
+
+
 def said(id: str, **changes: object) -> Message:
     values: dict[str, object] = {"created_at": datetime(2026, 1, 2, tzinfo=UTC), **changes}
-    return Message(id, "user", (Text("hi"),), Source("user"), **values)  # pyright: ignore[reportArgumentType]
+    values = {"role": "user", "blocks": (Text("hi"),), "source": Source("user"), **values}
+    return Message(id, **values)  # pyright: ignore[reportArgumentType]
 
 
 GOOD = write_conversation(KEY, [said("1")])
 HEADER = GOOD.split(b"\n")[0]
+AWARE = datetime(2026, 1, 2, tzinfo=UTC)
 NAIVE = datetime(2026, 1, 2)  # noqa: DTZ001  that is the point
 FACT = Fact(subject="A", field="price", value=Decimal(1), as_of=NAIVE, source="x")
 WITH_FACT = Message(
@@ -123,6 +137,7 @@ WITH_FACT = Message(
         (write_conversation(KEY, [said("1", passing="quotes")]), "line 2: a message with `passing`"),
         (write_conversation(KEY, [said("1", created_at=NAIVE)]), "line 2: a time has no zone"),
         (write_conversation(KEY, [WITH_FACT]), "line 2: a time has no zone"),
+        (write_conversation(KEY, [], [SessionFact(turn_id="", fact=FACT)]), "line 1: a time has no zone"),
     ],
 )
 def test_anything_else_is_refused_by_its_line(content: bytes, words: str) -> None:

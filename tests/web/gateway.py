@@ -25,7 +25,7 @@ from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
-from finclaw.kernel.fact import Fact
+from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import ExtensionRoute
@@ -303,7 +303,10 @@ class MemoryGateway:
     async def reset(self, session: str) -> None:
         self.conversations[session] = ()
 
-    async def restore(self, session: str, messages: Sequence[Message]) -> None:
+    async def facts(self, session: str) -> Sequence[SessionFact]:
+        return ()
+
+    async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None:
         self._maybe_fail()
         if self.conversations.get(session):
             raise SessionError(f"session {session!r} has messages already")

@@ -30,7 +30,7 @@ from finclaw.spend_lines import today_of
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
-from finclaw.transcript.conversation_file import read_conversation, write_conversation
+from finclaw.transcript.conversation_file import read_conversation, read_earlier_facts, write_conversation
 from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
 from finclaw.web.sessions_view import (
     BackupView,
@@ -133,7 +133,7 @@ class StateClient:
 
     def export_session(self, key: str) -> bytes:
         async def export(store: Store) -> bytes:
-            return write_conversation(key, await store.messages(key))
+            return write_conversation(key, await store.messages(key), await store.facts(key))
 
         return self._choose(
             lambda gateway: gateway.fetch("GET", f"{_session_path(key)}/export"), export, _no_session(key)
@@ -143,7 +143,8 @@ class StateClient:
         def send(gateway: "GatewayClient") -> None:
             gateway.call("POST", f"{_session_path(key)}/import", SessionView, content, timeout=_LONG)
 
-        return self._choose(send, lambda store: store.restore(key, read_conversation(content)[1]), _no_session(key))
+        messages, facts = read_conversation(content)[1], read_earlier_facts(content)
+        return self._choose(send, lambda store: store.restore(key, messages, facts), _no_session(key))
 
     def reset_session(self, key: str) -> None:
         def send(gateway: "GatewayClient") -> None:

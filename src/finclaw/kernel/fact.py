@@ -29,4 +29,5 @@ class SessionFact(Struct, frozen=True, kw_only=True):
     """A fact that a session has been told, with the turn whose tool gave it."""
 
     turn_id: str
+    """Empty for one that came with a copy of the conversation."""
     fact: Fact

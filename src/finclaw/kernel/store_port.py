@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
 from finclaw.kernel.envelope import Attachment, Inbound, Outbound
 from finclaw.kernel.erasure import Erased, PartOf, SenderId
-from finclaw.kernel.fact import SessionFact
+from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.person import Person
 from finclaw.kernel.record import (
@@ -144,8 +144,11 @@ class ConversationStore(Protocol):
         """A page of sessions, the most recently used first; only those whose key contains the text."""
         ...
 
-    async def restore(self, session: str, messages: Sequence[Message]) -> None:
-        """Give a session these messages, as an import or a fork does. Raises SessionError unless it was empty."""
+    async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None:
+        """Give a session these messages, as an import or a fork does. Raises SessionError unless it was empty.
+
+        Its facts are those of the messages, and before them `facts`: others that it had been told.
+        """
         ...
 
     async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:

@@ -1,6 +1,7 @@
 """A conversation as a file: JSON Lines, first a header, then one message per line.
 
 What is written follows from the conversation alone, so that a file that is read and written again is the same file.
+Facts are in the tool results that told them; those whose messages a compaction took away are in the header.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,15 +12,18 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.errors import SessionError
+from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message, ToolResult
 
 VERSION: Final = 1
 
 
-class Header(Struct, frozen=True):
+class Header(Struct, frozen=True, omit_defaults=True):
     finclaw: Literal["conversation"]
     version: int
     session: str
+    facts: tuple[Fact, ...] = ()
+    """Those that no message tells any more, the oldest first. Releases that do not know them read on."""
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -27,21 +31,29 @@ _read_header: Final = msgspec.json.Decoder(Header).decode
 _read_message: Final = msgspec.json.Decoder(Message).decode
 
 
-def write_conversation(session: str, messages: Iterable[Message]) -> bytes:
-    lines: list[object] = [Header("conversation", VERSION, session), *messages]
+def write_conversation(session: str, messages: Sequence[Message], facts: Iterable[SessionFact] = ()) -> bytes:
+    """`facts` are those of the session, the newest first, as a store gives them."""
+    told = {fact for message in messages for result in message.tool_results for fact in result.facts}
+    others = [each.fact for each in facts if each.fact not in told]
+    lines: list[object] = [Header("conversation", VERSION, session, tuple(reversed(others))), *messages]
     return b"".join(_encode(line) + b"\n" for line in lines)
 
 
 def read_conversation(content: bytes) -> tuple[str, tuple[Message, ...]]:
     """The session that was written and its messages. Raises SessionError, with the line, for anything else."""
     lines = content.removesuffix(b"\n").split(b"\n")
-    session = _header(lines[0])
+    session = _header(lines[0]).session
     messages = tuple(_message(line, number) for number, line in enumerate(lines[1:], start=2))
     _must_be_unique(messages)
     return session, messages
 
 
-def _header(line: bytes) -> str:
+def read_earlier_facts(content: bytes) -> tuple[Fact, ...]:
+    """The facts in the header. Raises SessionError as `read_conversation` does."""
+    return _header(content.split(b"\n", 1)[0]).facts
+
+
+def _header(line: bytes) -> Header:
     try:
         header = _read_header(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -50,7 +62,9 @@ def _header(line: bytes) -> str:
         ) from None
     if header.version != VERSION:
         raise SessionError(f"line 1: version {header.version} is not known here; this FinClaw reads version {VERSION}")
-    return header.session
+    if any(fact.as_of.tzinfo is None for fact in header.facts):
+        raise SessionError("line 1: a time has no zone; end it with Z for UTC")
+    return header
 
 
 def _message(line: bytes, number: int) -> Message:

@@ -11,9 +11,10 @@ from aiohttp import web
 from finclaw.errors import ConfigError, SessionError
 from finclaw.gateway import Gateway
 from finclaw.kernel.erasure import SenderId
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message
 from finclaw.kernel.store_port import DEDUPE_DAYS
-from finclaw.transcript.conversation_file import read_conversation, write_conversation
+from finclaw.transcript.conversation_file import read_conversation, read_earlier_facts, write_conversation
 from finclaw.web.admission import check_again
 from finclaw.web.api import HttpRoute
 from finclaw.web.errors import ApiError, too_large
@@ -62,25 +63,27 @@ class SessionsApi:
 
     async def get_export(self, request: web.Request, _: Principal) -> web.Response:
         key = await self._require_session(request)
-        content = write_conversation(key, await self._gateway.messages(key))
+        content = write_conversation(key, await self._gateway.messages(key), await self._gateway.facts(key))
         return web.Response(body=content, content_type="application/x-ndjson")
 
     async def post_import(self, request: web.Request, _: Principal) -> web.Response:
         content = await _file(request)
         check_again(request)
         try:
-            messages = read_conversation(content)[1]
+            messages, facts = read_conversation(content)[1], read_earlier_facts(content)
         except SessionError as error:
             raise _as_api_error(error, 400) from error
-        return await self._restore(_new_key(request.match_info["key"]), messages)
+        return await self._restore(_new_key(request.match_info["key"]), messages, facts)
 
     async def post_fork(self, request: web.Request, _: Principal) -> web.Response:
         body = await _body(request, ForkBody)
-        return await self._restore(body.into, await self._gateway.messages(await self._require_session(request)))
+        key = await self._require_session(request)
+        facts = [each.fact for each in reversed(await self._gateway.facts(key))]
+        return await self._restore(body.into, await self._gateway.messages(key), facts)
 
-    async def _restore(self, key: str, messages: Sequence[Message]) -> web.Response:
+    async def _restore(self, key: str, messages: Sequence[Message], facts: Sequence[Fact]) -> web.Response:
         try:
-            await self._gateway.restore(key, messages)
+            await self._gateway.restore(key, messages, facts)
         except SessionError as error:
             raise _as_api_error(error, 409) from error
         return json_response(SessionView(key, len(messages)), status=201)

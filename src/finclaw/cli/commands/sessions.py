@@ -25,7 +25,7 @@ from finclaw.kernel.record import SessionRecord
 from finclaw.kernel.text import fix_surrogates
 from finclaw.redaction import hide_known_secrets
 from finclaw.routing.session_key import place_of, session_key
-from finclaw.transcript.conversation_file import read_conversation, write_conversation
+from finclaw.transcript.conversation_file import read_conversation
 from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.sessions_view import MessagesView, RepairView, SessionView
 
@@ -204,8 +204,9 @@ def _read(name: str) -> bytes:
 
 def _fork(client: StateClient, settings: Settings, args: Namespace) -> int:
     key, into = find_key(client, settings, args.key, guess=True), new_key(settings, args.into)
-    messages = read_conversation(client.export_session(key))[1]
-    client.import_session(into, write_conversation(into, messages))
+    content = client.export_session(key)
+    client.import_session(into, content)
+    messages = read_conversation(content)[1]
     return _report_session(args, into, len(messages), f"copied from {key}")
 
 

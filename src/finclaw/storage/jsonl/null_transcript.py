@@ -6,8 +6,9 @@ from typing import Final
 
 import apsw
 
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message, TurnEvent
-from finclaw.storage.blobs.rows import blobs_in, blobs_in_events
+from finclaw.storage.blobs.rows import blobs_in_events
 from finclaw.storage.sqlite import sessions
 from finclaw.storage.sqlite.transcript import Folded
 from finclaw.transcript.fold import fold, touches_only_own
@@ -46,7 +47,9 @@ def set_count(db: apsw.Connection, key: str, messages: int) -> None:
     db.execute("UPDATE session SET messages = ? WHERE key = ?", (messages, key))
 
 
-def restore_count(db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime) -> None:
-    """Make a session that these messages are given to; only their number and their images are the database's."""
-    sessions.restore(db, key, (), now, blobs_in(messages))
+def restore_count(
+    db: apsw.Connection, key: str, messages: Sequence[Message], earlier: Sequence[Fact], now: datetime
+) -> None:
+    """Make a session that these messages are given to; all but the messages themselves is the database's."""
+    sessions.fill(db, key, messages, earlier, now)
     set_count(db, key, len(messages))

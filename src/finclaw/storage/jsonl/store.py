@@ -18,6 +18,7 @@ from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.event import Emit
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Append, Message, TurnEvent
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
@@ -139,7 +140,7 @@ class JsonlStore(SqliteStore):
         await self._whole(self._record(claim, seq, tuple(events), then, calls))
 
     async def _record(
-        self, claim: Claim, seq: int, events: tuple[TurnEvent, ...], then: Callable[[], None], calls: TurnCalls | None
+        self, claim: Claim, seq: int, events: tuple[TurnEvent, ...], then: _Then, calls: TurnCalls | None
     ) -> None:
         async with self._sessions.hold(claim.session) as hands:
             await super().record(claim, seq, events, lambda: None, calls)
@@ -151,10 +152,9 @@ class JsonlStore(SqliteStore):
                 log.exception("what was to follow a commit failed")
 
     async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
-        return await self._whole(self._finish(finish, then))
+        return await self._whole(self._finish(finish, finish.turn_id, finish.events, then))
 
-    async def _finish(self, finish: Finish, then: Callable[[], None]) -> bool:
-        turn, last = finish.turn_id, finish.events
+    async def _finish(self, finish: Finish, turn: str, last: tuple[TurnEvent, ...], then: _Then) -> bool:
         async with self._sessions.hold(finish.session) as hands:
             logged = hands.logs.events(turn)
             await hands.do(lambda: hands.logs.append(turn, len(logged), last, ending=True))
@@ -264,10 +264,10 @@ class JsonlStore(SqliteStore):
             await self._commit(lambda db: set_count(db, record.key, messages))
         return replace(record, messages=messages)
 
-    async def restore(self, session: str, messages: Sequence[Message]) -> None:
-        await self._whole(self._restore(session, tuple(messages)))
+    async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None:
+        await self._whole(self._restore(session, tuple(messages), facts))
 
-    async def _restore(self, session: str, messages: tuple[Message, ...]) -> None:
+    async def _restore(self, session: str, messages: tuple[Message, ...], facts: Sequence[Fact]) -> None:
         if len({message.id for message in messages}) < len(messages):
             raise SessionError("two of the messages have the same id; ids are unique in a conversation")
         now = self._clock.now()
@@ -279,7 +279,7 @@ class JsonlStore(SqliteStore):
             turn, events = copy_name(version), tuple(map(Append, messages))
             await hands.do(lambda: hands.logs.append(turn, 0, events))
             try:
-                await self._commit(lambda db: restore_count(db, session, messages, now))
+                await self._commit(lambda db: restore_count(db, session, messages, facts, now))
             except Exception:
                 await hands.do(lambda: hands.logs.undo(turn, events))
                 raise

@@ -1,6 +1,7 @@
 """Facts of a session, in a table of their own: a summary of the conversation loses none, and nobody walks the history.
 
-A fact is filed under the turn whose tool gave it. A session keeps the newest, up to a limit.
+A fact is filed under the turn whose tool gave it, and one that came with a copy of a conversation under a negative
+number of the session: before all that its turns give. A session keeps the newest, up to a limit.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ import apsw
 import msgspec
 
 from finclaw.kernel.fact import Fact, SessionFact
+from finclaw.kernel.message import Message
 from finclaw.storage.sqlite.codec import FACTS, PublicIds, facts_of, write
 
 MOST: Final = 1_000
@@ -22,16 +24,28 @@ def keep(db: apsw.Connection, session: int, turn: int, facts: Sequence[Fact]) ->
     if not facts:
         return
     first, _ = facts_of(turn)
-    newest = list(dict.fromkeys(facts))[-MOST:]
-    db.executemany(
-        f"INSERT INTO fact (id, session, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(first + place, session, *_row(fact)) for place, fact in enumerate(newest)],
-    )
+    _insert(db, session, first, facts)
     oldest = db.execute(
         "SELECT id FROM fact WHERE session = ? ORDER BY id DESC LIMIT 1 OFFSET ?", (session, MOST - 1)
     ).fetchone()
     if oldest is not None:
         db.execute("DELETE FROM fact WHERE session = ? AND id < ?", (session, oldest[0]))
+
+
+def restore(db: apsw.Connection, session: int, messages: Sequence[Message], earlier: Sequence[Fact]) -> None:
+    """Give a session those of its new messages, and `earlier` ones that no message tells any more."""
+    forget_session(db, session)
+    told = [fact for message in messages for result in message.tool_results for fact in result.facts]
+    first, _ = facts_of(-session)
+    _insert(db, session, first, (*earlier, *told))
+
+
+def _insert(db: apsw.Connection, session: int, first: int, facts: Sequence[Fact]) -> None:
+    newest = list(dict.fromkeys(facts))[-MOST:]
+    db.executemany(
+        f"INSERT INTO fact (id, session, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(first + place, session, *_row(fact)) for place, fact in enumerate(newest)],
+    )
 
 
 def _row(fact: Fact) -> tuple[object, ...]:
@@ -47,7 +61,11 @@ def find(db: apsw.Connection, ids: PublicIds, session: str, subject: str | None,
         "AND (?2 IS NULL OR subject = ?2) ORDER BY id DESC LIMIT ?3",
         (session, subject, limit),
     )
-    return [SessionFact(turn_id=ids.turn(int(id) // FACTS), fact=_read(row)) for id, *row in rows]
+    return [SessionFact(turn_id=_turn_id(ids, int(id)), fact=_read(row)) for id, *row in rows]
+
+
+def _turn_id(ids: PublicIds, number: int) -> str:
+    return ids.turn(number // FACTS) if number > 0 else ""
 
 
 def _read(row: Sequence[object]) -> Fact:

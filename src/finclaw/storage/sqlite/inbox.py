@@ -72,6 +72,8 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
         db.execute("INSERT INTO said_key (name, inbound) VALUES (?, ?)", (key, row))
     if inbound.attachments:
         blobs.use_attachments(db, row, inbound.attachments)
+    if inbound.saying is not None:  # its files are counted again as the answer's, once that is planned
+        blobs.use(db, "message", row, [file.blob for file in inbound.saying.attachments])
     crash_point("accept:before_commit")
     return Accepted(id=ids.inbound(row), session=session, ticket=ticket, inbound=inbound, accepted_at=now)
 

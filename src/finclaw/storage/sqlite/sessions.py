@@ -8,11 +8,12 @@ from typing import Any, Final
 import apsw
 
 from finclaw.errors import SessionError
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import IntegrityFinding, SessionPage, SessionRecord
 from finclaw.kernel.text import fix_surrogates
 from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import conversation, pages, transcript
+from finclaw.storage.sqlite import conversation, facts, pages, transcript
 from finclaw.storage.sqlite.codec import from_micros, to_micros
 from finclaw.transcript.integrity import mend
 
@@ -70,13 +71,17 @@ def _read_cursor(after: str | None) -> tuple[int, int]:
     return int(used, 16), int(row, 16)
 
 
-def restore(
-    db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime, images: Sequence[str] = ()
-) -> None:
-    """`images` are the blobs that the conversation refers to."""
+def restore(db: apsw.Connection, key: str, messages: Sequence[Message], earlier: Sequence[Fact], now: datetime) -> None:
+    """`earlier` are facts that no message tells any more."""
+    transcript.add(db, fill(db, key, messages, earlier, now), messages)
+
+
+def fill(db: apsw.Connection, key: str, messages: Sequence[Message], earlier: Sequence[Fact], now: datetime) -> int:
+    """A session with all that is kept beside these messages. Gives its row."""
     session = vacant(db, key, messages, now)
-    transcript.add(db, session, messages)
-    blobs.use(db, "session", session, images)
+    facts.restore(db, session, messages, earlier)
+    blobs.use(db, "session", session, blobs.blobs_in(messages))
+    return session
 
 
 def vacant(db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime) -> int:

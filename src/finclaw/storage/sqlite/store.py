@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.context import current_turn
 from finclaw.kernel.envelope import Attachment, Inbound, Outbound
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
@@ -36,7 +37,6 @@ from finclaw.kernel.record import (
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
-from finclaw.storage.blobs.rows import blobs_in
 from finclaw.storage.sqlite import (
     approvals,
     conversation,
@@ -208,9 +208,9 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
         now = self._clock.now()
         return await self._read(lambda db: sessions.page(db, limit, after, containing, now))
 
-    async def restore(self, session: str, messages: Sequence[Message]) -> None:
+    async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None:
         now = self._clock.now()
-        await self._commit(lambda db: sessions.restore(db, session, messages, now, blobs_in(messages)))
+        await self._commit(lambda db: sessions.restore(db, session, messages, facts, now))
 
     async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
         return await self._commit(lambda db: sessions.repair(db, session, dry_run=dry_run))
