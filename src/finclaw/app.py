@@ -37,6 +37,7 @@ from finclaw.pipeline.gate import Gate, Heard
 from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.persons import PersonDirectory, PersonService
 from finclaw.pipeline.pipeline import Pipeline, Stages
+from finclaw.pipeline.session_opening import SessionOpening
 from finclaw.pipeline.watchdog import Watchdog
 from finclaw.records import RecordService
 from finclaw.routing.session_key import session_key
@@ -79,7 +80,7 @@ class App(RecordService):
         self._channels, self._receivers = channels, list[asyncio.Task[None]]()
         emit = self.events.emit
         self._lanes = lanes = Lanes()
-        pools, prefix = settings.pipeline.pools, settings.pipeline.command_prefix
+        pools, prefix = settings.pipeline.pools, settings.command_prefix
         self._pools = Pools({"main": pools.main, "cron": pools.cron, "subagent": pools.subagent})
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
         people, self.chats = settings.everybody(), Chats(agent.name, store, channels)
@@ -88,13 +89,14 @@ class App(RecordService):
         forgetting = Forgetting(store, registrar, settings.state, dropped, self.persons.drop)
         super().__init__(settings, store, clock, recent, forgetting)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
+        opening = SessionOpening(store, recent, clock, settings.sessions.idle_limit)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
-            commands=Commands(prefix, registrar.commands, persons, clock),
+            commands=Commands(prefix, registrar.commands, persons, clock, registrar.disabled_commands),
             ack=Ack(enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels, store, clock, persons),
             dispatch=Dispatch(
-                store, lanes, self._pools, recent, clock, agent.reserve_first_call, registrar.fields, persons
+                store, lanes, self._pools, opening, clock, agent.reserve_first_call, registrar.fields, persons
             ),
             agent=agent,
             deliver=Deliver(

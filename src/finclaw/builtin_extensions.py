@@ -25,6 +25,7 @@ from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
+from finclaw.extensions.command_settings import CommandOverrides
 from finclaw.extensions.loading import LocatedExtension, as_builtin, find
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_gateway
@@ -55,7 +56,7 @@ def builtin_extensions(
     settings: Settings, registrar: Registrar, builtin_services: BuiltinServices
 ) -> Iterator[LocatedExtension]:
     """They are loaded as any other extension. First is outermost; what the settings list comes after them."""
-    prefix = settings.pipeline.command_prefix
+    prefix = settings.command_prefix
     days = settings.storage.retention_days
     basics = Basics(prefix, lambda: registrar.commands, builtin_services.reset, days, registrar.layer_commands)
     yield as_builtin(basics, "first, so that no other can take the names of its commands")
@@ -94,6 +95,11 @@ def builtin_extensions(
     )
 
 
+def command_overrides(settings: Settings) -> CommandOverrides:
+    wanted = settings.commands
+    return CommandOverrides(disabled=wanted.disabled, aliases=wanted.aliases, cooldown_s=wanted.cooldown_s)
+
+
 def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tuple[LocatedExtension, ...]:
     """The default extensions and those that the settings list. One of the same name takes a default one's place."""
     listed = find(settings.agent.extensions)
@@ -113,7 +119,7 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
     services = services or replace(
         NULL_SERVICES, database=partial(ExtensionDatabase, settings.state / EXTENSIONS), fetcher=open_fetchers()
     )
-    registrar = Registrar(EventStream(), services)
+    registrar = Registrar(EventStream(), services, command_overrides(settings))
     builtin_services = BuiltinServices(
         reset=raise_no_gateway,
         gateway=no_gateway,
@@ -124,4 +130,5 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
     )
     registrar.load(builtin_extensions(settings, registrar, builtin_services))
     registrar.load(find_configured(settings))
+    registrar.check_commands()
     return registrar

@@ -13,7 +13,7 @@ from finclaw.agent.prompt import PromptParts, system_prompt
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn_state.state import RecordedTurn
 from finclaw.app import App
-from finclaw.builtin_extensions import BuiltinServices, builtin_extensions, find_configured
+from finclaw.builtin_extensions import BuiltinServices, builtin_extensions, command_overrides, find_configured
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.config.routes import ModelRoutes
@@ -92,7 +92,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
             find_chat=lambda who: app.chats.find_session(who, store),
             start_turn=lambda inbound, session: app.say(inbound, session),  # noqa: PLW0108  the app is yet to be
         )
-        registrar = Registrar(events, services)
+        registrar = Registrar(events, services, command_overrides(settings))
         stack.push_async_callback(registrar.close)
         overflow = OverflowResults(store.recall, store.remember)
         builtin_services = BuiltinServices(
@@ -106,6 +106,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         registrar.load(builtin_extensions(settings, registrar, builtin_services))
         registrar.load(find_configured(settings, extensions))
         registrar.load(extensions)
+        registrar.check_commands()
         for channel in open_channels(settings, registrar, clock):
             stack.push_async_callback(channel.close)
             by_name.setdefault(channel.name, channel)

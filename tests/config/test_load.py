@@ -60,11 +60,28 @@ def test_the_environment_speaks_text(load: Load) -> None:
     assert made.log.level == "debug"
 
 
+@pytest.mark.spec("V-09")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("web:\n  prot: 1\n", "finclaw.yaml line 2: unknown key web.prot; did you mean web.port?"),
         ("markt: demo\n", "line 1: unknown key markt; did you mean market?"),
+        ("commands:\n  prefx: x\n", "line 2: unknown key commands.prefx; did you mean commands.prefix?"),
+        ("commands: {prefix: ''}\n", "line 1: commands.prefix must be text of 1 to 8 characters, not"),
+        ("commands:\n  disabled: reset\n", "line 2: commands.disabled must be a list"),
+        (
+            "commands:\n  disabled: [/reset]\n",
+            "commands.disabled has '/reset'; write the name of a command",
+        ),
+        ("commands:\n  aliases: {a b: reset}\n", "commands.aliases has 'a b'; write the name of a command as one word"),
+        ("commands:\n  aliases: [a]\n", "line 2: commands.aliases must be a section of `key: value` lines"),
+        ("commands:\n  cooldown_s: {reset: soon}\n", "commands.cooldown_s must be a section of `key: value` lines"),
+        ("commands:\n  cooldown_s: {reset: .nan}\n", "commands.cooldown_s of reset is nan; it is a number of seconds"),
+        ("commands: {prefix: '!'}\npipeline: {command_prefix: $}\n", "write commands.prefix alone"),
+        ("sessions:\n  idle_minute: 5\n", "unknown key sessions.idle_minute; did you mean sessions.idle_minutes?"),
+        ("sessions: {idle_minutes: 0}\n", "sessions.idle_minutes must be a whole number from 1 to 5256000 or nothing"),
+        ("pipeline: {timeout_ms: 0}\n", "pipeline.timeout_ms must be a whole number, 1 or more, not 0"),
+        ("compaction: {target: 0.9}\n", "compaction.target is 0.9; it must be at least 0.05 below compaction.start"),
         ("\nport: 1\n", "line 2: unknown key port; did you mean web.port?"),
         ("zzz: 1\n", "unknown key zzz; the top level knows market, agent, providers, models, aliases, compaction"),
         ("log: {colour: red}\n", "unknown key log.colour; log knows level, format"),
@@ -208,6 +225,7 @@ def test_an_empty_list_of_extensions_is_none_at_all(load: Load) -> None:
 # ── whatever is valid loads ─────────────────────────────────────────────────────────────────────────────────
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
+_NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=20)
 
 
 def _named(use: str) -> dict[str, object]:
@@ -271,7 +289,7 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "pipeline": {
         "timeout_ms": st.integers(1, 10**9),
         "enable_ack": st.booleans(),
-        "command_prefix": _WORDS.filter(bool).map(lambda word: word[:8]),
+        "command_prefix": st.none() | _WORDS.filter(bool).map(lambda word: word[:8]),
         "require_mention": st.booleans(),
         "max_attempts": st.integers(1, 10),
         "max_text": st.integers(1, 10**7),
@@ -281,6 +299,13 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "stall_abort_s": st.floats(0.001, 1e6),
         "pools": st.fixed_dictionaries({name: st.integers(1, 1000) for name in ("main", "cron", "subagent")}),
     },
+    "commands": {
+        "prefix": st.just("/"),  # beside an older name only this one
+        "disabled": st.lists(_NAMES, max_size=2),
+        "aliases": st.dictionaries(_NAMES, _NAMES, max_size=2),
+        "cooldown_s": st.dictionaries(_NAMES, st.floats(0, 86_400), max_size=2),
+    },
+    "sessions": {"idle_minutes": st.none() | st.integers(1, 10**6)},
     "web": {
         "host": st.sampled_from(["127.0.0.1", "127.0.0.2", "::1", "localhost"]),
         "port": st.integers(0, 65_535),

@@ -17,6 +17,7 @@ from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.journal import Journal
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.normalize import normalize
+from finclaw.pipeline.session_opening import SessionOpening
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
@@ -59,7 +60,7 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
     async def main() -> None:
         store = open_store(tmp_path / "x.db", clock, threaded=False)
         lanes = Lanes()
-        dispatch = Dispatch(store, lanes, Pools(), RecentConversations(), clock, reserve)
+        dispatch = Dispatch(store, lanes, Pools(), SessionOpening(store, RecentConversations(), clock), clock, reserve)
         inbound = Inbound(text="hi")
         mine = await store.accept(inbound, "s", lambda each: lanes.expect(each.session, each.ticket))
         ids = Ids(agent="a", session="s", inbound_id=mine.id, turn_id="")

@@ -21,7 +21,8 @@ from finclaw.kernel.message import Message, ToolResult
 from finclaw.kernel.port import Command, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
-from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.settings import CommandSettings, PipelineSettings
+from finclaw.sessions.settings import SessionSettings
 from finclaw.storage.kinds import StoreKind, open_kind
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, SimulatedCrash, crash_at
 from finclaw.testing.provider import Line, Script
@@ -155,6 +156,8 @@ class House:
         people: Sequence[PersonSettings] = (),
         approvals: ApprovalSettings | None = None,
         rules: Sequence[Rule] = TRUSTING,
+        command_settings: CommandSettings | None = None,
+        sessions: SessionSettings | None = None,
     ) -> AsyncGenerator[Gateway]:
         channel = channel or MemoryChannel(self.clock, capabilities=capabilities)
         provider = ScriptedProvider(*script, clock=self.clock)
@@ -167,6 +170,8 @@ class House:
             compaction=compaction or CompactionSettings(),
             people=tuple(people),
             approvals=approvals or ApprovalSettings(),
+            commands=command_settings or CommandSettings(),
+            sessions=sessions or SessionSettings(),
             tools=ToolsSettings(rules=tuple(rules)),
         )
         async with finclaw.build(

@@ -87,6 +87,24 @@ async def test_it_is_found_guilty_by_its_next_death(house: House) -> None:
 
 
 @in_virtual_time
+async def test_crashes_count_for_the_turn_that_ran_and_not_for_who_waited_behind_it(house: House) -> None:
+    """The second was taken up, passed the first stages and waited in its lane in each of the crashes."""
+    left: list[Accepted] = []
+    for life in range(MOST):
+        async with house.open(reply(delay(60.0), "late")) as gateway:
+            if life == 0:
+                left = [await gateway.channel.write(text, message_id=text) for text in ("kills", "waits")]
+            while not gateway.provider.streaming:
+                await house.clock.sleep(0.1)
+            await house.clock.sleep(2.0)
+            await leave_as_a_crash_does(house)
+    async with house.open("ok") as gateway:
+        records = [await gateway.app.wait(each.id, 60) for each in left]
+        ended = [(each.outcome.kind, each.attempts) for each in records if each and each.outcome]
+        assert ended == [("failed", MOST + 1), ("answered", 1)], "the look at its turn is a claim too"
+
+
+@in_virtual_time
 async def test_one_that_kills_even_while_it_is_given_up_ends_without_a_look_at_its_turn(house: House) -> None:
     """As one does whose conversation is more than the machine can hold."""
     (left,) = await after_crashes(house, 3 * MOST)

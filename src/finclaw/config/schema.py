@@ -12,8 +12,9 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.channels.settings import ChannelSettings, must_name_channels
 from finclaw.errors import ConfigError
-from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.settings import DEFAULT_PREFIX, CommandSettings, PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+from finclaw.sessions.settings import SessionSettings
 from finclaw.tools.approval.people import TOKEN_HOLDER, People, PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.settings import ToolsSettings
@@ -68,9 +69,15 @@ class Settings:
     the web page need none."""
     approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
+    commands: CommandSettings = field(default_factory=CommandSettings)
+    sessions: SessionSettings = field(default_factory=SessionSettings)
     web: WebServerSettings = field(default_factory=WebServerSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     log: LogSettings = field(default_factory=LogSettings)
+
+    @property
+    def command_prefix(self) -> str:
+        return self.pipeline.command_prefix or self.commands.prefix
 
     def everybody(self) -> People:
         """Who is who, by these settings."""
@@ -80,6 +87,11 @@ class Settings:
         object.__setattr__(self, "state", Path(self.state))  # a program of one's own may well give a text
         must_name_channels(self.channels)
         self.everybody()  # raises for a sender who would be two people
+        if self.command_prefix != self.commands.prefix != DEFAULT_PREFIX:
+            raise ConfigError(
+                f"pipeline.command_prefix is {self.command_prefix!r} and commands.prefix {self.commands.prefix!r}; "
+                "write commands.prefix alone, the other is its older name"
+            )
         if self.market == "live":
             raise ConfigError(
                 "market is live, but there is no live market data yet, only the demo market, whose prices are made up; "

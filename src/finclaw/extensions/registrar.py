@@ -13,6 +13,7 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
 from finclaw.extensions.api import Api, tool_registered
 from finclaw.extensions.attribution import attribute_error
+from finclaw.extensions.command_settings import NO_OVERRIDES, CommandOverrides
 from finclaw.extensions.loading import LocatedExtension, as_builtin
 from finclaw.extensions.registration import (
     NULL_SERVICES,
@@ -38,8 +39,11 @@ CLOSE_GRACE: Final = 2.0
 class Registrar:
     """A registrar: everything that extensions registered, in order."""
 
-    def __init__(self, events: EventStream, services: Services = NULL_SERVICES) -> None:
+    def __init__(
+        self, events: EventStream, services: Services = NULL_SERVICES, overrides: CommandOverrides = NO_OVERRIDES
+    ) -> None:
         self.events = events
+        self._overrides = overrides
         self._registry = ExtensionRegistry(events, services)
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
@@ -104,6 +108,18 @@ class Registrar:
 
     @property
     def commands(self) -> list[Command]:
+        """Those that people may use, as the settings want them."""
+        return self._overrides.apply(self._registered_commands())
+
+    @property
+    def disabled_commands(self) -> frozenset[str]:
+        return self._overrides.disabled_names(self._registered_commands())
+
+    def check_commands(self) -> None:
+        """Raises ConfigError for settings of a command that no extension has registered."""
+        self._overrides.check(self._registered_commands())
+
+    def _registered_commands(self) -> list[Command]:
         return [command for each in self.loaded for command in each.commands]
 
     def known_commands(self) -> tuple[str, ...]:

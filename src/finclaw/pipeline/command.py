@@ -30,6 +30,12 @@ _WAIT: Final[dict[Language, str]] = {
 }
 
 
+_DISABLED: Final[dict[Language, str]] = {
+    "en": "{0} is switched off here.",
+    "ko": "{0} 명령은 여기서 꺼져 있습니다.",
+}
+
+
 class CommandCooldowns:
     """Times before which a person may not use a command again. A restart forgets them."""
 
@@ -60,7 +66,9 @@ class Commands:
         commands: Iterable[Command],
         persons: PersonDirectory | None = None,
         clock: Clock | None = None,
+        disabled: frozenset[str] = frozenset(),
     ) -> None:
+        self._disabled = disabled
         self._cooldowns = CommandCooldowns(clock or SystemClock())
         self._prefix = prefix
         self._persons = persons or PersonDirectory()
@@ -90,7 +98,10 @@ class Commands:
         `wait_in_lane` returns when the messages before it are answered, for commands that come in turn.
         """
         command, args = self._parse(message.content)
-        if command is None or message.inbound.is_internal:  # only people type commands
+        if message.inbound.is_internal:  # only people type commands
+            return
+        if command is None:
+            self._refuse_disabled(message)
             return
         if getattr(command, "decides", False):
             message, sender = as_accepted()
@@ -116,6 +127,13 @@ class Commands:
             await wait_in_lane()
         reply = await command.run(args, scope)
         raise self._halt(message, reply, "command", f"answered by {self._prefix}{command.name}")
+
+    def _refuse_disabled(self, message: NormalMessage) -> None:
+        """Raises Halt: to a model it would be an order that it cannot carry out, and might say that it has."""
+        typed = (message.content.split() or [""])[0]
+        if typed.startswith(self._prefix) and typed.removeprefix(self._prefix).casefold() in self._disabled:
+            words = _DISABLED[language_of(message.inbound.text)].format(typed)
+            raise self._halt(message, CommandReply(words, ephemeral=True), "refused", f"{typed} is disabled")
 
     async def _explain(self, command: Command, scope: CommandScope) -> CommandReply:
         """What the help command says about it, where there is one."""

@@ -28,7 +28,8 @@ from finclaw.pipeline.context import complete_context
 from finclaw.pipeline.context_fields import ContextFieldProviders
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.persons import PersonDirectory
-from finclaw.sessions.conversation import Conversation, RecentConversations
+from finclaw.pipeline.session_opening import SessionOpening
+from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
 from finclaw.tools.guard.control_tokens import neutralize_control_tokens
@@ -50,7 +51,7 @@ class Dispatch:
         store: ConversationStore,
         lanes: Lanes,
         pools: Pools,
-        recent: RecentConversations,
+        opening: SessionOpening,
         clock: Clock,
         reserve: Callable[[Inbound, str], Reserve | None],
         fields: Sequence[ContextField] = (),
@@ -59,7 +60,7 @@ class Dispatch:
         self._store = store
         self._lanes = lanes
         self._pools = pools
-        self._recent = recent
+        self._opening = opening
         self._clock = clock
         self._reserve = reserve
         self._persons = persons or PersonDirectory()
@@ -69,7 +70,9 @@ class Dispatch:
         """For a message that would not have to wait for a seat."""
         if not self._pools.has_room("main"):
             return None
-        kept = self._recent.get(session)
+        if self._opening.may_be_idle(session):
+            return None
+        kept = self._opening.find_copy(session)
         return ClaimOnAccept(None if kept is None else kept[0], self._reserve_for(inbound))
 
     async def admit(self, run: MessageRun, context: Context) -> AdmittedTurn:
@@ -78,6 +81,7 @@ class Dispatch:
             await self._lanes.turn_of(accepted.session, accepted.ticket)
             limits = run.accepted.inbound.limits or Limits()
             run.seat = await self._pools.enter(limits.pool, accepted.session)
+            await self._opening.renew_if_idle(accepted)
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")
         completed = complete_context(context, log.claim, log.conversation.base_messages)
         return AdmittedTurn(await self._providers.fill(completed), log)
@@ -90,7 +94,7 @@ class Dispatch:
         since = new_id()
         first = Append(self._input(run))
         if (claim := run.accepted.claim) is not None:  # it came with the acceptance
-            self._begin(run, claim, await self._base(claim), since)
+            self._begin(run, claim, await self._opening.read_base(claim), since)
         else:
             claim = await self._claim(
                 run, first, since, self._reserve(run.inbound, self._persons.find(run.inbound).id) if reserve else None
@@ -108,20 +112,13 @@ class Dispatch:
         return self._reserve(inbound, self._persons.find(inbound).id)
 
     async def _claim(self, run: MessageRun, first: Append, since: str, reserve: Reserve | None) -> Claim:
-        kept = self._recent.get(run.accepted.session)
+        kept = self._opening.find_copy(run.accepted.session)
 
         def begin(claim: Claim) -> None:  # by the commit itself: who is stopped meanwhile has a turn to end, too
             base = claim.base if claim.base is not None or kept is None else kept[1]
             self._begin(run, claim, base or (), since)
 
         return await self._store.claim(run.accepted, [first], kept[0] if kept else None, begin, reserve)
-
-    async def _base(self, claim: Claim) -> Sequence[Message]:
-        """What was said before a turn with a head start. Our copy may have had to go since."""
-        if claim.base is not None:
-            return claim.base
-        version, messages = self._recent.get(claim.session) or (None, ())
-        return messages if version == claim.version else await self._store.messages(claim.session)
 
     def _begin(self, run: MessageRun, claim: Claim, base: Sequence[Message], since: str) -> None:
         emit, ids = run.emit, run.ids  # not the run: it will know the conversation, and neither would ever go

@@ -1,9 +1,15 @@
-"""Settings of the pipeline."""
+"""Settings of the pipeline and of commands."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
+
+from finclaw.errors import ConfigError
+
+Prefix = Annotated[str, Meta(min_length=1, max_length=8)]
+DEFAULT_PREFIX: Final = "/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +32,8 @@ class PipelineSettings:
     """The whole pipeline of one message, waiting in the lane not counted. Every wait inside it ends with it."""
     enable_ack: bool = True
     """Show a reaction and a typing sign while working, where the channel can."""
-    command_prefix: Annotated[str, Meta(min_length=1, max_length=8)] = "/"
-    """What a command begins with, as in `/help`."""
+    command_prefix: Prefix | None = None
+    """The older name of `commands.prefix`, which still works."""
     require_mention: bool = True
     """In groups and channels, answer only when we are mentioned."""
     max_text: Annotated[int, Meta(ge=1)] = 200_000
@@ -45,3 +51,30 @@ class PipelineSettings:
     """After this long it is stopped, and its sender told. Waiting for the turn is not counted. It is longer than any
     model may take to begin (`first_byte_s`); `timeout_ms`, where it is shorter, comes first."""
     pools: PoolSettings = field(default_factory=PoolSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSettings:
+    """Settings of commands: what they begin with, and which there are. Commands are named without the prefix."""
+
+    prefix: Prefix = DEFAULT_PREFIX
+    """What a command begins with, as in `/help`."""
+    disabled: tuple[str, ...] = ()
+    """Commands that nobody may use, such as `[reset]`. Who tries is told so."""
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    """More names for commands, such as `forget: reset`."""
+    cooldown_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Seconds after which the same person may use a command again, such as `reset: 60`, instead of its own."""
+
+    def __post_init__(self) -> None:
+        for key, name in self._written_names():
+            if not name or name.split() != [name] or name.startswith(self.prefix):
+                raise ConfigError(f"{key} has {name!r}; write the name of a command as one word without {self.prefix}")
+        for name, seconds in self.cooldown_s.items():
+            if not 0 <= seconds <= 86_400:
+                raise ConfigError(f"cooldown_s of {name} is {seconds:g}; it is a number of seconds from 0 to 86400")
+
+    def _written_names(self) -> Iterator[tuple[str, str]]:
+        yield from (("disabled", name) for name in self.disabled)
+        yield from (("aliases", name) for pair in self.aliases.items() for name in pair)
+        yield from (("cooldown_s", name) for name in self.cooldown_s)

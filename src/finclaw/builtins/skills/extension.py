@@ -38,7 +38,7 @@ class SkillSettings(Struct, frozen=True, forbid_unknown_fields=True):
     code: bool = False
     """Whether the Python tools in a skill's `tools.py` are loaded: those that `finclaw skills add` put there."""
     prefix: Annotated[str, Meta(min_length=1)] = "/"
-    """What stands before the commands of skills, as `pipeline.command_prefix` does before all others."""
+    """What stands before the commands of skills, as `commands.prefix` does before all others."""
     longest: Annotated[int, Meta(ge=1)] = 20_000
     """Characters of one text. A longer one is not given: half an instruction may say the opposite."""
     most: Annotated[int, Meta(ge=1)] = 60_000

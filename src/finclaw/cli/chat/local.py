@@ -70,7 +70,7 @@ class LocalLink:
 
     @property
     def commands(self) -> KnownCommands:
-        return KnownCommands(self._settings.pipeline.command_prefix, self._app.result().known_commands())
+        return KnownCommands(self._settings.command_prefix, self._app.result().known_commands())
 
     def look(self, inbound_id: str | None, back: int = 0) -> None:
         self._start(self._look(inbound_id, back))

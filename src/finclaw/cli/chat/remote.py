@@ -112,7 +112,7 @@ class RemoteLink:
     ) -> None:
         self.url: str | None = url
         self.market = status.market
-        self.commands = KnownCommands(settings.pipeline.command_prefix, status.commands)
+        self.commands = KnownCommands(settings.command_prefix, status.commands)
         self._settings = settings
         self._marker = marker
         self._conversation = conversation

@@ -1,0 +1,68 @@
+"""Commands as the settings want them: without those that are disabled, with more names and other cooldowns."""
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from finclaw.errors import ConfigError
+from finclaw.kernel.port import Command, names_of
+
+
+class CommandOverrides(Struct, frozen=True, kw_only=True):
+    """The settings of commands, by the commands' names."""
+
+    disabled: Collection[str] = ()
+    aliases: Mapping[str, str] = {}
+    cooldown_s: Mapping[str, float] = {}
+
+    def apply(self, commands: Iterable[Command]) -> list[Command]:
+        """The commands that people may use."""
+        off = {name.casefold() for name in self.disabled}
+        return [self._override(each) for each in commands if off.isdisjoint(map(str.casefold, names_of(each)))]
+
+    def disabled_names(self, commands: Iterable[Command]) -> frozenset[str]:
+        """All names of those that nobody may use, their aliases too."""
+        off = {name.casefold() for name in self.disabled}
+        every = ([name.casefold() for name in names_of(each)] for each in commands)
+        return frozenset(name for names in every if not off.isdisjoint(names) for name in names)
+
+    def check(self, commands: Sequence[Command]) -> None:
+        """Raises ConfigError for the name of a command that is not there, and for an alias that is taken."""
+        known = {name.casefold(): each for each in commands for name in names_of(each)}
+        wanted = [("disabled", name) for name in self.disabled]
+        wanted += [("aliases", name) for name in self.aliases.values()]
+        wanted += [("cooldown_s", name) for name in self.cooldown_s]
+        for key, name in wanted:
+            if name.casefold() not in known:
+                close, there = difflib.get_close_matches(name.casefold(), list(known), n=1), ", ".join(known)
+                hint = f"did you mean {close[0]}?" if close else f"there are {there}"
+                raise ConfigError(f"commands.{key} names {name!r}, which is no command; {hint}")
+        for alias in self.aliases:
+            if (owner := known.get(alias.casefold())) is not None:
+                raise ConfigError(f"commands.aliases has {alias!r}, a name of {owner.name} already; take another")
+
+    def _override(self, command: Command) -> Command:
+        names = {name.casefold() for name in names_of(command)}
+        aliases = [alias for alias, name in self.aliases.items() if name.casefold() in names]
+        pauses = [seconds for name, seconds in self.cooldown_s.items() if name.casefold() in names]
+        if not aliases and not pauses:
+            return command
+        cooldown = pauses[-1] if pauses else getattr(command, "cooldown", 0.0)
+        return cast("Command", OverriddenCommand(command, (*command.aliases, *aliases), cooldown))
+
+
+NO_OVERRIDES: Final = CommandOverrides()
+
+
+class OverriddenCommand:
+    """A command with other aliases and another cooldown. All else is the command's own, whatever that has."""
+
+    def __init__(self, command: Command, aliases: tuple[str, ...], cooldown: float) -> None:
+        self._command = command
+        self.aliases = aliases
+        self.cooldown = cooldown
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._command, name)
