@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from finclaw.config.load import load_settings
     from finclaw.config.schema import Settings
     from finclaw.errors import FinclawError
-    from finclaw.kernel.envelope import Inbound, Outbound, Receipt, Sender
+    from finclaw.kernel.envelope import Inbound, NewFile, Outbound, Receipt, Sender
     from finclaw.kernel.extension import Extension, ExtensionApi
     from finclaw.kernel.fact import Fact
     from finclaw.kernel.fetch import FetchLimits, FetchReply, FetchRequest, FetchRules
@@ -49,6 +49,7 @@ __all__ = [
     "Inbound",
     "Message",
     "MessageContext",
+    "NewFile",
     "Outbound",
     "Outcome",
     "Provider",
@@ -78,7 +79,7 @@ _HOMES = {
     "finclaw.config.load": ("load_settings",),
     "finclaw.config.schema": ("Settings",),
     "finclaw.errors": ("FinclawError",),
-    "finclaw.kernel.envelope": ("Inbound", "Outbound", "Receipt", "Sender"),
+    "finclaw.kernel.envelope": ("Inbound", "NewFile", "Outbound", "Receipt", "Sender"),
     "finclaw.kernel.extension": ("Extension", "ExtensionApi"),
     "finclaw.kernel.fact": ("Fact",),
     "finclaw.kernel.fetch": ("FetchLimits", "FetchReply", "FetchRequest", "FetchRules"),

@@ -92,7 +92,7 @@ class App(RecordService):
         opening = SessionOpening(store, recent, clock, settings.sessions.idle_limit)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
-            commands=Commands(prefix, registrar.commands, persons, clock, registrar.disabled_commands),
+            commands=Commands(prefix, registrar.commands, persons, clock, registrar.disabled_commands, store.put_blob),
             ack=Ack(enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels, store, clock, persons),
             dispatch=Dispatch(

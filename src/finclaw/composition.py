@@ -37,6 +37,7 @@ from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.state_lock import StateLock
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.guard.options import GuardChoice
+from finclaw.tools.outbound_files import PutBlob
 from finclaw.tools.policy import Consent
 from finclaw.tools.policy.policy import Policy
 from finclaw.tools.policy.rule_check import check_rules
@@ -88,6 +89,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
             accept=lambda inbound, session: app.say(inbound, session),  # noqa: PLW0108  the app is yet to be
             database=partial(ExtensionDatabase, settings.state / EXTENSIONS, threaded=threaded),
             fetcher=open_fetchers(),
+            put_blob=store.put_blob,
             clock=clock,
             find_chat=lambda who: app.chats.find_session(who, store),
             start_turn=lambda inbound, session: app.say(inbound, session),  # noqa: PLW0108  the app is yet to be
@@ -112,7 +114,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
             by_name.setdefault(channel.name, channel)
 
         budget = await open_budget(settings.budget, [route.model for route in routes.default], store, clock)
-        guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, overflow)
+        guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, overflow, store.put_blob)
         agent = _agent(settings, registrar, routes, clock, guards, budget)
         persons = await open_directory(store, settings.everybody())
         app = App(settings, registrar, store, agent, by_name, clock, persons)
@@ -149,6 +151,7 @@ def _agent(
         consent=guards.consent,
         approvals=guards.approvals,
         overflow=guards.overflow,
+        put_blob=guards.put_blob,
         guards=GuardChoice(settings.tools.guard, settings.tools.guards),
         show=settings.tools.show,
         system=agent_prompt(settings.agent, registrar, [route.model for route in routes.default]),
@@ -160,12 +163,13 @@ def _agent(
 
 
 class Guards(NamedTuple):
-    """The checks between a model's call and a tool."""
+    """What stands between a model's call and a tool, and behind it."""
 
     policy: Policy
     consent: Consent | None
     approvals: Callable[[], Approvals]
     overflow: OverflowResults
+    put_blob: PutBlob
 
 
 def _policy(settings: Settings, registrar: Registrar) -> Policy:

@@ -35,6 +35,7 @@ from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.guard.options import GuardChoice
 from finclaw.tools.loop_guard import LoopGuard
+from finclaw.tools.outbound_files import PutBlob
 from finclaw.tools.policy import Consent
 from finclaw.tools.policy.groups import on_demand
 from finclaw.tools.policy.policy import Policy
@@ -79,6 +80,8 @@ class Abilities(Struct, frozen=True, kw_only=True):
     budget: BudgetService | None = None
     """None: there is no budget."""
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    put_blob: PutBlob | None = None
+    """Where the files are kept that tools give for an answer; None: none go out."""
     recorded: RecordedTurn | None = None
     """A turn from the record that is run again, in the place of tools and compaction."""
 
@@ -99,7 +102,7 @@ class Agent:
         """From the inside out: a tool call's core, its ring, the step, the loop."""
         settings, have, model_call, clock = self._settings, self._abilities, self._model_call, self._clock
         answers = StructuredAnswers(model_call.make_side_call, clock)
-        core = ToolCallCore(have.tools, ArgumentCheck(), self._permission, answers, have.recorded)
+        core = ToolCallCore(have.tools, ArgumentCheck(), self._permission, answers, have.recorded, have.put_blob)
         call_ring = compose_ring("tool_call", layers.tool_call, ToolResult)
         run_call = ToolCallRunner(call_ring, core.__call__, clock, have.tools, have.overflow, have.guards).__call__
         step = Step(model_call, run_call, have.tools, clock, settings.parallel_tools)

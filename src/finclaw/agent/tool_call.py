@@ -53,6 +53,7 @@ from finclaw.tools.guard.options import GuardChoice
 from finclaw.tools.guard.redact import describe_error
 from finclaw.tools.loop_guard import LoopVerdict
 from finclaw.tools.origin import format_origin, origin_of
+from finclaw.tools.outbound_files import PutBlob, keep_what_fits
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.sources import sources_met
 from finclaw.tools.time_limit import CutOff, run_with_limit
@@ -154,7 +155,8 @@ class ToolCallRunner:
     async def _guard_result(self, result: ToolResult, inner: CallState, known: Collection[Fact]) -> ToolResult:
         """Applied to whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it.
 
-        Of the facts only those stay that a tool has given (`known`): a layer may take one away, and never make one up.
+        Of the facts only those stay that a tool has given (`known`), and of the files those that this one gave: a layer
+        may take one away, and never make one up.
         """
         call, options = inner.call, self._guards.of(inner.call.name)
         guarded = await guard_off_loop(result.content, options, is_error=result.is_error)
@@ -164,7 +166,11 @@ class ToolCallRunner:
             await self._overflow.keep(session, OverflowResult(call.name, call.id, guarded.full, origin))
         facts = tuple(fact for fact in result.facts if fact in known)
         failure = safe_failure(result.error, options)
-        return ToolResult(call.id, call.name, guarded.content, result.status, facts, failure, origin=origin)
+        own = () if inner.core_result is None else inner.core_result.files
+        files = tuple(file for file in result.files if file in own)
+        return ToolResult(
+            call.id, call.name, guarded.content, result.status, facts, failure, origin=origin, files=files
+        )
 
     def _origin_of(self, result: ToolResult, inner: CallState) -> str:
         """A layer may say that words are a stranger's, never that they are not; and it may have kept some of them."""
@@ -238,6 +244,7 @@ class ToolCallCore:
         permission: Permission,
         answers: StructuredAnswers,
         recorded: RecordedTurn | None = None,
+        put_blob: PutBlob | None = None,
     ) -> None:
         """`recorded`: tools are not run, but answer as they did in a turn that is run again."""
         self._tools = tools
@@ -245,6 +252,7 @@ class ToolCallCore:
         self._permission = permission
         self._answers = answers
         self._recorded = recorded
+        self._put_blob = put_blob
 
     async def __call__(self, call: CallState, ctx: ToolCallContext) -> ToolResult:
         """Whatever happens to a tool becomes a result the model can read; only cancellation passes."""
@@ -267,8 +275,9 @@ class ToolCallCore:
                 return unknown_outcome(ctx.call_id, ctx.tool_name)
             name = error.kind if isinstance(error, Broken) else type(error).__name__
             return _failed_result(ctx, "error", ToolFailure(name, f"{ctx.tool_name} failed: {name}", code="crashed"))
-        content = f"{output.content}\n\n{call.coercion_note}" if call.coercion_note else output.content
-        return ToolResult(ctx.call_id, ctx.tool_name, content, facts=output.facts, origin=output.origin)
+        files, refused = await keep_what_fits(self._put_blob, output.files)
+        content = "\n\n".join(filter(None, (output.content, call.coercion_note, refused)))
+        return ToolResult(ctx.call_id, ctx.tool_name, content, facts=output.facts, origin=output.origin, files=files)
 
     async def _run(self, call: CallState) -> ToolOutput:
         turn, ctx = call.turn, call.ctx

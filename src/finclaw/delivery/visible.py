@@ -53,7 +53,7 @@ def make_visible(outbound: Outbound, capabilities: Capabilities, *, begun: bool 
 def _with_lines(outbound: Outbound, capabilities: Capabilities) -> Outbound:
     """What the channel cannot show becomes lines of the text. No button may hold an approval: those are typed."""
     actions = tuple(each for each in outbound.actions if clean_words(each.command) == each.command)
-    carried = tuple(each for each in outbound.attachments if each.kind in capabilities.media)
+    carried = tuple(each for each in outbound.attachments if each.size <= capabilities.media.get(each.kind, -1))
     lines = [
         f"📎 {each.name}{': ' if each.alt else ''}{each.alt}" for each in outbound.attachments if each not in carried
     ]

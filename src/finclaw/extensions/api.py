@@ -30,7 +30,7 @@ from finclaw.extensions.registration import (
 from finclaw.extensions.settings import read_settings
 from finclaw.ids import new_id
 from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import ActionButton, Limits, Outbound, OutboundFile
+from finclaw.kernel.envelope import ActionButton, Limits, NewFile, Outbound, OutboundFile
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
 from finclaw.kernel.extension import RING_NAMES, ContextField, Database
@@ -40,6 +40,7 @@ from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import ChannelFactory, Clock, Command, Tool, names_of
 from finclaw.kernel.visibility import VisibilityCheck
 from finclaw.routing.session_key import place_of
+from finclaw.tools.outbound_files import keep_files
 
 OWN_CHANNELS: Final = frozenset({"mailbox"})
 """Kinds of channels that are there without an extension."""
@@ -108,7 +109,7 @@ class Api:
         *,
         key: str | None = None,
         facts: Sequence[Fact] = (),
-        attachments: Sequence[OutboundFile] = (),
+        attachments: Sequence[OutboundFile | NewFile] = (),
         actions: Sequence[ActionButton] = (),
         perishable: bool = False,
     ) -> str:
@@ -133,7 +134,7 @@ class Api:
                 text="",
                 kind="reply" if facts else "notice",
                 facts=tuple(facts),
-                attachments=tuple(attachments),
+                attachments=await keep_files(self._services.put_blob, attachments),
                 actions=tuple(actions),
                 perishable=perishable,
             )

@@ -22,6 +22,7 @@ from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import ChannelFactory, Clock, Command, ExtensionRoute, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.redaction import Follow
+from finclaw.tools.outbound_files import PutBlob
 from finclaw.tools.registry import ToolRegistry
 
 
@@ -120,6 +121,7 @@ class Services(Struct, frozen=True, kw_only=True):
     accept: Callable[[Inbound, str], Awaitable[Accepted]]
     database: Callable[[str, Sequence[str]], OwnDatabase]
     fetcher: Callable[[FetchRules], Fetcher]
+    put_blob: PutBlob = raise_no_gateway
     clock: Clock = field(default_factory=SystemClock)
     find_chat: Callable[[str], Awaitable[tuple[str, str] | None]] = know_nobody
     """The session of a person's latest direct chat, and the person's id."""

@@ -140,11 +140,23 @@ class OutboundFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mime: str = "application/octet-stream"
     alt: str = ""
     """What it shows, in words: for those who cannot see it, and where the channel carries no such file."""
+    size: int = 0
+    """Bytes; 0: nobody has said."""
 
     @property
     def kind(self) -> AttachmentKind:
         family = self.mime.partition("/")[0]
         return family if family in ("image", "audio", "video") else "file"
+
+
+class NewFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file for an answer, with its bytes. They are kept under their hash before the answer is, and go out with it."""
+
+    data: bytes
+    name: str
+    mime: str = "application/octet-stream"
+    alt: str = ""
+    """As above."""
 
 
 ButtonStyle = Literal["normal", "primary", "danger"]

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar, overload
 from msgspec import Struct
 
 from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import ActionButton, Limits, Outbound, OutboundFile
+from finclaw.kernel.envelope import ActionButton, Limits, NewFile, Outbound, OutboundFile
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
@@ -264,7 +264,7 @@ class ExtensionApi(Protocol):
         *,
         key: str | None = None,
         facts: Sequence[Fact] = (),
-        attachments: Sequence[OutboundFile] = (),
+        attachments: Sequence[OutboundFile | NewFile] = (),
         actions: Sequence[ActionButton] = (),
         perishable: bool = False,
     ) -> str:

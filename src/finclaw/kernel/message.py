@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from finclaw.kernel.envelope import OutboundFile
 from finclaw.kernel.fact import Fact
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -88,6 +89,8 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
     """How long the tool took."""
     origin: str = ""
     """Which strangers' words it holds; empty where it holds none."""
+    files: tuple[OutboundFile, ...] = ()
+    """Pictures and documents that go out with the answer."""
 
     @property
     def is_error(self) -> bool:

@@ -12,7 +12,16 @@ from msgspec import Struct
 
 from finclaw.errors import AttachmentRefused, SendRefused
 from finclaw.kernel.chunk import Chunk, ModelRequest, ToolSpec
-from finclaw.kernel.envelope import ActionButton, Attachment, Capabilities, Inbound, OutboundFile, Receipt, Sender
+from finclaw.kernel.envelope import (
+    ActionButton,
+    Attachment,
+    Capabilities,
+    Inbound,
+    NewFile,
+    OutboundFile,
+    Receipt,
+    Sender,
+)
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import NOBODY, Person
 from finclaw.kernel.record import (
@@ -162,7 +171,9 @@ class CommandReply(Struct, frozen=True):
     kind: Literal["notice", "reply"] = "notice"
     facts: tuple[Fact, ...] = ()
     attachments: tuple[OutboundFile, ...] = ()
+    """Those that are kept already."""
     actions: tuple[ActionButton, ...] = ()
+    files: tuple[NewFile, ...] = ()
 
 
 class CommandArgument(Struct, frozen=True):
@@ -239,6 +250,8 @@ class ToolOutput(Struct, frozen=True):
     facts: tuple[Fact, ...] = ()
     origin: str = ""
     """Strangers' words that it passes on, such as a headline's, where its group does not say so already."""
+    files: tuple[NewFile, ...] = ()
+    """Pictures and documents for the person, which go out with the answer. The model sees nothing of them."""
 
 
 class ToolScope(Struct, frozen=True, kw_only=True):

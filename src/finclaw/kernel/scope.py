@@ -15,7 +15,7 @@ from msgspec import Struct
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import Model, StopReason, ToolSpec, Usage
 from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.envelope import Inbound, Outbound, OutboundFile
 from finclaw.kernel.event import Emit
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import LlmMessage, Message, MessageEvent, ToolCall, ToolResult, ToolStatus, TurnEvent
@@ -128,6 +128,8 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     steps: int = 0
     tools: tuple[ToolUse, ...] = ()
     facts: tuple[Fact, ...] = ()
+    files: tuple[OutboundFile, ...] = ()
+    """Pictures and documents that its tools gave for the person."""
     usage: Usage = Usage()
     cost: Decimal = Decimal(0)
     messages: tuple[Message, ...] = ()

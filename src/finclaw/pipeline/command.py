@@ -8,6 +8,8 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from finclaw.errors import ExtensionError
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Outbound, Sender
@@ -17,6 +19,7 @@ from finclaw.kernel.text import Language, language_of
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage
 from finclaw.pipeline.persons import PersonDirectory
+from finclaw.tools.outbound_files import PutBlob, keep_files
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +70,11 @@ class Commands:
         persons: PersonDirectory | None = None,
         clock: Clock | None = None,
         disabled: frozenset[str] = frozenset(),
+        put_blob: PutBlob | None = None,
     ) -> None:
+        """`put_blob` keeps the files that commands give; None: none go out."""
         self._disabled = disabled
+        self._put_blob = put_blob
         self._cooldowns = CommandCooldowns(clock or SystemClock())
         self._prefix = prefix
         self._persons = persons or PersonDirectory()
@@ -126,6 +132,9 @@ class Commands:
         if getattr(command, "when", "now") == "in_lane":
             await wait_in_lane()
         reply = await command.run(args, scope)
+        if reply.files and self._put_blob is not None:
+            kept = await keep_files(self._put_blob, (*reply.attachments, *reply.files))
+            reply = replace(reply, attachments=kept, files=())
         raise self._halt(message, reply, "command", f"answered by {self._prefix}{command.name}")
 
     def _refuse_disabled(self, message: NormalMessage) -> None:

@@ -75,7 +75,8 @@ class Deliver:
         begun = bool(sent) and result.text.startswith(sent)  # not where a layer has made another text of it
         seen = turn.seen_text(last) if begun else ""
         text = heard.clean_content[max(0, len(sent) - heard.start) if begun else 0 :]
-        outbound = Outbound(text=text, reply_to=None if turn.items else inbound.answer_to, thread=inbound.thread)
+        reply_to = None if turn.items else inbound.answer_to
+        outbound = Outbound(text=text, reply_to=reply_to, thread=inbound.thread, attachments=result.files)
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
             visible = self._apply_checks(run, replace(outbound, text=result.text, kind="notice"), "notice")
         else:

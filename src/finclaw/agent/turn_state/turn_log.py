@@ -35,6 +35,7 @@ from finclaw.kernel.scope import ToolUse, TurnResult, TurnStatus
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.sessions.conversation import Conversation
 from finclaw.tools.guard import guard_result
+from finclaw.tools.outbound_files import distinct_files
 from finclaw.tools.sources import sources_read
 
 MOST_FROM_LAYERS: Final = 10_000
@@ -276,6 +277,7 @@ class TurnLog:
             steps=len(self.answers),
             tools=tuple(ToolUse(result.name, result.status) for result in self.results),
             facts=tuple(fact for result in self.results for fact in result.facts),
+            files=distinct_files(file for result in self.results for file in result.files),
             usage=self.usage(),
             cost=self.cost(),
             messages=tuple(self.messages),
@@ -325,7 +327,7 @@ def _tame(message: Message, *, keep_source: bool = False) -> Message:
 def _tame_block(block: Block) -> Block:
     if not isinstance(block, ToolResult):
         return block
-    return replace(block, content=guard_result(block.content), facts=())
+    return replace(block, content=guard_result(block.content), facts=(), files=())
 
 
 def context_tokens(log: TurnLog) -> int:

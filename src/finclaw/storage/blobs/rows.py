@@ -11,7 +11,7 @@ import apsw
 
 from finclaw.errors import SessionError
 from finclaw.kernel.envelope import Attachment
-from finclaw.kernel.message import Append, Image, Message, Replace, TurnEvent
+from finclaw.kernel.message import Append, Image, Message, Replace, ToolEnded, TurnEvent
 from finclaw.kernel.record import Blob
 
 BlobUser = Literal["message", "answer", "session"]
@@ -70,6 +70,15 @@ def remove_unused(db: apsw.Connection, before: int) -> list[str]:
 
 def blobs_in(messages: Iterable[Message]) -> list[str]:
     return [block.blob for each in messages for block in each.blocks if isinstance(block, Image) and block.blob]
+
+
+def files_in_events(events: Iterable[TurnEvent]) -> list[str]:
+    """Of the files that tools gave for the answer: they are used by it before there is one."""
+    results = [event.result for event in events if isinstance(event, ToolEnded)]
+    for event in events:
+        if isinstance(event, Append) and event.message.source.kind == "tool":
+            results += event.message.tool_results
+    return [file.blob for result in results for file in result.files]
 
 
 def blobs_in_events(events: Iterable[TurnEvent]) -> list[str]:

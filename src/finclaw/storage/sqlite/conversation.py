@@ -117,6 +117,8 @@ def record(
     row = inbox.must_row(ids, claim.turn_id)
     _must_own(db, row, claim.epoch, running=True)
     transcript.append(db, row, seq, events)
+    if files := blobs.files_in_events(events):
+        blobs.use(db, "answer", row, files)
     if calls is not None:
         reservations.keep(db, row, calls)
 
