@@ -7,7 +7,6 @@ import pytest
 from tests.finance.desk import Desk
 
 from finclaw.errors import ToolError
-from finclaw.finance.holidays import HOLIDAYS
 from finclaw.finance.period import days_of
 from finclaw.kernel.port import Clock
 
@@ -98,12 +97,6 @@ async def test_a_holiday_is_found_by_its_name(desk: Desk, market: str, holiday: 
 async def test_a_holiday_nobody_keeps_is_said(desk: Desk):
     with pytest.raises(ToolError, match="no such holiday"):
         await desk.use("market__calendar", {"market": "KRX", "holiday": "Thanksgiving"})
-
-
-@pytest.mark.parametrize("day", ["2026-07-17", "2027-05-03", "2027-07-19"])
-def test_seoul_rests_on_the_days_that_were_missing(day: str):
-    """User trial M14: Constitution Day is a holiday again, and Labour Day of 2027 is made up for on a Monday."""
-    assert date.fromisoformat(day) in HOLIDAYS["KRX"]
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.extension import Finance
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
-from finclaw.kernel.extension import Extension, ExtensionApi
+from finclaw.kernel.extension import Extension, ExtensionApi, Finding
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.port import Clock, Command
 from finclaw.kernel.scope import DeliveryContext, TurnResult
+from finclaw.testing import FakeClock
 from finclaw.tools.registry import ToolRegistry
 
 ENGLISH = "(Demo market: simulated prices, not real quotes.)"
@@ -34,6 +35,11 @@ class Recorder:
     sections: dict[str, str] = field(default_factory=dict[str, str])
     layers: list[Layer[DeliveryContext, Outbound]] = field(default_factory=list[Layer[DeliveryContext, Outbound]])
     logger: logging.Logger = logging.getLogger("finclaw.finance")
+    clock: FakeClock = field(default_factory=lambda: FakeClock(NOW))
+
+    @property
+    def doctor(self) -> "Recorder":
+        return self
 
     @property
     def pipeline(self) -> "Recorder":
@@ -58,6 +64,9 @@ class Recorder:
     def section(self, title: str, text: str, *, priority: int = 0, required: bool = False) -> None:
         assert required, "the rules about figures are never left out"
         self.sections[title] = text
+
+    def check(self, name: str, fn: Callable[[], Finding]) -> None:
+        assert fn().result == "ok"
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         raise AssertionError("finance observes nothing")

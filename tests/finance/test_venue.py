@@ -1,4 +1,4 @@
-"""Sessions, holidays and the hours between, by the calendar of the demo market."""
+"""Sessions, holidays and the hours between, by the calendar that is shipped."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from finclaw.errors import ConfigError
 from finclaw.finance.calendar import TableCalendar
-from finclaw.finance.holidays import HOLIDAYS, LAST_DAY, OTHER_HOURS, korean_name
 from finclaw.finance.venue import VENUES, zone
 
 
@@ -53,22 +52,6 @@ def test_past_and_coming_sessions_meet_at_the_moment(code: str, minutes: int):
     assert latest.opens <= moment < coming.closes
     assert (latest == coming) == calendar.opening(code, moment).is_open
     assert latest == coming or latest.closes <= moment < coming.opens
-
-
-def test_the_tables_agree_with_the_week():
-    for table in HOLIDAYS.values():
-        assert all(day.weekday() < 5 for day in table)
-        assert max(table) <= LAST_DAY
-        assert all(korean_name(name) != name for name in table.values())
-    for (table, day), (opens, closes) in OTHER_HOURS.items():
-        assert day not in HOLIDAYS[table]
-        assert day.weekday() < 5
-        assert opens < closes
-
-
-def test_the_table_of_holidays_still_reaches_far_enough():
-    """By the real clock, because it is there to fail: two months before the table ends, for somebody to go on."""
-    assert datetime.now(UTC).date() + timedelta(days=60) <= LAST_DAY
 
 
 def test_a_machine_without_time_zones_is_told_what_to_do():

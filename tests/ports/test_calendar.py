@@ -124,3 +124,21 @@ def test_an_unknown_market_is_an_error_that_names_the_known_ones(calendar: Calen
     ):
         with pytest.raises(ToolError, match="'XETR'; it knows KRX"):
             ask()
+
+
+@calendars
+@given(st.sampled_from(MARKETS), moments)
+def test_each_moment_has_one_phase_and_the_regular_one_is_the_session(
+    calendar: Calendar, market: str, moment: datetime
+) -> None:
+    phase, session = calendar.phase_at(market, moment), calendar.session_at(market, moment)
+    assert phase.venue == market
+    assert phase.begins <= moment < phase.ends
+    assert (phase.name == "regular") == (session is not None)
+    if session is not None:
+        assert (phase.begins, phase.ends) == (session.opens, session.closes)
+    assert calendar.phase_at(market, phase.ends) != phase
+    day = session.day if session else next(calendar.sessions_before(market, moment)).day
+    begins = [each.begins for each in calendar.phases_on(market, day)]
+    assert begins == sorted(begins)
+    assert begins

@@ -1,28 +1,30 @@
-"""The calendar port on the tables of `venue.py` and `holidays.py`."""
+"""The calendar port on the usual hours of `venue.py` and the tables of `calendars/sessions.json`."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
 
 from finclaw.errors import ToolError
-from finclaw.finance.holidays import FIRST_DAY, HOLIDAYS, LAST_DAY, OTHER_HOURS, korean_name
+from finclaw.finance.calendars.tables import PhaseRow, read_tables
 from finclaw.finance.venue import VENUES, Venue
-from finclaw.kernel.calendar import ClosedReason, Holiday, Opening, Session
+from finclaw.kernel.calendar import ClosedReason, Holiday, Opening, Session, TradingPhase
 
 _DAY = timedelta(days=1)
 _LONGEST_BREAK = 15
 """Days without a session that are believed; Chuseok and a weekend make nine."""
+_BEYOND = "the calendar does not reach so far"
+_UNPUBLISHED = "the regular session has other hours on this day, and none were published for this phase"
 
 
 class TableCalendar:
-    """A calendar from tables that were written by hand. It reads no clock and asks nobody."""
+    """A calendar from tables that are shipped. It reads no clock and asks nobody."""
 
     def zone(self, market: str) -> str:
         return _venue(market).zone
 
     def known_days(self, market: str) -> tuple[date, date]:
         _venue(market)
-        return FIRST_DAY, LAST_DAY
+        return read_tables().first_day, read_tables().last_day
 
     def opening(self, market: str, moment: datetime) -> Opening:
         venue = _venue(market)
@@ -47,16 +49,12 @@ class TableCalendar:
         if self.rest_on(market, day) is not None:
             return None
         usual = (venue.opens, venue.closes)
-        opens, closes = OTHER_HOURS.get((venue.holidays, day), usual)
-        begin, end = day - _DAY if venue.eve else day, day
+        opens, closes = read_tables().hours.get(venue.holidays, {}).get(day, usual)
+        end = day
         if closes == time(0):  # midnight: the day's end and not its beginning
             end += _DAY
-        return Session(
-            day,
-            datetime.combine(begin, opens, venue.tz).astimezone(UTC),
-            datetime.combine(end, closes, venue.tz).astimezone(UTC),
-            (opens, closes) == usual,
-        )
+        begins = _moment(venue, day - _DAY if venue.eve else day, opens)
+        return Session(day, begins, _moment(venue, end, closes), (opens, closes) == usual)
 
     def next_open(self, market: str, moment: datetime) -> datetime:
         return next(session.opens for session in self._sessions(market, moment) if session.opens > moment)
@@ -73,12 +71,43 @@ class TableCalendar:
         venue = _venue(market)
         if not venue.weekends and day.weekday() >= 5:
             return "weekend"
-        name = HOLIDAYS.get(venue.holidays, {}).get(day)
-        return Holiday(day, name, korean_name(name)) if name else None
+        name = read_tables().closed.get(venue.holidays, {}).get(day)
+        return _holiday(day, name) if name else None
 
     def holidays(self, market: str, first: date, last: date) -> Sequence[Holiday]:
-        kept = HOLIDAYS.get(_venue(market).holidays, {})
-        return [Holiday(day, kept[day], korean_name(kept[day])) for day in sorted(kept) if first <= day <= last]
+        kept = read_tables().closed.get(_venue(market).holidays, {})
+        return [_holiday(day, kept[day]) for day in sorted(kept) if first <= day <= last]
+
+    def phases_on(self, market: str, day: date) -> Sequence[TradingPhase]:
+        session = self.session_on(market, day)
+        if session is None:
+            return ()
+        venue, tables = _venue(market), read_tables()
+        phases = [TradingPhase(venue=market, name="regular", begins=session.opens, ends=session.closes)]
+        published = [row for row in tables.phases_on if (row.market, row.day) == (venue.holidays, day)]
+        for row in published:
+            if row.opens is not None and row.closes is not None:
+                begins, ends = _moment(venue, day, row.opens), _moment(venue, day, row.closes)
+                phases.append(TradingPhase(venue=row.venue or market, name=row.name, begins=begins, ends=ends))
+        replaced = {(row.venue, row.name) for row in published}
+        for row in tables.phases:
+            is_usual = row.first <= day <= row.last and (row.venue, row.name) not in replaced
+            if row.market == venue.holidays and is_usual:
+                phases.append(_usual_phase(venue, row, session, is_known=day <= tables.last_day))
+        return sorted(
+            (phase for phase in phases if phase.begins < phase.ends), key=lambda phase: (phase.begins, phase.venue)
+        )
+
+    def phase_at(self, market: str, moment: datetime) -> TradingPhase:
+        latest, coming = next(self.sessions_before(market, moment)), next(self._sessions(market, moment))
+        days = dict.fromkeys((latest.day, coming.day))
+        phases = [phase for day in days for phase in self.phases_on(market, day) if phase.venue == market]
+        for phase in phases:
+            if phase.begins <= moment < phase.ends:
+                return phase
+        begins = max(phase.ends for phase in phases if phase.ends <= moment)
+        ends = min(phase.begins for phase in phases if phase.begins > moment)
+        return TradingPhase(venue=market, name="closed", begins=begins, ends=ends)
 
     def _sessions(self, market: str, after: datetime) -> Iterator[Session]:
         """From the session that is running or comes next at that moment, onward."""
@@ -104,3 +133,28 @@ def _venue(market: str) -> Venue:
     if venue is None:
         raise ToolError(f"The calendar does not know the market {market!r}; it knows {', '.join(VENUES)}.")
     return venue
+
+
+def _moment(venue: Venue, day: date, hour: time) -> datetime:
+    return datetime.combine(day, hour, venue.tz).astimezone(UTC)
+
+
+def _holiday(day: date, name: str) -> Holiday:
+    return Holiday(day, name, read_tables().names.get(name, name))
+
+
+def _usual_phase(venue: Venue, row: PhaseRow, session: Session, *, is_known: bool) -> TradingPhase:
+    """A phase at its usual hours; unknown where the session beside it is at other hours or the calendar has ended."""
+    day, name, note = session.day, row.name, row.note
+    begins = _moment(venue, day - _DAY if row.opens > row.closes else day, row.opens)
+    ends = _moment(venue, day, row.closes)
+    is_late = session.opens != _moment(venue, day, venue.opens)
+    closes_otherwise = session.closes != _moment(venue, day, venue.closes)
+    moved = {"pre": is_late, "after": closes_otherwise, "regular": is_late or closes_otherwise, "unknown": False}[name]
+    if moved and name == "pre":
+        ends = session.opens
+    if moved and name == "after":
+        begins = session.closes
+    if moved or not is_known:
+        name, note = "unknown", _UNPUBLISHED if is_known else _BEYOND
+    return TradingPhase(venue=row.venue or venue.code, name=name, begins=begins, ends=ends, note=note)

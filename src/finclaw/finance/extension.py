@@ -3,6 +3,7 @@
 from msgspec import structs
 
 from finclaw.finance.alerts import Alerts
+from finclaw.finance.calendars.tables import judge_expiry
 from finclaw.finance.compare import compare_tool
 from finclaw.finance.convert import convert_tool
 from finclaw.finance.history import history_tool
@@ -60,6 +61,10 @@ class Finance:
         api.prompt.section("Market data", self._prompt(), priority=750, required=True)
         # Far out, so that it labels what the other layers have made of the reply and not what they started from.
         api.pipeline.register("delivery", self.label, priority=-100)
+        api.doctor.check("calendars", lambda: judge_expiry(api.clock.now().date()))
+        expiry = judge_expiry(api.clock.now().date())
+        if expiry.result != "ok":
+            api.logger.warning("%s; %s", expiry.text, expiry.advice)
 
     def _prompt(self) -> str:
         is_demo = self._market.source == DEMO_SOURCE

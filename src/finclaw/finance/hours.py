@@ -13,15 +13,16 @@ from finclaw.finance.market import Market
 from finclaw.finance.output import minute, moment_fact, record, state
 from finclaw.finance.resolve import resolve
 from finclaw.finance.venue import KRX, NYSE, VENUES, Venue
-from finclaw.kernel.calendar import Calendar, Holiday, Opening, Session
+from finclaw.kernel.calendar import Calendar, Holiday, Opening, Session, TradingPhase
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 _HOURS = (
     "Is a market open now, why not, and when does it open or close next? Times are UTC; `zone` is the market's own. "
-    "Late openings and early closes are known. With `on`: is there a session on that day? Without a market: Korea and "
-    "the US."
+    "Late openings and early closes are known, and so are hours before and after the regular session; those that "
+    "nobody has published are `unknown`: say so. With `on`: is there a session on that day? Without a market: Korea "
+    "and the US."
 )
 _CALENDAR = (
     "The next days on which a stock market is closed for a holiday, and those on which it opens late or closes early. "
@@ -62,9 +63,13 @@ def hours_tool(market: Market, calendar: Calendar) -> Tool:
         if args.on is not None:
             days = [_session_on(calendar, venue, args.on, now, market.source) for venue in _venues(market, args.market)]
             return ToolOutput("\n\n".join(text for text, _ in days), tuple(fact for _, facts in days for fact in facts))
-        states = [calendar.opening(venue.code, now) for venue in _venues(market, args.market)]
-        text = "\n\n".join(_opening_record(each, now, market.source) for each in states)
-        return ToolOutput(text, tuple(fact for each in states for fact in _opening_facts(each, now, market.source)))
+        states = [
+            (calendar.opening(venue.code, now), calendar.phase_at(venue.code, now))
+            for venue in _venues(market, args.market)
+        ]
+        text = "\n\n".join(_opening_record(opening, phase, now, market.source) for opening, phase in states)
+        facts = (_opening_facts(opening, phase, now, market.source) for opening, phase in states)
+        return ToolOutput(text, tuple(fact for each in facts for fact in each))
 
     return hours
 
@@ -100,7 +105,7 @@ def _place(venue: Venue) -> dict[str, object]:
 # ── open or closed ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _opening_record(now_is: Opening, now: datetime, source: str) -> str:
+def _opening_record(now_is: Opening, phase: TradingPhase, now: datetime, source: str) -> str:
     change = minute(now_is.changes_at) if now_is.changes_at else None
     return record(
         {
@@ -110,13 +115,19 @@ def _opening_record(now_is: Opening, now: datetime, source: str) -> str:
             "holiday": now_is.holiday.name if now_is.holiday else None,
             "holiday_ko": now_is.holiday.name_ko if now_is.holiday else None,
             "closes_at" if now_is.is_open else "opens_at": change or "never",
+            "phase": _phase_words(phase) if phase.name in ("pre", "after", "unknown") else None,
             "as_of": minute(now),
             "source": source,
         }
     )
 
 
-def _opening_facts(now_is: Opening, now: datetime, source: str) -> Iterator[Fact]:
+def _phase_words(phase: TradingPhase) -> str:
+    words = f"{phase.venue} {phase.name} {minute(phase.begins)} to {minute(phase.ends)}"
+    return f"{words} ({phase.note})" if phase.note else words
+
+
+def _opening_facts(now_is: Opening, phase: TradingPhase, now: datetime, source: str) -> Iterator[Fact]:
     code = now_is.market
     yield Fact(subject=code, field="is_open", value=Decimal(now_is.is_open), as_of=now, source=source)
     if now_is.changes_at is not None:
@@ -124,6 +135,14 @@ def _opening_facts(now_is: Opening, now: datetime, source: str) -> Iterator[Fact
         yield moment_fact(code, field, now_is.changes_at, now, source)
         if not now_is.is_open and VENUES[code].holidays:
             yield moment_fact(code, "then_closes_at", now_is.session.closes, now, source)
+    if phase.name in ("pre", "after", "unknown"):
+        yield from _phase_facts(phase, code, now, source)
+
+
+def _phase_facts(phase: TradingPhase, code: str, now: datetime, source: str) -> Iterator[Fact]:
+    name = f"{phase.venue} {phase.name}"
+    yield moment_fact(code, f"{name} begins", phase.begins, now, source)
+    yield moment_fact(code, f"{name} ends", phase.ends, now, source)
 
 
 def _session_on(
@@ -152,7 +171,12 @@ def _session_on(
     if session:
         facts.append(moment_fact(venue.code, "opens_at", session.opens, now, source))
         facts.append(moment_fact(venue.code, "closes_at", session.closes, now, source))
-    return record(lines), tuple(facts)
+    records = [record(lines)]
+    for phase in calendar.phases_on(venue.code, day):
+        if (phase.venue, phase.name) != (venue.code, "regular"):
+            records.append(record({"phase": _phase_words(phase), "market": venue.code}))
+            facts += _phase_facts(phase, venue.code, now, source)
+    return "\n\n".join(records), tuple(facts)
 
 
 # ── days of rest ────────────────────────────────────────────────────────────────────────────────────────────

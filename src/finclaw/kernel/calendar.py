@@ -7,6 +7,8 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 ClosedReason = Literal["open", "weekend", "holiday", "before_open", "after_close"]
+PhaseName = Literal["pre", "regular", "after", "closed", "unknown"]
+"""`unknown`: there may be trading, and nobody has published the hours."""
 
 
 class Session(Struct, frozen=True):
@@ -18,6 +20,17 @@ class Session(Struct, frozen=True):
     closes: datetime
     is_regular: bool = True
     """False for one that opens late or closes early."""
+
+
+class TradingPhase(Struct, frozen=True, kw_only=True):
+    """A piece of a day at one venue: before, in or after the regular session, or none of them."""
+
+    venue: str
+    """The market itself, or another place where the same shares are traded, such as `NXT` beside `KRX`."""
+    name: PhaseName
+    begins: datetime
+    ends: datetime
+    note: str = ""
 
 
 class Holiday(Struct, frozen=True):
@@ -79,4 +92,15 @@ class Calendar(Protocol):
 
     def holidays(self, market: str, first: date, last: date) -> Sequence[Holiday]:
         """The known ones from one day to another, both included, in order."""
+        ...
+
+    def phases_on(self, market: str, day: date) -> Sequence[TradingPhase]:
+        """The phases of a trading day by their begin, those of other venues among them; none on a day of rest.
+
+        The regular session is one of them. A phase may begin on the evening before.
+        """
+        ...
+
+    def phase_at(self, market: str, moment: datetime) -> TradingPhase:
+        """What runs then at the market itself; `closed` until the next phase where nothing does."""
         ...
