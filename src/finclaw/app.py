@@ -15,6 +15,7 @@ from finclaw.erasure import Forgetting, drop_copies
 from finclaw.errors import SessionError
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
+from finclaw.finance.calendar import TableCalendar
 from finclaw.gateway import Summary
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.envelope import Inbound, Outbound
@@ -33,7 +34,7 @@ from finclaw.pipeline.crash_recovery.recovery import Recovery
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.engine import LocalEngine
-from finclaw.pipeline.gate import Gate, Heard
+from finclaw.pipeline.gate import Gate, Heard, MarketHours
 from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.persons import PersonDirectory, PersonService
 from finclaw.pipeline.pipeline import Pipeline, Stages
@@ -108,6 +109,7 @@ class App(RecordService):
                 clock,
                 registrar.checks,
             ),
+            hours=MarketHours(TableCalendar(), persons, clock) if settings.pipeline.respect_market_hours else None,
         )
         self.pipeline = Pipeline(
             settings.pipeline, stages, registrar.layers("message"), store, lanes, channels, clock, emit

@@ -1,15 +1,40 @@
-"""Stage 2, gate: is it for us, and from whom?
+"""Stage 2, gate: is it for us, and from whom? And after the commands, where the operator wants it: is a market open?
 
 Who wrote is what the channel authenticated; what they are here, we know.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from datetime import datetime
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.pipeline.journal import skip
+from finclaw.errors import ToolError
+from finclaw.kernel.calendar import Calendar, Opening
+from finclaw.kernel.envelope import Inbound, Outbound, Sender
+from finclaw.kernel.person import Person
+from finclaw.kernel.port import Clock
+from finclaw.kernel.text import Language, language_of
+from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage
+from finclaw.pipeline.persons import PersonDirectory
 from finclaw.tools.approval.people import People
+
+USUAL_MARKETS: Final = ("KRX", "NYSE")
+"""Those that count for somebody who has no home market: one of them is enough."""
+
+_WORDS: Final[dict[Language, str]] = {
+    "en": "I answer only while the market is open. {market} opens next on {day} at {time} ({zone}). "
+    "Commands work at any hour.",
+    "ko": "장이 열려 있는 동안에만 답변합니다. {market}의 다음 개장은 {day} {time}({zone})입니다. "
+    "명령어는 언제든 쓸 수 있습니다.",
+}
+_ZONES: Final[dict[Language, dict[str, str]]] = {
+    "en": {"Asia/Seoul": "Korean time", "America/New_York": "New York time"},
+    "ko": {"Asia/Seoul": "한국 시간", "America/New_York": "뉴욕 시간"},
+}
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAYS_KO: Final = "월화수목금토일"
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class Heard(NamedTuple):
@@ -59,3 +84,66 @@ class Gate:
 def _is_own_task(inbound: Inbound) -> bool:
     """A task that one of our own turns gave: its sender is the one whom we admitted then."""
     return inbound.limits is not None and inbound.limits.approval is None and inbound.limits.pool != "cron"
+
+
+class MarketHours:
+    """A check that ends a message outside of market hours, with one line that says when to ask again.
+
+    It is about the regular session. Commands are answered at any hour, and so is what schedules and extensions begin.
+    """
+
+    def __init__(self, calendar: Calendar, persons: PersonDirectory, clock: Clock) -> None:
+        self._calendar = calendar
+        self._persons = persons
+        self._clock = clock
+
+    def admit(self, inbound: Inbound) -> None:
+        """Raises Halt outside of market hours."""
+        opening = self.find_next_opening(inbound)
+        if opening is None:
+            return
+        text = self._format_line(opening, inbound, self._persons.find(inbound))
+        reply = Outbound(text=text, kind="notice", reply_to=inbound.answer_to, thread=inbound.thread)
+        reason = f"outside of market hours, by pipeline.respect_market_hours: {opening.market} {opening.reason}"
+        raise Halt("skip", reason, outcome="skipped", reply=reply)
+
+    def find_next_opening(self, inbound: Inbound) -> Opening | None:
+        """Of the person's markets, the one that opens first; None: one is open, or it is nobody's message."""
+        if inbound.kind != "message" or inbound.unasked:
+            return None
+        openings = self._find_openings(self._persons.find(inbound).market)
+        if any(each.is_open for each in openings):
+            return None
+        return min(openings, key=lambda each: each.session.opens)
+
+    def _find_openings(self, home: str) -> list[Opening]:
+        now = self._clock.now()
+        if home:
+            try:
+                return [self._calendar.opening(home, now)]
+            except ToolError:  # a home market that the calendar lacks
+                pass
+        return [self._calendar.opening(market, now) for market in USUAL_MARKETS]
+
+    def _format_line(self, opening: Opening, inbound: Inbound, person: Person) -> str:
+        language = _choose_language(person, inbound)
+        zone = person.timezone or self._calendar.zone(opening.market)
+        try:
+            opens = opening.session.opens.astimezone(ZoneInfo(zone))
+        except (ZoneInfoNotFoundError, ValueError):  # one that this machine does not know
+            zone, opens = "UTC", opening.session.opens
+        named = _ZONES[language].get(zone, zone)
+        day = _format_day(opens, language)
+        return _WORDS[language].format(market=opening.market, day=day, time=f"{opens:%H:%M}", zone=named)
+
+
+def _choose_language(person: Person, inbound: Inbound) -> Language:
+    if not person.language:
+        return language_of(inbound.text)
+    return "ko" if person.language.startswith("ko") else "en"
+
+
+def _format_day(moment: datetime, language: Language) -> str:
+    if language == "ko":
+        return f"{moment.year}년 {moment.month}월 {moment.day}일({_DAYS_KO[moment.weekday()]})"
+    return f"{_DAYS[moment.weekday()]} {moment.day} {_MONTHS[moment.month - 1]} {moment.year}"

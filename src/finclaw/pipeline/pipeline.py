@@ -35,7 +35,7 @@ from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.failures import end_by_error, end_by_leaked_cancellation, end_with_notice
-from finclaw.pipeline.gate import Gate
+from finclaw.pipeline.gate import Gate, MarketHours
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.normalize import normalize
@@ -60,6 +60,7 @@ class Stages(Struct, frozen=True, kw_only=True):
     dispatch: Dispatch
     agent: Agent
     deliver: Deliver
+    hours: MarketHours | None = None
 
 
 class Pipeline:
@@ -109,6 +110,9 @@ class Pipeline:
         """
         may_end = inbound.kind != "message" or inbound.from_extension is not None
         may_end = may_end or self._is_too_long(inbound) or self._stages.gate.find_objection(inbound) is not None
+        may_end = may_end or (
+            self._stages.hours is not None and self._stages.hours.find_next_opening(inbound) is not None
+        )
         may_wait = bool(inbound.limits or inbound.attachments) or not self._isolation.is_open
         if may_wait or may_end or self._stages.commands.may_know(inbound.text):
             return None
@@ -220,6 +224,8 @@ class Pipeline:
             await stages.commands.answer(
                 message, sender, accepted.session, lambda: self._admit(accepted), partial(self._wait_in_lane, run)
             )
+            if stages.hours is not None:
+                stages.hours.admit(run.inbound)
         async with stages.ack(run.inbound, self._channels.get(run.inbound.channel), stage("ack")):
             with stage("context"), run.stoppable:
                 context = stages.contexts.build(accepted, await stages.contexts.fetch_files(run, message), sender)

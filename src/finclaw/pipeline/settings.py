@@ -36,6 +36,9 @@ class PipelineSettings:
     """The older name of `commands.prefix`, which still works."""
     require_mention: bool = True
     """In groups and channels, answer only when we are mentioned."""
+    respect_market_hours: bool = False
+    """Answer only while the person's home market is open, or KRX or NYSE for those who have none. At other hours one
+    line says when it opens next; commands work at any hour."""
     max_text: Annotated[int, Meta(ge=1)] = 200_000
     """Characters of one message. A longer one is refused kindly; it would fit no model's window anyway."""
     max_waiting: Annotated[int, Meta(ge=1)] = 200
