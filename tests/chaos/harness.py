@@ -27,7 +27,7 @@ from finclaw.storage.sqlite.database import DATABASE
 from finclaw.testing import FakePlatform, History, HistoryEvent, ReplySeen, SendFault
 from finclaw.testing.wire import SendBody
 
-DRAINS_WITHIN: Final = 60.0
+DRAINS_WITHIN: Final = 240.0
 PATIENT: Final = 1_000_000
 """A poison limit that no run reaches."""
 
