@@ -9,7 +9,7 @@ from tests.ports.pictures import png
 from tests.walks.house import House, crash, in_virtual_time
 
 from finclaw.builtins.basics import BasicCommand
-from finclaw.kernel.envelope import Capabilities, NewFile, OutboundFile
+from finclaw.kernel.envelope import ActionButton, Capabilities, NewFile, OutboundFile
 from finclaw.kernel.port import CommandReply, CommandScope, Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import ToolCallContext
 from finclaw.pipeline.settings import PipelineSettings
@@ -124,3 +124,29 @@ async def test_no_layer_sends_a_file_of_its_own_choice(house: House) -> None:
     async with house.open(call("draw"), "Look.", capabilities=PROFILES["telegram"], **parts) as gateway:
         await gateway.ask("draw it")
         assert [each.name for each in gateway.channel.sent[0].unit.outbound.attachments] == ["aapl.png"]
+
+
+@in_virtual_time
+async def test_choices_of_the_last_tool_become_buttons_or_numbered_lines(house: House) -> None:
+    choices = tuple(ActionButton(label=name, command=f"/quote {name}") for name in ("005930", "005935"))
+    theirs = ActionButton(label="More", command="/reset")
+
+    @tool("find", "Finds.", group="finance")
+    async def find(scope: ToolScope) -> ToolOutput:
+        return ToolOutput("two shares", actions=choices)
+
+    async def add(ctx: ToolCallContext) -> Any:
+        result = await ctx.next()
+        return replace(result, actions=(*result.actions, theirs))
+
+    parts: dict[str, Any] = {"tools": [find, draw(PICTURE)], "layers": [("tool_call", add)]}
+    script = (call("find"), "Which one?\n<<NEED_INPUT>>", call("find"), call("draw"), "Look.")
+    async with house.open(*script, capabilities=PROFILES["telegram"], **parts) as gateway:
+        assert (await gateway.ask("삼성")).kind == "answered"
+        assert gateway.channel.sent[0].unit.outbound.actions == choices
+        await gateway.ask("draw it")
+        assert gateway.channel.sent[1].unit.outbound.actions == (), "another tool came after it"
+    async with house.open(*script[:2], capabilities=PROFILES["plain"], **parts) as gateway:
+        await gateway.ask("삼성")
+        shown = gateway.channel.sent[0].formatted
+        assert shown == "Which one?\n\n1. 005930: /quote 005930\n2. 005935: /quote 005935"

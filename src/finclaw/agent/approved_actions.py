@@ -9,6 +9,7 @@ from finclaw.agent.tool_results import unknown_outcome
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.ids import new_id
 from finclaw.kernel.approval import Approval
+from finclaw.kernel.envelope import ActionButton
 from finclaw.kernel.message import Append, Message, Source, Text, ToolCall, ToolEnded, ToolResult
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import StepContext
@@ -54,13 +55,15 @@ class ApprovedActions:
     def _keep_line(turn: TurnState, approved: Approval, result: ToolResult | None) -> None:
         turn.log.told_action = ending_line(approved, "unknown" if result is None else result.status)
 
-    async def cards(self, turn: TurnState) -> Sequence[str]:
-        """What people have to read before they decide, for everything that this turn has asked for."""
+    async def questions(self, turn: TurnState) -> Sequence[Approval]:
+        """Everything that this turn has asked people for; they read its card before they decide."""
         if self._approvals is None or not turn.log.waits:
             return ()
         calls = [result.call_id for result in turn.log.results if result.status == "awaiting"]
-        asked = await self._approvals().asked_by_calls(turn.log.claim.session, turn.log.claim.turn_id, calls)
-        return [each.card for each in asked]
+        return await self._approvals().asked_by_calls(turn.log.claim.session, turn.log.claim.turn_id, calls)
+
+    def buttons(self, asked: Sequence[Approval]) -> tuple[ActionButton, ...]:
+        return () if self._approvals is None else self._approvals().buttons(asked)
 
     async def _result(self, turn: TurnState, step: StepContext, approved: Approval) -> ToolResult:
         call = ToolCall(approved_call_id(approved), approved.tool, dict(approved.args))

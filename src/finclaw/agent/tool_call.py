@@ -6,7 +6,7 @@ layer is: final arguments are checked there, policy judges, and the tool runs un
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine
 from copy import deepcopy
 from functools import partial
 from typing import Any, Final
@@ -16,14 +16,18 @@ from msgspec.structs import replace
 from finclaw.agent.model.structured import StructuredAnswers
 from finclaw.agent.overflow_results import OverflowResult, OverflowResults
 from finclaw.agent.permission import Permission
-from finclaw.agent.tool_results import failure_of, refuse_loop, refuse_unreadable, stopped_result, unknown_outcome
+from finclaw.agent.tool_results import (
+    crashed_result,
+    failed_result,
+    refuse_loop,
+    refuse_unreadable,
+    stopped_result,
+    unknown_outcome,
+)
 from finclaw.agent.turn_state.state import CallState, RecordedTurn, TurnState
 from finclaw.agent.turn_state.turn_log import APPROVED
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import (
-    InvalidArguments,
-    ToolAwaiting,
-    ToolDenied,
     ToolError,
     ToolLoop,
     ToolStopped,
@@ -42,7 +46,7 @@ from finclaw.kernel.event import (
     ToolUseEnded,
 )
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.message import ToolCall, ToolEnded, ToolFailure, ToolResult, ToolStarted, ToolStatus
+from finclaw.kernel.message import ToolCall, ToolEnded, ToolFailure, ToolResult, ToolStarted
 from finclaw.kernel.middleware import Ring
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, ToolCallContext
@@ -60,14 +64,6 @@ from finclaw.tools.time_limit import CutOff, run_with_limit
 
 log = logging.getLogger(__name__)
 
-_STATUS: Final[Mapping[type[ToolError], ToolStatus]] = {
-    InvalidArguments: "invalid",
-    ToolDenied: "denied",
-    ToolAwaiting: "awaiting",
-    ToolTimeout: "timeout",
-    ToolStopped: "stopped",
-    ToolUnavailable: "unavailable",
-}
 _MAY_HAVE_HAPPENED: Final = (ToolTimeout, ToolStopped, ToolUnavailable, CutOff)
 """After these an order may have been placed all the same: the line broke, and perhaps behind it."""
 
@@ -155,7 +151,7 @@ class ToolCallRunner:
     async def _guard_result(self, result: ToolResult, inner: CallState, known: Collection[Fact]) -> ToolResult:
         """Applied to whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it.
 
-        Of the facts only those stay that a tool has given (`known`), and of the files those that this one gave: a layer
+        Of the facts only those stay that a tool has given (`known`), of files and buttons those of this one: a layer
         may take one away, and never make one up.
         """
         call, options = inner.call, self._guards.of(inner.call.name)
@@ -166,10 +162,17 @@ class ToolCallRunner:
             await self._overflow.keep(session, OverflowResult(call.name, call.id, guarded.full, origin))
         facts = tuple(fact for fact in result.facts if fact in known)
         failure = safe_failure(result.error, options)
-        own = () if inner.core_result is None else inner.core_result.files
-        files = tuple(file for file in result.files if file in own)
+        own = inner.core_result or ToolResult(call.id, call.name, "")
         return ToolResult(
-            call.id, call.name, guarded.content, result.status, facts, failure, origin=origin, files=files
+            call_id=call.id,
+            name=call.name,
+            content=guarded.content,
+            status=result.status,
+            facts=facts,
+            error=failure,
+            origin=origin,
+            files=tuple(file for file in result.files if file in own.files),
+            actions=tuple(button for button in result.actions if button in own.actions),
         )
 
     def _origin_of(self, result: ToolResult, inner: CallState) -> str:
@@ -268,16 +271,24 @@ class ToolCallCore:
         except ToolError as error:
             if isinstance(error, _MAY_HAVE_HAPPENED) and _has_begun(call):
                 return unknown_outcome(ctx.call_id, ctx.tool_name)
-            return _failed_result(ctx, _status_of(error), failure_of(error))
+            return failed_result(ctx.call_id, ctx.tool_name, error)
         except Exception as error:  # a tool is a stranger: its bug is a result, not the end of the turn
             log.exception("tool %s failed", ctx.tool_name)
             if _has_begun(call):
                 return unknown_outcome(ctx.call_id, ctx.tool_name)
             name = error.kind if isinstance(error, Broken) else type(error).__name__
-            return _failed_result(ctx, "error", ToolFailure(name, f"{ctx.tool_name} failed: {name}", code="crashed"))
+            return crashed_result(ctx.call_id, ctx.tool_name, name)
         files, refused = await keep_what_fits(self._put_blob, output.files)
         content = "\n\n".join(filter(None, (output.content, call.coercion_note, refused)))
-        return ToolResult(ctx.call_id, ctx.tool_name, content, facts=output.facts, origin=output.origin, files=files)
+        return ToolResult(
+            call_id=ctx.call_id,
+            name=ctx.tool_name,
+            content=content,
+            facts=output.facts,
+            origin=output.origin,
+            files=files,
+            actions=output.actions,
+        )
 
     async def _run(self, call: CallState) -> ToolOutput:
         turn, ctx = call.turn, call.ctx
@@ -321,17 +332,6 @@ class ToolCallCore:
             known = ", ".join(sorted(offered)) or "none"
             raise ToolError(f"there is no tool {name!r} here; the tools are: {known}", code="no_such_tool")
         return tool
-
-
-def _failed_result(ctx: ToolCallContext, status: ToolStatus, failure: ToolFailure) -> ToolResult:
-    return ToolResult(ctx.call_id, ctx.tool_name, failure.message, status=status, error=failure)
-
-
-def _status_of(error: ToolError) -> ToolStatus:
-    for kind, status in _STATUS.items():
-        if isinstance(error, kind):
-            return status
-    return "error"
 
 
 def _tell_circuit(ctx: ToolCallContext, tool: Tool, before: Circuit, after: Circuit) -> None:

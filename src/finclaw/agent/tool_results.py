@@ -3,14 +3,48 @@
 Each call of a turn gets a true result, for a conversation with an open call cannot be sent to a model again.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.errors import InvalidArguments, ToolError, ToolStopped
+from finclaw.errors import (
+    InvalidArguments,
+    ToolAwaiting,
+    ToolDenied,
+    ToolError,
+    ToolStopped,
+    ToolTimeout,
+    ToolUnavailable,
+)
 from finclaw.ids import new_id
-from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolFailure, ToolResult
+from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolFailure, ToolResult, ToolStatus
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.transcript.integrity import ABORTED
+
+_STATUS: Final[Mapping[type[ToolError], ToolStatus]] = {
+    InvalidArguments: "invalid",
+    ToolDenied: "denied",
+    ToolAwaiting: "awaiting",
+    ToolTimeout: "timeout",
+    ToolStopped: "stopped",
+    ToolUnavailable: "unavailable",
+}
+
+
+def failed_result(call_id: str, name: str, error: ToolError) -> ToolResult:
+    """In the tool's own words, which are for the model."""
+    status: ToolStatus = "error"
+    for kind, known in _STATUS.items():
+        if isinstance(error, kind):
+            status = known
+    return ToolResult(call_id, name, str(error), status, error=failure_of(error))
+
+
+def crashed_result(call_id: str, name: str, kind: str) -> ToolResult:
+    """Of a tool with a bug: what it raised is named, and not quoted."""
+    text = f"{name} failed: {kind}"
+    return ToolResult(call_id, name, text, "error", error=ToolFailure(kind, text, code="crashed"))
 
 
 def failure_of(error: ToolError) -> ToolFailure:

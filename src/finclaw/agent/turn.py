@@ -3,6 +3,8 @@
 import asyncio
 from functools import partial
 
+from msgspec.structs import replace
+
 from finclaw.agent.approved_actions import ApprovedActions
 from finclaw.agent.model.answer_message import without_calls
 from finclaw.agent.model.call import ModelCall
@@ -51,11 +53,14 @@ class TurnLoop:
             answer_open_calls(log, self._clock.now())
             status = answer.status if turn.entered else "short_circuited"
             text = answer.text
-            asked = await self._approved.cards(turn)
+            questions = await self._approved.questions(turn)
             turn.side_calls.close()
+            asked = [each.card for each in questions]
             if asked:  # no layer has a word in what a person is asked
                 status, text = "waiting_for_human", "\n\n".join(asked)
             result = log.build_result(status, text, answer.metadata, self._ms_since(started), asked)
+            if questions:
+                result = replace(result, buttons=self._approved.buttons(questions))
             turn.state.move("failed" if status == "failed" else "done")
             return result
         except asyncio.CancelledError:

@@ -54,13 +54,19 @@ def find_objection(checks: Sequence[Check], draft: Draft) -> str | None:
 
 
 def apply_visibility_checks(
-    outbound: Outbound, capabilities: Capabilities, checks: Sequence[Check], about: Draft, *, begun: bool = False
+    outbound: Outbound,
+    capabilities: Capabilities,
+    checks: Sequence[Check],
+    about: Draft,
+    *,
+    begun: bool = False,
+    is_card: bool = False,
 ) -> Visible:
     """What a person gets: the words without what a check found in them, or a line that says why there are none.
 
-    `about` is a draft in all but its text.
+    `about` is a draft in all but its text; `begun` and `is_card` are as for `make_visible`.
     """
-    visible = make_visible(outbound, capabilities, begun=begun)
+    visible = make_visible(outbound, capabilities, begun=begun, is_card=is_card)
     if not (visible.parts and checks):
         return visible
     reasons = list[str]()
@@ -75,7 +81,8 @@ def apply_visibility_checks(
         if not reasons or _has_words(text) or cards or files:
             text = _tell_left_out(checks, text, about, reasons)
             corrected = replace(outbound, text=text, embeds=cards, attachments=files, actions=actions)
-            return replace(make_visible(corrected, capabilities, begun=begun), tokens=visible.tokens)
+            shown = make_visible(corrected, capabilities, begun=begun, is_card=is_card)
+            return replace(shown, tokens=visible.tokens)
         why = reasons[0]
     except _Withheld as withheld:
         why = str(withheld)

@@ -25,11 +25,13 @@ class Visible(Struct, frozen=True):
     tokens: tuple[ControlToken, ...] = ()
 
 
-def make_visible(outbound: Outbound, capabilities: Capabilities, *, begun: bool = False) -> Visible:
+def make_visible(
+    outbound: Outbound, capabilities: Capabilities, *, begun: bool = False, is_card: bool = False
+) -> Visible:
     """Only the model's words may carry control tokens; the gateway's own notices have none to give.
 
     Nor are secrets hidden in those: whoever approves an action sees it to the letter. `begun`: the words before these
-    were sent already.
+    were sent already. `is_card`: the gateway asks for an approval, and only then may a button hold one.
     """
     if outbound.kind != "notice":
         outbound = _clean_outbound(outbound)
@@ -42,16 +44,17 @@ def make_visible(outbound: Outbound, capabilities: Capabilities, *, begun: bool 
         text = "\n\n".join([text, *map(_as_text, outbound.embeds)])
         outbound = replace(outbound, embeds=())
     if outbound.attachments or outbound.actions:
-        outbound = _with_lines(replace(outbound, text=text), capabilities)
+        outbound = (_with_decisions if is_card else _with_lines)(replace(outbound, text=text), capabilities)
         text = outbound.text
-    return Visible(_freeze_parts(replace(outbound, text=text), capabilities), text.strip(), tokens)
+    parts = _freeze_parts(replace(outbound, text=text), capabilities, is_card=is_card)
+    return Visible(parts, text.strip(), tokens)
 
 
 # ── files and buttons, where the channel has none ───────────────────────────────────────────────────────────────
 
 
 def _with_lines(outbound: Outbound, capabilities: Capabilities) -> Outbound:
-    """What the channel cannot show becomes lines of the text. No button may hold an approval: those are typed."""
+    """What the channel cannot show becomes lines of the text. No button may hold an approval: that is for cards."""
     actions = tuple(each for each in outbound.actions if clean_words(each.command) == each.command)
     carried = tuple(each for each in outbound.attachments if each.size <= capabilities.media.get(each.kind, -1))
     lines = [
@@ -64,6 +67,15 @@ def _with_lines(outbound: Outbound, capabilities: Capabilities) -> Outbound:
     return replace(outbound, text=text, attachments=carried, actions=actions)
 
 
+def _with_decisions(card: Outbound, capabilities: Capabilities) -> Outbound:
+    """The buttons of a card where the channel has them, and knows who presses one. Its text has the commands already.
+
+    Files of the same turn are told of as in any message.
+    """
+    buttons = card.actions if capabilities.authenticated and has_buttons_for(capabilities, card.actions) else ()
+    return replace(_with_lines(replace(card, actions=()), capabilities), actions=buttons)
+
+
 def _action_lines(actions: tuple[ActionButton, ...], command: str) -> list[str]:
     return [f"{place}. {each.label}: {command.format(each.command)}" for place, each in enumerate(actions, start=1)]
 
@@ -71,23 +83,24 @@ def _action_lines(actions: tuple[ActionButton, ...], command: str) -> list[str]:
 # ── the form in which it is kept and sent ───────────────────────────────────────────────────────────────────────
 
 
-def _freeze_parts(outbound: Outbound, capabilities: Capabilities) -> tuple[Outbound, ...]:
+def _freeze_parts(outbound: Outbound, capabilities: Capabilities, *, is_card: bool) -> tuple[Outbound, ...]:
     """Split, and rendered; where markup makes a part too long for the channel, in smaller parts."""
     parts: tuple[Outbound, ...] = ()
     for share in (1, 2, 4, 8):
-        parts = tuple(_freeze(part, capabilities) for part in split_outbound(outbound, capabilities, share))
+        split = split_outbound(outbound, capabilities, share)
+        parts = tuple(_freeze(part, capabilities, is_card=is_card) for part in split)
         if all(_fits(part, capabilities) for part in parts):
             break
     return parts
 
 
-def _freeze(part: Outbound, capabilities: Capabilities) -> Outbound:
+def _freeze(part: Outbound, capabilities: Capabilities, *, is_card: bool) -> Outbound:
     markup = capabilities.markup
     if markup == "source":
         return part
     literal = part.kind == "notice"
     plain = part.text if literal else render(part.text, "plain")
-    if part.actions:
+    if part.actions and not is_card:
         plain = "\n\n".join((plain, "\n".join(_action_lines(part.actions, "{}")))).strip()
     rendered = (escape if literal else render)(part.text, markup)
     if rendered == plain == part.text:  # as nearly all are

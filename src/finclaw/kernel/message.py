@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from finclaw.kernel.envelope import OutboundFile
+from finclaw.kernel.envelope import ActionButton, OutboundFile
 from finclaw.kernel.fact import Fact
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -91,6 +91,8 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
     """Which strangers' words it holds; empty where it holds none."""
     files: tuple[OutboundFile, ...] = ()
     """Pictures and documents that go out with the answer."""
+    actions: tuple[ActionButton, ...] = ()
+    """Choices below the answer, if it is the turn's last result."""
 
     @property
     def is_error(self) -> bool:

@@ -252,6 +252,8 @@ class ToolOutput(Struct, frozen=True):
     """Strangers' words that it passes on, such as a headline's, where its group does not say so already."""
     files: tuple[NewFile, ...] = ()
     """Pictures and documents for the person, which go out with the answer. The model sees nothing of them."""
+    actions: tuple[ActionButton, ...] = ()
+    """Choices that code knows, as buttons below the answer, if no other tool runs before it."""
 
 
 class ToolScope(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from msgspec import Struct
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import Model, StopReason, ToolSpec, Usage
 from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import Inbound, Outbound, OutboundFile
+from finclaw.kernel.envelope import ActionButton, Inbound, Outbound, OutboundFile
 from finclaw.kernel.event import Emit
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import LlmMessage, Message, MessageEvent, ToolCall, ToolResult, ToolStatus, TurnEvent
@@ -123,6 +123,8 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     text: str
     asked: tuple[str, ...] = ()
     """What a person is asked to approve, as they read it; only the core fills this in, and it is then the text."""
+    buttons: tuple[ActionButton, ...] = ()
+    """Below that: what a press decides. Below an answer: the choices that its last tool gives."""
     tokens: tuple[str, ...] = ()
     """Control tokens that the model wrote, such as `ATTACH_DISCLAIMER`, for delivery layers: no longer in the text."""
     steps: int = 0

@@ -76,9 +76,16 @@ class Deliver:
         seen = turn.seen_text(last) if begun else ""
         text = heard.clean_content[max(0, len(sent) - heard.start) if begun else 0 :]
         reply_to = None if turn.items else inbound.answer_to
-        outbound = Outbound(text=text, reply_to=reply_to, thread=inbound.thread, attachments=result.files)
+        outbound = Outbound(
+            text=text,
+            reply_to=reply_to,
+            thread=inbound.thread,
+            attachments=result.files,
+            actions=result.buttons,
+        )
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
-            visible = self._apply_checks(run, replace(outbound, text=result.text, kind="notice"), "notice")
+            card = replace(outbound, text=result.text, kind="notice")
+            visible = self._apply_checks(run, card, "notice", is_card=True)
         else:
             result = _with_tokens(result, heard)
             visible = await self._prepare(run, outbound, result, begun=begun)
@@ -214,7 +221,7 @@ class Deliver:
     async def _prepare_notice(self, run: MessageRun, kind: DraftKind) -> Visible:
         reply = run.reply or Outbound(text="")
         if run.inbound.from_extension == CARDS:  # as in `answer`: past every layer
-            return self._apply_checks(run, reply, kind)
+            return self._apply_checks(run, reply, kind, is_card=True)
         try:
             async with asyncio.timeout(NOTICE_PATIENCE):  # the pipeline's own deadline may be over by now
                 return await self._prepare(run, reply, None, kind)
@@ -226,11 +233,14 @@ class Deliver:
             log.exception("a delivery layer let its own cancellation out on a notice; it goes out as it is")
         return apply_visibility_checks(reply, Capabilities(), self._checks, run.make_draft(kind))
 
-    def _apply_checks(self, run: MessageRun, outbound: Outbound, kind: DraftKind, *, begun: bool = False) -> Visible:
-        capabilities = self._capabilities(run)
-        if not self._checks:
-            return make_visible(outbound, capabilities, begun=begun)
-        return apply_visibility_checks(outbound, capabilities, self._checks, run.make_draft(kind), begun=begun)
+    def _apply_checks(
+        self, run: MessageRun, outbound: Outbound, kind: DraftKind, *, begun: bool = False, is_card: bool = False
+    ) -> Visible:
+        capabilities, checks = self._capabilities(run), self._checks
+        if not checks:
+            return make_visible(outbound, capabilities, begun=begun, is_card=is_card)
+        draft = run.make_draft(kind)
+        return apply_visibility_checks(outbound, capabilities, checks, draft, begun=begun, is_card=is_card)
 
     def _with_action(self, run: MessageRun, visible: Visible) -> Visible:
         """With the gateway's own line about an approved action before the model's words, past every layer."""

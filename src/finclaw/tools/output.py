@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TypeVar, cast
 
-from finclaw.kernel.envelope import NewFile
+from finclaw.kernel.envelope import ActionButton, NewFile
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import ToolOutput
 from finclaw.tools.guard.result import as_text
@@ -16,11 +16,15 @@ def as_output(value: object) -> ToolOutput:
     if not isinstance(value, ToolOutput):
         return ToolOutput(as_text(value))
     content = cast("object", value.content)  # a stranger's code need not be typed
-    facts, files = _listed(value.facts, Fact), _listed(value.files, NewFile)
+    facts, files, actions = (
+        _listed(value.facts, Fact),
+        _listed(value.files, NewFile),
+        _listed(value.actions, ActionButton),
+    )
     has_types = isinstance(content, str) and isinstance(cast("object", value.origin), str)
-    if has_types and facts == value.facts and files == value.files:
+    if has_types and (facts, files, actions) == (value.facts, value.files, value.actions):
         return value
-    return ToolOutput(as_text(content), facts, str(value.origin), files)
+    return ToolOutput(as_text(content), facts, str(value.origin), files, actions)
 
 
 def _listed(given: object, kind: type[T]) -> tuple[T, ...]:

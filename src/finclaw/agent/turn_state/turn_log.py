@@ -277,6 +277,7 @@ class TurnLog:
             steps=len(self.answers),
             tools=tuple(ToolUse(result.name, result.status) for result in self.results),
             facts=tuple(fact for result in self.results for fact in result.facts),
+            buttons=self.results[-1].actions if self.results else (),
             files=distinct_files(file for result in self.results for file in result.files),
             usage=self.usage(),
             cost=self.cost(),
@@ -327,7 +328,7 @@ def _tame(message: Message, *, keep_source: bool = False) -> Message:
 def _tame_block(block: Block) -> Block:
     if not isinstance(block, ToolResult):
         return block
-    return replace(block, content=guard_result(block.content), facts=(), files=())
+    return replace(block, content=guard_result(block.content), facts=(), files=(), actions=())
 
 
 def context_tokens(log: TurnLog) -> int:

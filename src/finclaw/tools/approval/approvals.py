@@ -22,7 +22,7 @@ from finclaw.kernel.approval import (
     Refusal,
     RefusalReason,
 )
-from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.envelope import ActionButton, Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import ApprovalStore, Inbox
@@ -30,9 +30,9 @@ from finclaw.kernel.text import language_of
 from finclaw.tools.approval import messages
 from finclaw.tools.approval.action import Action, has_drifted
 from finclaw.tools.approval.announce import Announcer
-from finclaw.tools.approval.card import card
+from finclaw.tools.approval.card import card, decision_buttons
 from finclaw.tools.approval.chat_directory import ChatDirectory
-from finclaw.tools.approval.consent import approvers_for, may_decide, may_still_give
+from finclaw.tools.approval.consent import approvers_for, decides_here, may_decide, may_still_give
 from finclaw.tools.approval.grants import Grants
 from finclaw.tools.approval.limits import ApprovalLimits, Crowded, KnownAs
 from finclaw.tools.approval.people import People, identity_of
@@ -121,6 +121,13 @@ class Approvals:
                 kept = await self._store.approvals(states, session, _MANY)
                 found = {each.call_id: each for each in kept if each.turn_id == turn_id} | found
         return [found[call] for call in calls if call in found]
+
+    def buttons(self, asked: Sequence[Approval]) -> tuple[ActionButton, ...]:
+        """Buttons below the cards in the chat in which they were asked for, if anybody there may decide."""
+        shown = [
+            each for each in asked if each.chat_type != "direct" or decides_here(each, self._people, self._settings)
+        ]
+        return decision_buttons(shown, self._prefix)
 
     async def _find_deciders(self, asked: Approval) -> Sequence[KnownAs]:
         waiting = await self._store.approvals(limit=_MANY)

@@ -1,10 +1,11 @@
 """The card that a person reads before they decide: made by code from the action itself, all of it or nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval
+from finclaw.kernel.envelope import ActionButton
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.local_time import time_of_day
 from finclaw.tools.approval.safe_display import format_lines, quote_text
@@ -74,6 +75,21 @@ def card(approval: Approval, *, prefix: str = "/", max_length: int = LONGEST, el
             f"({len(shown)} characters, {room} fit); it was not run. Ask for less at a time."
         )
     return shown
+
+
+_LABELS: Final[dict[Language, tuple[str, str]]] = {"en": ("Approve", "Deny"), "ko": ("승인", "거부")}
+
+
+def decision_buttons(asked: Sequence[Approval], prefix: str = "/") -> tuple[ActionButton, ...]:
+    """Two below one card; below several, those of each, with the beginning of the id that its card shows."""
+    return tuple(button for each in asked for button in _decision(each, prefix, several=len(asked) > 1))
+
+
+def _decision(approval: Approval, prefix: str, *, several: bool) -> Iterable[ActionButton]:
+    which = f" {short_id(approval.id)}" if several else ""
+    yes, no = (f"{label}{which}" for label in _LABELS[approval.language])
+    yield ActionButton(label=yes, command=f"{prefix}approve {approval.id}", style="primary")
+    yield ActionButton(label=no, command=f"{prefix}deny {approval.id}", style="danger")
 
 
 def _paragraphs(approval: Approval, words: dict[str, str]) -> Iterable[str]:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from finclaw.kernel.approval import Addressee, Approval, Decision
-from finclaw.kernel.envelope import Inbound, Limits, Sender
+from finclaw.kernel.envelope import ActionButton, Inbound, Limits, Outbound, Sender
 from finclaw.kernel.text import Language
 from finclaw.tools.approval.card import deadline
 from finclaw.tools.approval.summary import action_line
@@ -61,7 +61,7 @@ def limit_message(asked: Approval, name: str) -> Inbound:
     return replace(_line_message(asked, "crowded"), message_id=name)
 
 
-def card_message(addressee: Addressee) -> Inbound:
+def card_message(addressee: Addressee, buttons: tuple[ActionButton, ...]) -> Inbound:
     """The card, for an approver in a chat of their own."""
     return Inbound(
         text=addressee.card,
@@ -72,6 +72,7 @@ def card_message(addressee: Addressee) -> Inbound:
         sender=Sender(addressee.sender),
         thread=addressee.thread,
         from_extension=CARDS,
+        saying=Outbound(text="", kind="notice", actions=buttons),
     )
 
 

@@ -9,7 +9,7 @@ from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Inbox
 from finclaw.tools.approval import messages
 from finclaw.tools.approval.announce import Announcer
-from finclaw.tools.approval.card import card
+from finclaw.tools.approval.card import card, decision_buttons
 from finclaw.tools.approval.chat_directory import ChatDirectory
 from finclaw.tools.approval.limits import KnownAs
 from finclaw.tools.approval.people import People
@@ -78,6 +78,7 @@ class RemoteApprovers:
             self._sent.add(asked.id)
 
     async def _send(self, asked: Approval, addressee: Addressee) -> None:
-        accepted = await self._inbox.accept(messages.card_message(addressee), addressee.session, self._submit)
+        told = messages.card_message(addressee, decision_buttons([asked], self._prefix))
+        accepted = await self._inbox.accept(told, addressee.session, self._submit)
         if not accepted.duplicate:
             self._announce("notified", asked, by=addressee.name)
