@@ -6,16 +6,17 @@ price of the wrong company is the worst answer there is.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from finclaw.finance.tick import Kind
 
-ShareType = Literal["", "preferred", "adr", "etn", "reit", "fund", "unit", "warrant", "right", "note"]
-Status = Literal["listed", "delisted", "renamed"]
+ShareType = Literal["", "preferred", "adr", "etn", "reit", "fund", "unit", "warrant", "right", "other"]
+Status = Literal["listed", "unconfirmed", "delisted", "renamed"]
+"""`unconfirmed`: of an old list, and not seen in a current one; `finclaw instruments refresh` settles it."""
 
 
 class Instrument(Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ class Instrument(Struct, frozen=True, kw_only=True):
 
     @property
     def type(self) -> str:
-        """common, preferred, adr, etf, etn, reit, fund, unit, warrant, right, note, index, rate or coin."""
+        """common, preferred, adr, etf, etn, reit, fund, unit, warrant, right, other, index, rate or coin."""
         return self.share_type or ("common" if self.kind == "stock" else self.kind)
 
 
@@ -103,8 +104,20 @@ _ALIKE = 0.75
 """How much of the letters, of a Korean syllable too, must be the same: gold is not Google."""
 
 
+class InstrumentIndex(Protocol):
+    """Instruments that are found by free text. Iterating gives them all."""
+
+    def __iter__(self) -> Iterator[Instrument]: ...
+
+    def find(self, query: str) -> Instrument | Ambiguous | Unknown: ...
+
+    def split(self, query: str) -> tuple[str, ...]:
+        """The names in a text that is nothing but names: "apple tesla" are two. Empty when a word is left over."""
+        ...
+
+
 class Instruments:
-    """All instruments of a market, found by free text."""
+    """The few instruments of a market in memory, found by free text."""
 
     def __init__(self, instruments: Iterable[Instrument]) -> None:
         self._by_symbol: dict[str, Instrument] = {}
@@ -124,24 +137,7 @@ class Instruments:
         return Unknown(self._near(key_of(query)))
 
     def split(self, query: str) -> tuple[str, ...]:
-        """The names in a text that is nothing but names: "apple tesla" are two. Empty when a word is left over.
-
-        Left-over words are not passed over: whoever asks for 카카오 페이 must not be told the price of 카카오.
-        """
-        words = [word for word in re.split(r"[\s,;/]+", query) if word and word.casefold() not in _JOINTS]
-        return self._cut(tuple(words[:_MOST_WORDS])) if len(words) <= _MOST_WORDS else ()
-
-    def _cut(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """The longest name first, and every word in some name."""
-        for size in range(len(words), 0, -1):
-            name, rest = " ".join(words[:size]), words[size:]
-            if not self._knows(name):
-                continue
-            if not rest:
-                return (name,)
-            if others := self._cut(rest):
-                return (name, *others)
-        return ()
+        return split_names(query, self._knows)
 
     def _knows(self, name: str) -> bool:
         return any(stem in self._by_key for stem in stems_of(name))
@@ -154,6 +150,28 @@ class Instruments:
         related = [known for known in names if _long_enough(key, known) and (key in known or known in key)]
         found = (instrument for known in (*alike, *related) for instrument in self._by_key[known])
         return tuple(dict.fromkeys(found))[:3]
+
+
+def split_names(query: str, knows: Callable[[str], bool]) -> tuple[str, ...]:
+    """The names in a text that is nothing but names; empty when a word is left over.
+
+    Left-over words are not passed over: whoever asks for 카카오 페이 must not be told the price of 카카오.
+    """
+    words = [word for word in re.split(r"[\s,;/]+", query) if word and word.casefold() not in _JOINTS]
+    return _cut(tuple(words), knows) if len(words) <= _MOST_WORDS else ()
+
+
+def _cut(words: tuple[str, ...], knows: Callable[[str], bool]) -> tuple[str, ...]:
+    """The longest name first, and every word in some name."""
+    for size in range(len(words), 0, -1):
+        name, rest = " ".join(words[:size]), words[size:]
+        if not knows(name):
+            continue
+        if not rest:
+            return (name,)
+        if others := _cut(rest, knows):
+            return (name, *others)
+    return ()
 
 
 def _words_for(instrument: Instrument) -> tuple[str, ...]:

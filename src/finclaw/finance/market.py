@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from finclaw.finance.instrument import Instrument, Instruments
+from finclaw.finance.instrument import Instrument, InstrumentIndex
 from finclaw.kernel.calendar import Opening
 
 DEMO_SOURCE = "demo market"
@@ -97,7 +97,7 @@ class Market(Protocol):
         ...
 
     @property
-    def instruments(self) -> Instruments: ...
+    def instruments(self) -> InstrumentIndex: ...
 
     def now(self) -> datetime: ...
 

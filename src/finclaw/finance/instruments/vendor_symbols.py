@@ -151,8 +151,8 @@ def _read_yahoo(text: str) -> str | None:
 
 
 def _read_dashed(text: str) -> str | None:
-    """`BRK-B` is a class; what is longer than one letter after the dash stays as it is."""
-    symbol = re.sub(r"-([A-Z])$", r".\1", text)
+    """`BRK-B` is a class; a preferred share (`-P`, `-PL`), a unit (`-U`) and longer endings stay as they are."""
+    symbol = re.sub(r"-([A-OQ-TV-Z])$", r".\1", text)
     return symbol if _US_SYMBOL.fullmatch(symbol) else None
 
 
