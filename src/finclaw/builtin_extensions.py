@@ -22,6 +22,7 @@ from finclaw.builtins.moment import Moment
 from finclaw.builtins.now import Now
 from finclaw.builtins.read_result import ReadResult
 from finclaw.config.schema import Settings
+from finclaw.demo.listings import LIVE_INSTRUMENTS
 from finclaw.demo.market import DemoMarket
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
@@ -32,9 +33,11 @@ from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_ga
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.extension import Finance
+from finclaw.finance.market import Market
 from finclaw.gateway import Gateway
+from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.extension import Extension
+from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
@@ -63,7 +66,7 @@ def builtin_extensions(
     deciding = ApprovalCommands(prefix, builtin_services.approvals)
     yield as_builtin(deciding, "as early, for the same reason: nobody else answers to approve and deny")
     calendar = TableCalendar()
-    finance = Finance(DemoMarket(builtin_services.clock, calendar), calendar)
+    finance = Finance(partial(_open_market, settings, calendar), calendar)
     yield as_builtin(finance, "outside of yours: it labels what your layers have made of a reply")
 
     def level_of(inbound: Inbound) -> str:
@@ -98,6 +101,15 @@ def builtin_extensions(
 def command_overrides(settings: Settings) -> CommandOverrides:
     wanted = settings.commands
     return CommandOverrides(disabled=wanted.disabled, aliases=wanted.aliases, cooldown_s=wanted.cooldown_s)
+
+
+def _open_market(settings: Settings, calendar: Calendar, api: ExtensionApi) -> Market:
+    """The demo market, or the live one with the sources that the settings allow."""
+    if settings.market == "demo":
+        return DemoMarket(api.clock, calendar)
+    from finclaw.finance.sources.registry import open_live_market  # noqa: PLC0415  `cold_cpu`: the sources' code
+
+    return open_live_market(settings.market_data, api, calendar, LIVE_INSTRUMENTS)
 
 
 def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tuple[LocatedExtension, ...]:

@@ -100,7 +100,7 @@ def test_what_is_typed(tmp_path: Path, argv: list[str], parts: list[str]) -> Non
         ("web: {port: 99999}\n", ["web.port must be a whole number from 0 to 65535, not 99999"]),
         ("web: {host: 0.0.0.0}\n", ["web.host", "use 127.0.0.1"]),
         ("state: /elsewhere\n", ["the file cannot move the state", "--state DIR"]),
-        ("market: live\n", ["no live market", "--demo"]),
+        ("market_data: {disabled: [moon]}\n", ["'moon'", "there are naver"]),
     ],
 )
 def test_what_is_in_the_file(tmp_path: Path, text: str | bytes, parts: list[str]) -> None:

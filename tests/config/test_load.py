@@ -83,7 +83,7 @@ def test_the_environment_speaks_text(load: Load) -> None:
         ("pipeline: {timeout_ms: 0}\n", "pipeline.timeout_ms must be a whole number, 1 or more, not 0"),
         ("compaction: {target: 0.9}\n", "compaction.target is 0.9; it must be at least 0.05 below compaction.start"),
         ("\nport: 1\n", "line 2: unknown key port; did you mean web.port?"),
-        ("zzz: 1\n", "unknown key zzz; the top level knows market, agent, providers, models, aliases, compaction"),
+        ("zzz: 1\n", "unknown key zzz; the top level knows market, market_data, agent, providers, models"),
         ("log: {colour: red}\n", "unknown key log.colour; log knows level, format"),
         ("web:\n  port: abc\n", 'line 2: web.port must be a whole number from 0 to 65535, not "abc"'),
         ("web: {port: 65536}\n", "must be a whole number from 0 to 65535, not 65536"),
@@ -98,7 +98,7 @@ def test_the_environment_speaks_text(load: Load) -> None:
         ("agent: {name: 2024-01-01}\n", "agent.name must be text of 1 to 64 characters, not date 2024-01-01"),
         ("agent: {name: }\n", "agent.name must be text of 1 to 64 characters, not nothing"),
         ("market: moon\n", 'market must be one of demo, live, not "moon"'),
-        ("market: live\n", "line 1: market is live, but there is no live market data yet"),
+        ("market_data: {disabled: [naber]}\n", "market_data.disabled names 'naber', which is not known; did you mean"),
         ("web:\n  host: 0.0.0.0\n", "line 2: web.host is '0.0.0.0', but the gateway listens on this machine only"),
         ("web: {host: example.org}\n", "use 127.0.0.1, ::1 or localhost"),
         ("market: demo\nmarket: demo\n", "line 2: market is already set in line 1; keep one of the two"),
@@ -152,8 +152,7 @@ def test_a_scalar_in_place_of_a_section_is_not_painted_over(load: Load) -> None:
 
 
 def test_live_from_the_command_line(load: Load) -> None:
-    with pytest.raises(ConfigError, match="there is no live market data yet"):
-        load("market: demo\n", market="live")
+    assert load("market: demo\n", market="live").market == "live"
 
 
 def test_the_state_directory(tmp_path: Path) -> None:
@@ -252,6 +251,12 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "attempts": st.integers(1, 10),
         "parallel_tools": st.integers(1, 64),
         "extensions": st.lists(st.sampled_from(["alpha", "beta.gamma", "beta.gamma:delta"]).map(_named), max_size=3),
+    },
+    "market_data": {
+        "disabled": st.lists(st.sampled_from(["naver", "yahoo"]), unique=True),
+        "chains": st.just({}),
+        "urls": st.just({"yahoo.api": "https://query1.finance.yahoo.com"}),
+        "private": st.just(["127.0.0.1:8000"]),
     },
     "compaction": {
         "strategy": st.sampled_from(["summarize", "truncate-oldest", "truncate-tools", "hybrid"]),

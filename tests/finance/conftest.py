@@ -1,6 +1,8 @@
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from tests.finance.sources.bench import Bench
 
 
 class FixedClock:
@@ -22,3 +24,8 @@ class FixedClock:
 @pytest.fixture
 def clock() -> FixedClock:
     return FixedClock(datetime(2026, 11, 16, 5, 32, 41, tzinfo=UTC))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)

@@ -81,7 +81,7 @@ class Commands:
 
 
 def registered(clock: Clock) -> Recorder:
-    extension: Extension = Finance(DemoMarket(clock), TableCalendar())
+    extension: Extension = Finance(lambda _: DemoMarket(clock), TableCalendar())
     api = Recorder()
     extension.register(cast("ExtensionApi", api))  # all that finance uses of it
     return api

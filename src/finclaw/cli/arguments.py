@@ -50,7 +50,11 @@ def add_market_options(parser: ArgumentParser) -> None:
     market = parser.add_mutually_exclusive_group()
     market.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
     market.add_argument(
-        "--live", dest="market", action="store_const", const="live", help="use live prices (there are none yet)"
+        "--live",
+        dest="market",
+        action="store_const",
+        const="live",
+        help="use live prices, which need no key",
     )
 
 

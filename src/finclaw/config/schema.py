@@ -12,6 +12,7 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.channels.settings import ChannelSettings, must_name_channels
 from finclaw.errors import ConfigError
+from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.pipeline.settings import DEFAULT_PREFIX, CommandSettings, PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.sessions.settings import SessionSettings
@@ -48,7 +49,8 @@ class Settings:
     state: Path
     """The directory that holds everything that lasts. It cannot be set in the file, which may live inside it."""
     market: Literal["demo", "live"] = "demo"
-    """`demo` makes its prices up and says so. It is the only one so far: `live`, for real sources, is refused."""
+    """`demo` makes its prices up and says so; `live` asks real sources, and needs no key."""
+    market_data: MarketDataSettings = field(default_factory=MarketDataSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
     """Who answers, by name, such as `ollama: {kind: openai, base_url: "http://127.0.0.1:11434/v1"}`; a `key` says
@@ -91,9 +93,4 @@ class Settings:
             raise ConfigError(
                 f"pipeline.command_prefix is {self.command_prefix!r} and commands.prefix {self.commands.prefix!r}; "
                 "write commands.prefix alone, the other is its older name"
-            )
-        if self.market == "live":
-            raise ConfigError(
-                "market is live, but there is no live market data yet, only the demo market, whose prices are made up; "
-                "start with --demo, or write `market: demo`"
             )

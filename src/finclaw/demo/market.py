@@ -9,7 +9,7 @@ from finclaw.demo.price_curve import demo_price, demo_range, demo_volume
 from finclaw.errors import ToolError
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instruments
-from finclaw.finance.market import DEMO_SOURCE, Bar, Quote
+from finclaw.finance.market import DEMO_SOURCE, Bar, Closes, Quote
 from finclaw.finance.venue import VENUES, zone
 from finclaw.kernel.calendar import Calendar, Session
 from finclaw.kernel.port import Clock
@@ -66,7 +66,7 @@ class DemoMarket:
         session = next(each for each in self._sessions(listing) if each.day < day)
         return session.closes, self._price(listing, session.closes)
 
-    async def closes(self, symbol: str, since: date) -> tuple[tuple[datetime, Decimal], ...]:
+    async def closes(self, symbol: str, since: date) -> Closes:
         listing = self._find_listing(symbol)
         now = self.now()
         found: list[tuple[datetime, Decimal]] = []
@@ -75,7 +75,7 @@ class DemoMarket:
                 break
             ends = min(now, session.closes)
             found.append((ends, self._price(listing, ends)))
-        return tuple(reversed(found))
+        return Closes(tuple(reversed(found)), DEMO_SOURCE)
 
     async def daily(self, symbol: str, sessions: int) -> tuple[Bar, ...]:
         listing = self._find_listing(symbol)

@@ -55,18 +55,19 @@ def convert_tool(market: Market) -> Tool:
         value, legs = await convert(market, amount, args.from_, args.to)
         result = rounded_amount(value, args.to)
         as_of = max(leg.quote.as_of for leg in legs)
+        source = ", ".join(dict.fromkeys(leg.quote.source_label for leg in legs))
         text = record(
             {
                 "amount": f"{amount} {args.from_}",
                 "result": f"{result} {args.to}",
                 **{f"rate {leg.quote.instrument.symbol}": leg.quote.price for leg in legs},
                 "as_of": minute(as_of),
-                "source": market.source,
+                "source": source,
             }
         )
         subject = f"{args.from_}/{args.to}"
         given = Fact(subject=subject, field="amount", value=amount, currency=args.from_, as_of=as_of, source=USER)
-        told = Fact(subject=subject, field="result", value=result, currency=args.to, as_of=as_of, source=market.source)
+        told = Fact(subject=subject, field="result", value=result, currency=args.to, as_of=as_of, source=source)
         return ToolOutput(text, (given, told, *rate_facts(legs)))
 
     return fx_convert
@@ -88,7 +89,7 @@ def rate_facts(legs: tuple[Leg, ...]) -> tuple[Fact, ...]:
             value=leg.quote.price,
             currency=leg.quote.instrument.currency,
             as_of=leg.quote.as_of,
-            source=leg.quote.source,
+            source=leg.quote.source_label,
         )
         for leg in legs
     )

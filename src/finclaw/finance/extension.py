@@ -1,5 +1,7 @@
 """The finance extension: its tools, one section of the prompt, one layer around every delivery."""
 
+from collections.abc import Callable
+
 from msgspec import structs
 
 from finclaw.finance.alerts import Alerts
@@ -11,6 +13,7 @@ from finclaw.finance.hours import calendar_tool, hours_tool
 from finclaw.finance.market import DEMO_SOURCE, Market
 from finclaw.finance.portfolio import portfolio_tool
 from finclaw.finance.quote import quote_tool
+from finclaw.finance.source_line import PRICE_FIELDS, name_sources
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
@@ -24,6 +27,12 @@ Prices come from the {source}. Every figure you write must come from a tool resu
 user: call market__quote before you speak of a price, give its as-of time, and never estimate one, remember one
 or make one up. Convert with fx__convert and compare with market__compare instead of calculating. When a tool fails,
 say so and give no figure. When a name is not certain, ask which one is meant."""
+
+_LIVE_PROMPT = """
+Prices are real, and each result names its source. When you give a price, say the source and the as-of time in the
+user's zone, and whatever the result says besides: that it is delayed, unconfirmed or stale, from when a coin's change
+is counted, that a rate is a fixing and of which day. A price of the pre- or after-market is told apart from the close.
+When no source answers, say which ones failed and give no figure."""
 
 _DEMO_PROMPT = """
 The demo market is simulated: its prices are not real quotes, and you say so when you give one."""
@@ -51,14 +60,19 @@ def finance_tools(market: Market, calendar: Calendar) -> tuple[Tool, ...]:
 class Finance:
     name = "finance"
 
-    def __init__(self, market: Market, calendar: Calendar) -> None:
-        self._market = market
+    def __init__(self, open_market: Callable[[ExtensionApi], Market], calendar: Calendar) -> None:
+        """`open_market` is called once, when the extension is registered: a live market needs what the api gives."""
+        self._open_market = open_market
         self._calendar = calendar
+        self._is_demo = True
 
     def register(self, api: ExtensionApi) -> None:
-        for tool in finance_tools(self._market, self._calendar):
+        market = self._open_market(api)
+        self._is_demo = market.source == DEMO_SOURCE
+        for tool in finance_tools(market, self._calendar):
             api.tools.register(tool)
-        api.prompt.section("Market data", self._prompt(), priority=750, required=True)
+        prompt = _PROMPT.format(source=market.source) + (_DEMO_PROMPT if self._is_demo else _LIVE_PROMPT)
+        api.prompt.section("Market data", prompt, priority=750, required=True)
         # Far out, so that it labels what the other layers have made of the reply and not what they started from.
         api.pipeline.register("delivery", self.label, priority=-100)
         api.doctor.check("calendars", lambda: judge_expiry(api.clock.now().date()))
@@ -66,20 +80,18 @@ class Finance:
         if expiry.result != "ok":
             api.logger.warning("%s; %s", expiry.text, expiry.advice)
 
-    def _prompt(self) -> str:
-        is_demo = self._market.source == DEMO_SOURCE
-        return _PROMPT.format(source=self._market.source) + (_DEMO_PROMPT if is_demo else "")
-
     async def label(self, ctx: DeliveryContext) -> Outbound:
         """Prices go stale, and made-up ones must be called so."""
         outbound = await ctx.next()
-        sources = {fact.source for fact in (*ctx.outbound.facts, *(ctx.turn.facts if ctx.turn else ()))}
-        if outbound.kind != "reply" or ctx.kind == "block" or self._market.source not in sources:
+        facts = (*ctx.outbound.facts, *(ctx.turn.facts if ctx.turn else ()))
+        if outbound.kind != "reply" or ctx.kind == "block":
             return outbound
-        text = outbound.text
-        if DEMO_SOURCE in sources:
-            text = disclose_demo(text, ctx.inbound.text, begun=ctx.is_sent_in_blocks)
-        return structs.replace(outbound, text=text, perishable=True)
+        text, asked, begun = outbound.text, ctx.inbound.text, ctx.is_sent_in_blocks
+        if any(fact.source == DEMO_SOURCE for fact in facts):
+            return structs.replace(outbound, text=disclose_demo(text, asked, begun=begun), perishable=True)
+        if self._is_demo or not any(fact.field in PRICE_FIELDS for fact in facts):
+            return outbound
+        return structs.replace(outbound, text=name_sources(text, facts, asked, begun=begun), perishable=True)
 
 
 def disclose_demo(reply: str, question: str, *, begun: bool = False) -> str:

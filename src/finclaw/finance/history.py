@@ -69,7 +69,7 @@ def history_tool(market: Market) -> Tool:
                 "change_percent": f"{moved.change_percent:+}",
                 "highest_close": moved.highest_close,
                 "lowest_close": moved.lowest_close,
-                "source": market.source,
+                "source": moved.source,
             }
         )
         return ToolOutput(f"{text}\n\n{_table(moved, bars)}", (*move_facts(moved), *_bar_facts(moved, bars)))
@@ -80,15 +80,15 @@ def history_tool(market: Market) -> Tool:
 async def _close_on(market: Market, instrument: Instrument, wanted: str) -> ToolOutput:
     today = market.now().astimezone(VENUES[instrument.exchange].tz).date()
     day = _date(wanted, today)
-    found = await market.closes(instrument.symbol, day) if day and _FIRST_DAY <= day <= today else ()
-    if not found or session_day(instrument, found[0][0]) != day:
+    found = await market.closes(instrument.symbol, day) if day and _FIRST_DAY <= day <= today else None
+    if found is None or not found.prices or session_day(instrument, found.prices[0][0]) != day:
         raise NoSuchSession(
             f"There is no close of {instrument.symbol} on {day or wanted}. Say so and give no figure.",
             suggestion=str(day or wanted),
         )
-    at, close = found[0]
-    text = record({**identity(instrument), "date": day, "close": close, "as_of": minute(at), "source": market.source})
-    return ToolOutput(text, (price_fact(instrument, "close", close, at, market.source),))
+    (at, close), source = found.prices[0], found.source
+    text = record({**identity(instrument), "date": day, "close": close, "as_of": minute(at), "source": source})
+    return ToolOutput(text, (price_fact(instrument, "close", close, at, source),))
 
 
 def _date(wanted: str, today: date) -> date | None:

@@ -67,6 +67,17 @@ class Quote(Struct, frozen=True, kw_only=True):
     def change_percent(self) -> Decimal:
         return percent(self.change, self.previous_close)
 
+    @property
+    def source_label(self) -> str:
+        """The source with what a reader of its figures must know: late, old, or nobody's word but its own."""
+        notes = (
+            f"delayed {self.delay} min" if self.delay else "",
+            "unconfirmed" if not self.is_confirmed else "",
+            "stale" if self.stale else "",
+        )
+        told = ", ".join(filter(None, notes))
+        return f"{self.source} ({told})" if told else self.source
+
 
 class Bar(Struct, frozen=True, kw_only=True):
     """A bar: what happened to a price in one piece of time. `ends` is the last minute that is in it."""
@@ -79,6 +90,13 @@ class Bar(Struct, frozen=True, kw_only=True):
     low: Decimal
     close: Decimal
     volume: int
+
+
+class Closes(Struct, frozen=True):
+    """The last prices of sessions with their times, oldest first, and who said them."""
+
+    prices: tuple[tuple[datetime, Decimal], ...]
+    source: str
 
 
 def percent(change: Decimal, base: Decimal) -> Decimal:
@@ -109,7 +127,7 @@ class Market(Protocol):
         """The close of the last session before that day of the venue's calendar, and when it was."""
         ...
 
-    async def closes(self, symbol: str, since: date) -> tuple[tuple[datetime, Decimal], ...]:
+    async def closes(self, symbol: str, since: date) -> Closes:
         """The last price of every session from that day on, the running one included, oldest first."""
         ...
 

@@ -60,7 +60,8 @@ class Move(Struct, frozen=True, kw_only=True):
 async def move(market: Market, instrument: Instrument, period: Period) -> Move:
     today = market.now().astimezone(VENUES[instrument.exchange].tz).date()
     first, last = days_of(period, today)
-    closes = await market.closes(instrument.symbol, first - timedelta(days=_LONGEST_BREAK))
+    found = await market.closes(instrument.symbol, first - timedelta(days=_LONGEST_BREAK))
+    closes = found.prices
     inside = _inside(closes, instrument, period, first, last)
     before = closes.index(inside[0]) - 1 if inside else -1
     starts, start = closes[before]
@@ -76,7 +77,7 @@ async def move(market: Market, instrument: Instrument, period: Period) -> Move:
         highest_close=max(prices),
         lowest_close=min(prices),
         closes=inside,
-        source=market.source,
+        source=found.source,
     )
 
 

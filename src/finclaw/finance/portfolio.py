@@ -131,7 +131,7 @@ def _facts(position: Position) -> tuple[Fact, ...]:
             unit=unit,
             currency=in_currency,
             as_of=quote.as_of,
-            source=quote.source,
+            source=quote.source_label,
         )
         for field, value, unit, in_currency in figures
     )

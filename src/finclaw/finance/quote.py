@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from finclaw.finance.convert import CurrencyCode, Leg, convert, rate_facts, rounded_amount
 from finclaw.finance.market import Market, Quote
@@ -62,20 +63,43 @@ def describe(quote: Quote) -> str:
             "market": state(quote.opening),
             "as_of": minute(quote.as_of),
             "source": quote.source,
+            **_describe_provenance(quote),
         }
     )
 
 
+def _describe_provenance(quote: Quote) -> dict[str, object]:
+    """What must be said with the price where it holds: none of these lines is there for a plain live one."""
+    lines: dict[str, object] = {
+        "venue": quote.venue if quote.venue not in ("", quote.instrument.exchange) else None,
+        "change_counted_from": quote.day_basis or None,
+        "fixing_of": quote.fixing,
+        "delayed_minutes": quote.delay or None,
+        "unconfirmed": None if quote.is_confirmed else "a second source did not confirm this price; say so",
+        "stale": "no source answered; this is an older price, say so with its time" if quote.stale else None,
+        "failed_sources": "; ".join(quote.failed) or None,
+    }
+    if extended := quote.extended:
+        told = f"{extended.price} ({minute(extended.as_of)}); it is not the close, tell it apart"
+        lines[f"{extended.phase}_market_price"] = told
+    return lines
+
+
 def facts_of(quote: Quote) -> tuple[Fact, ...]:
-    instrument, at, source = quote.instrument, quote.as_of, quote.source
-    volume = Decimal(quote.volume)
-    return (
+    instrument, at, source = quote.instrument, quote.as_of, quote.source_label
+    volume, extended = Decimal(quote.volume), quote.extended
+    facts = (
         price_fact(instrument, "price", quote.price, at, source),
         price_fact(instrument, "change", quote.change, at, source),
         plain_fact(instrument.symbol, "change_percent", quote.change_percent, "%", at, source),
         price_fact(instrument, "previous_close", quote.previous_close, at, source),
         *([plain_fact(instrument.symbol, "volume", volume, "pieces", at, source)] if volume else []),
+        *([price_fact(instrument, "close", quote.close, at, source)] if quote.close is not None else []),
     )
+    if extended is not None:
+        field = f"{extended.phase}_market_price"
+        facts = (*facts, price_fact(instrument, field, extended.price, extended.as_of, source))
+    return tuple(replace(each, stale=True) for each in facts) if quote.stale else facts
 
 
 def _in_another_currency(quote: Quote, wanted: str, value: Decimal, legs: tuple[Leg, ...]) -> ToolOutput:
@@ -86,7 +110,7 @@ def _in_another_currency(quote: Quote, wanted: str, value: Decimal, legs: tuple[
         value=value,
         currency=wanted,
         as_of=max([quote.as_of, *(leg.quote.as_of for leg in legs)]),
-        source=quote.source,
+        source=quote.source_label,
     )
     text = f"{describe(quote)}\nprice in {wanted}: {value}{rates}"
     return ToolOutput(text, (*facts_of(quote), converted, *rate_facts(legs)))

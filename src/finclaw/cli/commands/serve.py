@@ -26,6 +26,7 @@ from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.log import start_logging
 from finclaw.errors import FinclawError, StateBusy
+from finclaw.finance.market_data.source_info import describe_sources
 from finclaw.redaction import Secret
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.web.live import LiveStream
@@ -168,7 +169,7 @@ def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
     if settings.market == "demo":
         lines.append("  market  DEMO: the prices are made up and follow no real market")
     else:
-        lines.append(f"  market  {settings.market}")
+        lines.append(f"  market  live: {describe_sources(settings.market_data.used())}")
     lines.append(f"  model   {short(chosen_model(settings), 100)}")
     lines.append(f"  budget  {say_budget(settings)}")
     lines += (f"  warning {redact_for_display(each)}" for each in warnings_of_models(settings))

@@ -1,0 +1,213 @@
+"""Quotes through a chain of sources: each answer is checked, the next source is asked where one fails.
+
+One source's word is not enough for a move that would be rare, nor for an instrument that was never priced before: a
+source that has changed its unit looks right by itself. Then the next source of the chain is asked too.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Final
+
+from msgspec import Struct, field
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market import Quote
+from finclaw.finance.market_data.errors import (
+    AllSourcesFailed,
+    DataError,
+    DataImplausible,
+    DataMalformed,
+    DataUnsupported,
+)
+from finclaw.finance.market_data.last_prices import LastPrices
+from finclaw.finance.market_data.plausible import (
+    PriceReading,
+    accept_reading,
+    agree,
+    check_reading,
+    has_price_limit,
+    is_rare,
+)
+from finclaw.finance.market_data.port import Purpose
+from finclaw.finance.market_data.source import DataSource
+from finclaw.finance.market_data.source_access import SourceAccess
+
+_SAMPLE: Final = 5
+"""Of many instruments that were never priced before, so many are compared with a second source."""
+_SAME_UNIT: Final = Decimal("0.30")
+"""How near two sources are when they count in the same unit."""
+
+
+class _Search(Struct):
+    """An instrument that is being priced, with what went wrong so far."""
+
+    instrument: Instrument
+    causes: list[DataError] = field(default_factory=list[DataError])
+    reading: PriceReading | None = None
+    is_confirmed: bool = True
+    is_disputed: bool = False
+    """Two sources differ, or the only word is one that cannot be right: nobody else is asked."""
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        return tuple(f"{each.source} {each.kind}" for each in self.causes)
+
+
+class QuoteReader:
+    """Reads quotes of many instruments at once, with as few requests as the sources allow."""
+
+    def __init__(self, access: SourceAccess, last_prices: LastPrices) -> None:
+        self._access = access
+        self._last_prices = last_prices
+
+    async def read(self, instruments: Sequence[Instrument], purpose: Purpose) -> Mapping[str, Quote | DataError]:
+        await self._last_prices.load()
+        groups: dict[tuple[DataSource, ...], list[_Search]] = {}
+        for each in instruments:
+            groups.setdefault(self._access.chain(each, "quote"), []).append(_Search(each))
+        await asyncio.gather(*(self._search(chain, group, purpose) for chain, group in groups.items()))
+        searches = [each for group in groups.values() for each in group]
+        answers = {each.instrument.symbol: self._answer(each) for each in searches}
+        believed = {
+            symbol: (quote.price, quote.as_of)
+            for symbol, quote in answers.items()
+            if isinstance(quote, Quote) and (quote.is_confirmed or self._last_prices.find(symbol) is None)
+        }
+        await self._last_prices.remember(believed)
+        return answers
+
+    def _answer(self, search: _Search) -> Quote | DataError:
+        reading, calendar, now = search.reading, self._access.calendar, self._access.clock.now()
+        if reading is not None:
+            return accept_reading(reading, calendar, now, is_confirmed=search.is_confirmed, failed=search.failed)
+        symbol = search.instrument.symbol
+        if not search.causes:
+            return DataUnsupported(f"No source that is switched on has a price of {symbol}. Say so and give no figure.")
+        return AllSourcesFailed(f"price of {symbol}", tuple(search.causes))
+
+    async def _search(self, chain: tuple[DataSource, ...], searches: list[_Search], purpose: Purpose) -> None:
+        for place, source in enumerate(chain):
+            pending = [each for each in searches if each.reading is None and not each.is_disputed]
+            if not pending:
+                return
+            await self._ask(source, pending, purpose)
+            doubtful = [each for each in pending if each.reading is not None and self._is_doubtful(each.reading)]
+            await self._confirm(doubtful, chain[place + 1 :], purpose)
+
+    async def _ask(self, source: DataSource, searches: list[_Search], purpose: Purpose) -> None:
+        answers = await self._readings(source, [each.instrument for each in searches], purpose)
+        for each in searches:
+            answer = answers[each.instrument.symbol]
+            if isinstance(answer, DataError):
+                each.causes.append(answer)
+            else:
+                each.reading = answer
+
+    async def _readings(
+        self, source: DataSource, instruments: Sequence[Instrument], purpose: Purpose
+    ) -> Mapping[str, PriceReading | DataError]:
+        """A checked reading or an error for each, in batches that go out together."""
+        batches = list(_cut(instruments, source.info.batch))
+        answers = await asyncio.gather(*(self._read_batch(source, batch, purpose) for batch in batches))
+        return {symbol: answer for each in answers for symbol, answer in each.items()}
+
+    async def _read_batch(
+        self, source: DataSource, batch: Sequence[Instrument], purpose: Purpose
+    ) -> Mapping[str, PriceReading | DataError]:
+        try:
+            answers = await self._access.ask(source, purpose, lambda client: source.read_quotes(client, batch))
+        except DataError as error:
+            return {each.symbol: error for each in batch}
+        return {each.symbol: self._check(source, answers.get(each.symbol), each) for each in batch}
+
+    def _check(
+        self, source: DataSource, answer: PriceReading | DataError | None, instrument: Instrument
+    ) -> PriceReading | DataError:
+        if answer is None:
+            return DataUnsupported(f"{source.info.name} said nothing of {instrument.symbol}", source=source.info.name)
+        if isinstance(answer, DataError):
+            return answer
+        if answer.instrument != instrument:
+            return DataMalformed(f"{source.info.name} spoke of another instrument", source=source.info.name)
+        try:
+            check_reading(answer, self._access.calendar, self._access.clock.now())
+        except DataError as error:
+            return error
+        return answer
+
+    # ── what one source's word is not enough for ────────────────────────────────────────────────────────────
+
+    def _is_doubtful(self, reading: PriceReading) -> bool:
+        last = self._last_prices.find(reading.instrument.symbol)
+        return last is None or is_rare(reading, last)
+
+    async def _confirm(self, doubtful: list[_Search], others: Sequence[DataSource], purpose: Purpose) -> None:
+        """Decide each: its reading stays, is replaced by a better one, or is taken away with a cause."""
+        rare = [each for each in doubtful if self._is_rare(each.reading)]
+        new = [each for each in doubtful if each not in rare]
+        asked = [*rare, *new[:_SAMPLE]]
+        found = await self._second_readings([each.instrument for each in asked], others, purpose)
+        for each in rare:
+            self._decide_rare(each, found.get(each.instrument.symbol))
+        for each in new[:_SAMPLE]:
+            self._decide_new(each, found.get(each.instrument.symbol))
+        if any(each.reading is None for each in new[:_SAMPLE]):
+            for each in new[_SAMPLE:]:
+                _refuse(each, "counts in a unit that a second source does not know")
+
+    async def _second_readings(
+        self, instruments: Sequence[Instrument], others: Sequence[DataSource], purpose: Purpose
+    ) -> dict[str, PriceReading | DataError]:
+        found: dict[str, PriceReading | DataError] = {}
+        for source in others:
+            left = [each for each in instruments if not isinstance(found.get(each.symbol), PriceReading)]
+            if not left:
+                break
+            found |= await self._readings(source, left, purpose)
+        return found
+
+    def _is_rare(self, reading: PriceReading | None) -> bool:
+        return reading is not None and is_rare(reading, self._last_prices.find(reading.instrument.symbol))
+
+    def _decide_rare(self, search: _Search, other: PriceReading | DataError | None) -> None:
+        reading = search.reading
+        if reading is None or (isinstance(other, PriceReading) and agree(reading.price, other.price)):
+            return
+        if isinstance(other, PriceReading) and not self._is_rare(other):
+            _refuse(search, f"has a move to {reading.price} that {other.source} does not have")
+            search.reading = other
+        elif has_price_limit(search.instrument):
+            _refuse(
+                search, f"has a move to {reading.price}, beyond its exchange's limit, and nobody confirms it", other
+            )
+        else:
+            search.is_confirmed = False
+
+    def _decide_new(self, search: _Search, other: PriceReading | DataError | None) -> None:
+        reading = search.reading
+        if reading is None:
+            return
+        if not isinstance(other, PriceReading):
+            search.is_confirmed = False
+        elif abs(reading.price / other.price - 1) > _SAME_UNIT:
+            _refuse(search, f"says {reading.price}, but {other.source} says {other.price}: one of them is wrong", other)
+
+
+def _refuse(search: _Search, why: str, other: PriceReading | DataError | None = None) -> None:
+    """Take the reading away. With the other source's word, that is the end: neither of them can be believed."""
+    reading, search.reading = search.reading, None
+    if reading is None:
+        return
+    text = f"{reading.source} {why} ({reading.instrument.symbol})"
+    search.causes.append(DataImplausible(text, source=reading.source))
+    search.is_disputed = other is not None or has_price_limit(search.instrument)
+    if isinstance(other, PriceReading):
+        search.causes.append(DataImplausible(text, source=other.source))
+    elif other is not None:
+        search.causes.append(other)
+
+
+def _cut(instruments: Sequence[Instrument], size: int) -> Iterator[Sequence[Instrument]]:
+    for start in range(0, len(instruments), size):
+        yield instruments[start : start + size]

@@ -1,0 +1,176 @@
+"""What a source of market data is to the chains: requests to it, and the readings that it makes of its answers.
+
+To add a source: a row in `source_info.py`, a class here-derived in `finance/sources/` with the kinds of data that it
+has, a line in `finance/sources/registry.py`, its place in `DEFAULT_CHAINS`, and fixtures in `tests/finance/sources/`.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Final, Literal, TypeVar
+from urllib.parse import quote as escape
+from urllib.parse import urlencode
+
+import msgspec
+
+from finclaw.errors import ToolError, ToolTimeout
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market_data.errors import (
+    DataAuthExpired,
+    DataError,
+    DataMalformed,
+    DataRateLimited,
+    DataTransport,
+    DataUnsupported,
+)
+from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.port import (
+    BarRange,
+    BarSeries,
+    CompanyProfile,
+    EarningsDate,
+    ExchangeRate,
+    Filing,
+    NewsItem,
+)
+from finclaw.finance.market_data.source_info import SourceInfo
+from finclaw.kernel.calendar import Calendar
+from finclaw.kernel.fetch import Fetcher, FetchLimits, FetchReply, FetchRequest
+from finclaw.kernel.port import Clock
+
+T = TypeVar("T")
+DataKind = Literal["quote", "bars", "minutes", "fixing", "news", "filings", "earnings", "profile"]
+
+_LIMITS: Final = FetchLimits(seconds=8, connecting=4, body=4_000_000, redirects=0)
+_REFUSED: Final = frozenset({401, 403, 451})
+_TOO_OFTEN: Final = frozenset({418, 429})
+_NOT_THERE: Final = frozenset({400, 404, 409, 422})
+_SECONDS: Final = re.compile(r"\d{1,6}")
+_LONGEST_REST: Final = timedelta(hours=1)
+
+
+class SourceClient:
+    """HTTP requests to one source: each counted before it is sent, and every failure one of market data's."""
+
+    def __init__(
+        self,
+        info: SourceInfo,
+        fetcher: Fetcher,
+        url: Callable[[str], str],
+        take: Callable[[], Awaitable[None]],
+        clock: Clock,
+        calendar: Calendar,
+    ) -> None:
+        self.info = info
+        self.calendar = calendar
+        self._fetcher = fetcher
+        self._url = url
+        self._take = take
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    def now(self) -> datetime:
+        return self._clock.now().astimezone(UTC)
+
+    async def get(
+        self,
+        kind: type[T],
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        api: str = "api",
+        headers: Mapping[str, str] | None = None,
+    ) -> T:
+        """A JSON answer of a documented shape. Raises DataError."""
+        body = await self.get_body(path, query, api=api, headers=headers)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DataMalformed(f"{self.name} answered what cannot be read: {error}", source=self.name) from error
+
+    async def get_body(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        api: str = "api",
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        url = f"{self._url(api)}/{escape(path, safe='/,:=.')}" + (f"?{urlencode(query)}" if query else "")
+        await self._take()
+        request = FetchRequest(url=url, purpose=f"market data: {self.info.id}", headers=headers or {}, limits=_LIMITS)
+        try:
+            reply = await self._fetcher.fetch(request)
+        except ToolTimeout as error:
+            raise DataTransport(f"{self.name} took too long", source=self.name) from error
+        except ToolError as error:
+            raise DataTransport(f"{self.name} could not be asked: {error}", source=self.name) from error
+        self._check(reply)
+        return reply.body
+
+    def _check(self, reply: FetchReply) -> None:
+        status, name = reply.status, self.name
+        if status in _TOO_OFTEN:
+            raise DataRateLimited(f"{name} wants fewer requests", source=name, retry_at=self._retry_at(reply))
+        if status in _REFUSED:
+            raise DataAuthExpired(f"{name} refused access with status {status}", source=name)
+        if status in _NOT_THERE:
+            raise DataUnsupported(f"{name} does not have it (status {status})", source=name)
+        if not 200 <= status < 300:
+            raise DataTransport(f"{name} failed with status {status}", source=name)
+        if reply.truncated or not reply.body.strip():
+            raise DataMalformed(f"{name}'s answer was not whole", source=name)
+
+    def _retry_at(self, reply: FetchReply) -> datetime:
+        now, wanted = self.now(), reply.headers.get("retry-after", "").strip()
+        rest = now + timedelta(seconds=self.info.rest)
+        if _SECONDS.fullmatch(wanted):
+            rest = now + timedelta(seconds=max(int(wanted), 1))
+        elif wanted:
+            try:
+                rest = parsedate_to_datetime(wanted)
+            except ValueError:
+                return rest
+            rest = rest if rest.tzinfo else rest.replace(tzinfo=UTC)
+        return min(max(rest, now), now + _LONGEST_REST)
+
+
+class DataSource:
+    """A source of market data. A kind of data that it lacks is refused with DataUnsupported."""
+
+    info: SourceInfo
+
+    def has(self, instrument: Instrument, kind: DataKind) -> bool:
+        """Whether it is worth asking; one that says no is passed over without a word."""
+        raise NotImplementedError
+
+    async def read_quotes(
+        self, client: SourceClient, instruments: Sequence[Instrument]
+    ) -> Mapping[str, PriceReading | DataError]:
+        """Of at most `info.batch` instruments, by our own symbols. Raises DataError when that holds for all."""
+        raise self._lacks("quotes")
+
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
+        raise self._lacks("bars")
+
+    async def read_fixing(self, client: SourceClient, base: str, quote: str) -> ExchangeRate:
+        raise self._lacks("fixings")
+
+    async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
+        raise self._lacks("news")
+
+    async def read_filings(self, client: SourceClient, instrument: Instrument, limit: int) -> Sequence[Filing]:
+        raise self._lacks("filings")
+
+    async def read_earnings(self, client: SourceClient, first: date, last: date) -> Sequence[EarningsDate]:
+        raise self._lacks("earnings dates")
+
+    async def read_profile(self, client: SourceClient, instrument: Instrument) -> CompanyProfile:
+        raise self._lacks("profiles")
+
+    def _lacks(self, what: str) -> DataUnsupported:
+        return DataUnsupported(f"{self.info.name} has no {what}", source=self.info.name)

@@ -1,0 +1,115 @@
+"""A table of the sources of market data: who they are, on what terms they may be asked, and how often.
+
+The start line, the doctor and the guide read this table; the code of a source is loaded when it is first asked.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from msgspec import Struct
+
+Standing = Literal["official", "unofficial"]
+
+
+class SourceInfo(Struct, frozen=True, kw_only=True):
+    """A source of market data. `unofficial`: it serves the source's own pages, and no contract promises it to us."""
+
+    id: str
+    """Its name in the settings."""
+    name: str
+    """Its name in answers."""
+    standing: Standing
+    terms: str
+    """On what terms it is used, in a sentence for the operator."""
+    urls: Mapping[str, str]
+    """Where it answers, by the name of the API. The settings may give others."""
+    per_minute: int
+    """Requests that we allow ourselves; a minute's worth may be sent at once."""
+    batch: int = 1
+    """Symbols in one request for quotes."""
+    rest: int = 60
+    """Seconds for which it is left alone after it has refused us without saying for how long."""
+
+
+_ALL: Final = (
+    SourceInfo(
+        id="naver",
+        name="Naver",
+        standing="unofficial",
+        terms="no licence for re-use is published: for personal display, at a low rate, with the source named",
+        urls={
+            "polling": "https://polling.finance.naver.com",
+            "api": "https://api.stock.naver.com",
+        },
+        per_minute=60,
+        batch=50,
+        rest=300,
+    ),
+    SourceInfo(
+        id="yahoo",
+        name="Yahoo Finance",
+        standing="unofficial",
+        terms="for personal use; KRX prices are 20 minutes late, US prices up to 15",
+        urls={"api": "https://query2.finance.yahoo.com"},
+        per_minute=60,
+        rest=900,
+    ),
+    SourceInfo(
+        id="upbit",
+        name="Upbit",
+        standing="official",
+        terms="public quotation API, no key; the day of its prices begins at 09:00 in Seoul",
+        urls={"api": "https://api.upbit.com/v1"},
+        per_minute=240,
+        batch=100,
+    ),
+    SourceInfo(
+        id="bithumb",
+        name="Bithumb",
+        standing="official",
+        terms="public quotation API, no key; the day of its prices begins at 00:00 in Seoul",
+        urls={"api": "https://api.bithumb.com/v1"},
+        per_minute=240,
+        batch=100,
+    ),
+    SourceInfo(
+        id="coinbase",
+        name="Coinbase",
+        standing="official",
+        terms="public market data API of Coinbase Exchange, no key; prices in real dollars",
+        urls={"api": "https://api.exchange.coinbase.com"},
+        per_minute=240,
+    ),
+    SourceInfo(
+        id="kraken",
+        name="Kraken",
+        standing="official",
+        terms="public market data API, no key; prices in real dollars",
+        urls={"api": "https://api.kraken.com/0/public"},
+        per_minute=60,
+        batch=20,
+    ),
+    SourceInfo(
+        id="frankfurter",
+        name="Frankfurter (ECB)",
+        standing="official",
+        terms="open API; asked for the reference rates of the European Central Bank alone, one a business day",
+        urls={"api": "https://api.frankfurter.dev/v2"},
+        per_minute=30,
+    ),
+    SourceInfo(
+        id="ecb",
+        name="ECB",
+        standing="official",
+        terms="reference rates of the European Central Bank, for information, one a business day",
+        urls={"api": "https://www.ecb.europa.eu/stats/eurofxref"},
+        per_minute=10,
+    ),
+)
+
+SOURCES: Final[Mapping[str, SourceInfo]] = {each.id: each for each in _ALL}
+
+
+def describe_sources(ids: tuple[str, ...]) -> str:
+    """One line with each source and its standing, for the start of the gateway."""
+    return ", ".join(f"{SOURCES[each].name} ({SOURCES[each].standing})" for each in ids)

@@ -1,0 +1,57 @@
+"""The source line at the end of a reply with live prices: who said them, of when they are, what to know of them."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from finclaw.finance.market import DEMO_SOURCE
+from finclaw.finance.output import USER
+from finclaw.finance.venue import KRX
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.text import Language, language_of
+from finclaw.tools.last_line import with_last_line
+
+# fmt: off
+PRICE_FIELDS: Final = frozenset({
+    "price", "close", "rate", "result", "end", "price_in", "after_market_price", "pre_market_price",
+})
+# fmt: on
+"""Fields of facts that somebody outside has said, and that age."""
+_MOST: Final = 4
+_KOREAN: Final = (("unconfirmed", "미확인"), ("stale", "이전 시세"))
+_DELAYED: Final = re.compile(r"delayed (\d+) min")
+_TIME: Final = re.compile(r"\d{1,2}:\d{2}")
+
+
+def name_sources(reply: str, facts: Iterable[Fact], question: str, *, begun: bool = False) -> str:
+    """The reply with its source line, in the reply's language; unchanged where it names its sources and a time."""
+    latest: dict[str, datetime] = {}
+    for fact in facts:
+        if fact.field in PRICE_FIELDS and fact.source not in (USER, DEMO_SOURCE):
+            latest[fact.source] = max(fact.as_of, latest.get(fact.source, fact.as_of))
+    if not latest:
+        return reply
+    language = language_of(reply if any(map(str.isalpha, reply)) else question)
+    if _TIME.search(reply) and all(_translate(source, language) in reply for source in latest):
+        return reply
+    told = "; ".join(
+        f"{_translate(source, language)}, {_tell(as_of, language)}" for source, as_of in list(latest.items())[:_MOST]
+    )
+    return with_last_line(reply, f"(출처: {told})" if language == "ko" else f"(Source: {told})", begun=begun)
+
+
+def _translate(source: str, language: Language) -> str:
+    if language == "en":
+        return source
+    source = _DELAYED.sub(r"\1분 지연", source)
+    for english, korean in _KOREAN:
+        source = source.replace(english, korean)
+    return source
+
+
+def _tell(as_of: datetime, language: Language) -> str:
+    if language == "en":
+        return f"{as_of.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    at = as_of.astimezone(KRX.tz)
+    return f"{at.month}월 {at.day}일 {at:%H:%M} 한국 시각 기준"

@@ -1,0 +1,1 @@
+"""Sources of market data: one module for each vendor, on plain HTTP."""

@@ -1,0 +1,74 @@
+"""Readers of figures and times in vendors' answers. What is not plainly a number is malformed, and never a zero."""
+
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Final
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market import Bar
+from finclaw.finance.market_data.errors import DataMalformed
+from finclaw.finance.market_data.source import SourceClient
+
+Number = str | int | float | None
+"""A figure as JSON has it. Some vendors write texts, some numbers, and some change their mind."""
+
+_NUMBER: Final = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d{1,18})(\.\d{1,12})?([eE][+-]?\d{1,2})?")
+
+
+def read_number(value: Number, source: str, what: str) -> Decimal:
+    """Raises DataMalformed."""
+    text = str(value).strip()
+    if value is None or isinstance(value, bool) or not _NUMBER.fullmatch(text):
+        raise DataMalformed(f"{source} gave {text[:40]!r} as {what}", source=source)
+    return Decimal(text.replace(",", ""))
+
+
+def read_optional(value: Number, source: str, what: str) -> Decimal | None:
+    """None for what is left out, and for the zero that stands for a day without a trade."""
+    if value in (None, "", "-", "N/A"):
+        return None
+    return read_number(value, source, what) or None
+
+
+def read_time(text: str, source: str) -> datetime:
+    """An ISO time with its offset. Raises DataMalformed."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise DataMalformed(f"{source} gave {text[:40]!r} as a time", source=source) from error
+    if moment.tzinfo is None:
+        raise DataMalformed(f"{source} gave a time without its zone, {text[:40]!r}", source=source)
+    return moment.astimezone(UTC)
+
+
+def read_epoch(value: float, source: str) -> datetime:
+    """Seconds since 1970. Raises DataMalformed."""
+    try:
+        return datetime.fromtimestamp(value, UTC)
+    except (OverflowError, ValueError, OSError) as error:
+        raise DataMalformed(f"{source} gave {value} as a time", source=source) from error
+
+
+def day_bar(
+    client: SourceClient,
+    instrument: Instrument,
+    day: date,
+    prices: tuple[Decimal, Decimal, Decimal, Decimal],
+    volume: int,
+) -> Bar | None:
+    """A bar of one session by our own calendar (open, high, low, close); None for a day on which there was none."""
+    session = client.calendar.session_on(instrument.exchange, day)
+    if session is None:
+        return None
+    opened, high, low, close = prices
+    return Bar(
+        day=day,
+        starts=session.opens,
+        ends=min(max(client.now(), session.opens), session.closes),
+        open=opened,
+        high=high,
+        low=low,
+        close=close,
+        volume=volume,
+    )

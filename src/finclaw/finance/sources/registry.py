@@ -1,0 +1,61 @@
+"""All sources by their names in the settings, and the market data that they make together."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from finclaw.finance.instrument import Instrument, Instruments
+from finclaw.finance.market_data.budget import BUDGET_TABLE, RequestBudget
+from finclaw.finance.market_data.chain import ChainedMarketData
+from finclaw.finance.market_data.last_prices import LAST_PRICE_TABLE, LastPrices
+from finclaw.finance.market_data.live_market import LiveMarket
+from finclaw.finance.market_data.settings import MarketDataSettings
+from finclaw.finance.market_data.source import DataSource
+from finclaw.finance.market_data.source_access import SourceAccess
+from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.sources.naver import Naver
+from finclaw.finance.sources.yahoo import Yahoo
+from finclaw.kernel.calendar import Calendar
+from finclaw.kernel.extension import Database, ExtensionApi
+from finclaw.kernel.fetch import Fetcher, FetchRules
+from finclaw.kernel.port import Clock
+
+MIGRATIONS: Final = (BUDGET_TABLE, LAST_PRICE_TABLE)
+"""The tables of the finance extension. Others are added behind these, never between."""
+
+
+def make_sources() -> Mapping[str, DataSource]:
+    sources: tuple[DataSource, ...] = (Naver(), Yahoo())
+    return {each.info.id: each for each in sources}
+
+
+def fetch_rules(settings: MarketDataSettings) -> FetchRules:
+    """Only the hosts of the sources that are used, and of them only what the settings call private."""
+    used = (SOURCES[each] for each in settings.used())
+    hosts = {urlsplit(settings.url(info.id, api)).hostname or "" for info in used for api in info.urls}
+    return FetchRules(allow=tuple(sorted(hosts - {""})), private=settings.private)
+
+
+def open_market_data(
+    settings: MarketDataSettings,
+    fetcher: Fetcher,
+    database: Database,
+    clock: Clock,
+    calendar: Calendar,
+    find: Callable[[str], Instrument | None],
+) -> ChainedMarketData:
+    """`find` gives the instrument of an exact symbol of our records."""
+    access = SourceAccess(make_sources(), settings, fetcher, RequestBudget(database, clock), clock, calendar)
+    return ChainedMarketData(access, LastPrices(database), find)
+
+
+def open_live_market(
+    settings: MarketDataSettings, api: ExtensionApi, calendar: Calendar, instruments: Iterable[Instrument]
+) -> LiveMarket:
+    """The market of the tools, on what an extension is given: its fetcher, its database and its clock."""
+    known = Instruments(instruments)
+    by_symbol = {each.symbol: each for each in known}
+    fetcher, database = api.fetcher(fetch_rules(settings)), api.database(MIGRATIONS)
+    data = open_market_data(settings, fetcher, database, api.clock, calendar, by_symbol.get)
+    api.on_close(data.close)
+    return LiveMarket(data, known, calendar, api.clock)

@@ -1,0 +1,232 @@
+"""Yahoo Finance: quotes from its chart, bars, indices and rates. One symbol a request.
+
+The close of the session before comes from the bars by our own calendar: what the answer calls previous close is that
+of the day before the range.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.instruments.vendor_symbols import vendor_symbol
+from finclaw.finance.market import Bar
+from finclaw.finance.market_data.bars import merge_bars
+from finclaw.finance.market_data.errors import DataEmpty, DataError, DataMalformed, DataUnsupported
+from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.port import BarRange, BarSeries
+from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.sources.reading import day_bar, read_epoch
+from finclaw.finance.venue import VENUES
+
+_HEADERS: Final = {
+    "User-Agent": "Mozilla/5.0 (X11; Linux x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0 Safari/537.36",
+    "Accept": "application/json",
+}
+_DELAYS: Final = {"KRX": 20, "NYSE": 15, "NASDAQ": 15}
+"""Minutes. The answer does not say, so the longest that is known holds."""
+_OLDEST_CLOSE: Final = timedelta(days=5)
+_FINEST: Final = 15
+"""Minutes of the bars that are asked for: those of 30 come back as bars of 60, so they are merged here."""
+
+
+class _Meta(Struct, rename="camel"):
+    symbol: str
+    currency: str | None
+    regular_market_price: Decimal | None
+    regular_market_time: int
+    gmtoffset: int
+    regular_market_volume: int | None = None
+    regular_market_day_high: Decimal | None = None
+    regular_market_day_low: Decimal | None = None
+
+
+class _Columns(Struct):
+    open: list[Decimal | None]
+    high: list[Decimal | None]
+    low: list[Decimal | None]
+    close: list[Decimal | None]
+    volume: list[int | None]
+
+
+class _Indicators(Struct):
+    quote: list[_Columns]
+
+
+class _Result(Struct):
+    meta: _Meta
+    indicators: _Indicators
+    timestamp: list[int] | None = None
+
+
+class _Problem(Struct):
+    code: str = ""
+
+
+class _Chart(Struct):
+    result: list[_Result] | None = None
+    error: _Problem | None = None
+
+
+class _Answer(Struct):
+    chart: _Chart
+
+
+class _Row(Struct, frozen=True):
+    """One bar as it came, with its moment; only whole ones become rows."""
+
+    starts: datetime
+    prices: tuple[Decimal, Decimal, Decimal, Decimal]
+    volume: int
+
+    @property
+    def close(self) -> Decimal:
+        return self.prices[3]
+
+
+class Yahoo(DataSource):
+    info = SOURCES["yahoo"]
+
+    def has(self, instrument: Instrument, kind: DataKind) -> bool:
+        if instrument.kind == "coin" or kind not in ("quote", "bars", "minutes"):
+            return False
+        return vendor_symbol("yahoo", instrument) is not None
+
+    async def read_quotes(
+        self, client: SourceClient, instruments: Sequence[Instrument]
+    ) -> Mapping[str, PriceReading | DataError]:
+        (instrument,) = instruments
+        result = await _ask(client, instrument, {"range": "5d", "interval": "1d"})
+        meta = result.meta
+        if meta.regular_market_price is None:
+            raise DataMalformed(f"{client.name} gave no price of {instrument.symbol}", source=client.name)
+        as_of = read_epoch(meta.regular_market_time, client.name)
+        rows = list(_rows(client, result))
+        reading = PriceReading(
+            instrument=instrument,
+            source=client.name,
+            price=meta.regular_market_price,
+            currency=meta.currency or "",
+            as_of=as_of,
+            previous_close=_previous_close(client, instrument, rows, as_of, meta.gmtoffset),
+            low=meta.regular_market_day_low,
+            high=meta.regular_market_day_high,
+            volume=meta.regular_market_volume or 0,
+            delay=_DELAYS.get(instrument.exchange, 0),
+        )
+        return {instrument.symbol: reading}
+
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
+        zone = VENUES[instrument.exchange].tz
+        first = datetime.combine(span.first, datetime.min.time(), zone)
+        # The end is exclusive.
+        last = datetime.combine(span.last + timedelta(days=1), datetime.min.time(), zone)
+        query = {
+            "period1": str(int(first.timestamp())),
+            "period2": str(int(last.timestamp())),
+            "interval": f"{_FINEST}m" if span.minutes else "1d",
+        }
+        result = await _ask(client, instrument, query)
+        rows = list(_rows(client, result))
+        bars = (
+            _minute_bars(client, instrument, rows, span)
+            if span.minutes
+            else _day_bars(client, instrument, rows, result)
+        )
+        if bars and (result.meta.currency or "") != instrument.currency and instrument.kind != "index":
+            raise DataMalformed(f"{client.name}'s bars are in {result.meta.currency}", source=client.name)
+        return BarSeries(instrument=instrument, bars=tuple(bars), adjustment="split", source=client.name)
+
+
+async def _ask(client: SourceClient, instrument: Instrument, query: Mapping[str, str]) -> _Result:
+    symbol = vendor_symbol("yahoo", instrument) or ""
+    answer = await client.get(_Answer, f"v8/finance/chart/{symbol}", query, headers=_HEADERS)
+    if answer.chart.error is not None:
+        raise DataUnsupported(f"{client.name} does not have {symbol}", source=client.name)
+    if not answer.chart.result:
+        raise DataEmpty(f"{client.name} has nothing for {symbol}", source=client.name)
+    result = answer.chart.result[0]
+    if result.meta.symbol != symbol:
+        raise DataMalformed(f"{client.name} gave {result.meta.symbol} for {symbol}", source=client.name)
+    return result
+
+
+def _rows(client: SourceClient, result: _Result) -> Iterator[_Row]:
+    """Whole bars alone: some places in the columns are null, and some are zero where nothing is known."""
+    columns, stamps = (result.indicators.quote or [None])[0], result.timestamp or []
+    if columns is None or not stamps:
+        return
+    parts = (columns.open, columns.high, columns.low, columns.close, columns.volume)
+    if {len(each) for each in parts} != {len(stamps)}:
+        raise DataMalformed(f"{client.name} gave columns of different lengths", source=client.name)
+    for stamp, opened, high, low, close, volume in zip(stamps, *parts, strict=True):
+        if opened and high and low and close:
+            yield _Row(read_epoch(stamp, client.name), (opened, high, low, close), volume or 0)
+
+
+def _previous_close(
+    client: SourceClient, instrument: Instrument, rows: Sequence[_Row], as_of: datetime, offset: int
+) -> Decimal | None:
+    """The close of the session before the price's own; None where the bars do not have exactly that one."""
+    if instrument.kind == "rate":
+        local = timezone(timedelta(seconds=offset))
+        today = as_of.astimezone(local).date()
+        before = [each for each in rows if each.starts.astimezone(local).date() < today]
+        return before[-1].close if before and as_of - before[-1].starts < _OLDEST_CLOSE else None
+
+    _, before_it = islice(client.calendar.sessions_before(instrument.exchange, as_of), 2)
+    zone = VENUES[instrument.exchange].tz
+    closes = [each.close for each in rows if each.starts.astimezone(zone).date() == before_it.day]
+    return closes[-1] if closes else None
+
+
+def _day_bars(client: SourceClient, instrument: Instrument, rows: Sequence[_Row], result: _Result) -> list[Bar]:
+    """One bar a day: the newest price is sometimes added as a row of its own, and then it is the day's last word."""
+    local = timezone(timedelta(seconds=result.meta.gmtoffset))
+    zone = local if instrument.kind == "rate" else VENUES[instrument.exchange].tz
+    days: dict[date, list[_Row]] = {}
+    for row in rows:
+        days.setdefault(row.starts.astimezone(zone).date(), []).append(row)
+    bars = (_day_bar(client, instrument, day, parts) for day, parts in sorted(days.items()))
+    return [each for each in bars if each is not None]
+
+
+def _day_bar(client: SourceClient, instrument: Instrument, day: date, parts: Sequence[_Row]) -> Bar | None:
+    prices = (
+        parts[0].prices[0],
+        max(each.prices[1] for each in parts),
+        min(each.prices[2] for each in parts),
+        parts[-1].close,
+    )
+    return day_bar(client, instrument, day, prices, max(each.volume for each in parts))
+
+
+def _minute_bars(client: SourceClient, instrument: Instrument, rows: Sequence[_Row], span: BarRange) -> list[Bar]:
+    bars: list[Bar] = []
+    day = span.first
+    while day <= span.last:
+        session = client.calendar.session_on(instrument.exchange, day)
+        if session is not None:
+            inside = [_minute_bar(each, day) for each in rows if session.opens <= each.starts < session.closes]
+            bars += merge_bars(inside, span.minutes, session.opens)
+        day += timedelta(days=1)
+    return bars
+
+
+def _minute_bar(row: _Row, day: date) -> Bar:
+    opened, high, low, close = row.prices
+    return Bar(
+        day=day,
+        starts=row.starts.astimezone(UTC),
+        ends=row.starts.astimezone(UTC) + timedelta(minutes=_FINEST),
+        open=opened,
+        high=high,
+        low=low,
+        close=close,
+        volume=row.volume,
+    )

@@ -1,0 +1,74 @@
+"""A gateway with live market data, whose vendors are on this machine: from a question to an answer with its source."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.finance.sources.faults import FAULTS, truncate_gzip
+from tests.finance.sources.vendors import NOW, Vendors, serving, settings_for
+from tests.walks.house import Gateway
+
+import finclaw
+from finclaw.agent.settings import AgentSettings
+from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, call, reply, say
+
+
+@asynccontextmanager
+async def opened(state: Path, vendors: Vendors, *script: Any, **settings: Any) -> AsyncGenerator[Gateway]:
+    """With a script the model follows it; without one the offline assistant answers."""
+    clock = FakeClock(NOW)
+    channel = MemoryChannel(clock)
+    provider = ScriptedProvider(*script, clock=clock)
+    async with serving(vendors) as base:
+        made = finclaw.Settings(
+            state=state,
+            market="live",
+            market_data=settings_for(base, **settings),
+            agent=AgentSettings(model="offline/demo", default_extensions=()),
+        )
+        given = provider if script else None
+        async with finclaw.build(made, channels=[channel], provider=given, clock=clock, threaded=False) as app:
+            yield Gateway(app, channel, provider)
+
+
+@pytest.mark.parametrize(
+    ("asked", "figure", "line"),
+    [
+        ("삼성전자 현재 주가 알려줘", "100,500", "(2026-11-16 13:59 KST 기준, 출처: Naver)"),
+        ("What is Samsung Electronics trading at?", "100,500", "(As of 2026-11-16 13:59 KST, source: Naver)"),
+    ],
+)
+async def test_a_price_is_answered_with_its_source_and_time(tmp_path: Path, asked: str, figure: str, line: str) -> None:
+    vendors = Vendors()
+    async with opened(tmp_path, vendors) as gateway:
+        outcome = await gateway.ask(asked)
+    assert outcome.kind == "answered"
+    said = "\n".join(gateway.said)
+    assert figure in said
+    assert line in said
+    assert "데모" not in said
+    assert "emo" not in said
+
+
+async def test_the_model_reads_what_must_be_said_of_a_price(tmp_path: Path) -> None:
+    vendors = Vendors(faults={"naver": truncate_gzip})
+    script = (reply(call("market__quote", {"symbol": "005930"})), reply(say("100,600원입니다.")))
+    async with opened(tmp_path, vendors, *script) as gateway:
+        await gateway.ask("삼성전자")
+        (result,) = gateway.results
+    assert "source: Yahoo Finance" in result.content
+    assert "delayed_minutes: 20" in result.content
+    assert "failed_sources: Naver did not answer" in result.content
+    assert "(출처: Yahoo Finance (20분 지연" in gateway.said[-1]
+
+
+@pytest.mark.parametrize("asked", ["삼성전자 현재 주가 알려줘", "What is Samsung Electronics trading at?"])
+async def test_no_price_at_all_is_said_without_a_figure(tmp_path: Path, asked: str) -> None:
+    vendors = Vendors(faults=dict.fromkeys(("naver", "yahoo"), FAULTS["html"]))
+    async with opened(tmp_path, vendors) as gateway:
+        await gateway.ask(asked)
+    said = "\n".join(gateway.said)
+    assert said
+    assert not any(figure in said for figure in ("100,", "71,", "102,"))
