@@ -296,6 +296,7 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "enable_ack": st.booleans(),
         "command_prefix": st.none() | _WORDS.filter(bool).map(lambda word: word[:8]),
         "require_mention": st.booleans(),
+        "respect_market_hours": st.booleans(),
         "max_attempts": st.integers(1, 10),
         "max_text": st.integers(1, 10**7),
         "max_waiting": st.integers(1, 10**4),
