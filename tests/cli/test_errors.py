@@ -67,7 +67,6 @@ def says(ended: Ended, *parts: str) -> None:
         (["ask", NO_TEXT], ["not UTF-8", "terminal's character encoding"]),
         (["ask", "hi", "--session", ""], ["--session", "1 to 200 characters", "try: --session main"]),
         (["ask", "hi", "--session", NO_TEXT], ["--session", "UTF-8"]),
-        (["serve", "--live"], ["there is no live market data yet", "--demo"]),
     ],
 )
 def test_what_is_typed(tmp_path: Path, argv: list[str], parts: list[str]) -> None:
