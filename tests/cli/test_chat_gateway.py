@@ -139,4 +139,3 @@ async def test_a_stranger_on_the_old_port_never_sees_the_token(tmp_path: Path) -
 
 def test_a_name_for_the_conversation(tmp_path: Path) -> None:
     assert "--session" in finclaw("chat", "--session", "", "--state", tmp_path).line()
-    assert "no live market" in finclaw("chat", "--live", "--state", tmp_path).line()

@@ -259,7 +259,6 @@ def argv(command: str, state: Path) -> list[str]:
         "memory": ["list"],
         "people": ["list"],
         "skills": ["list"],
-        "serve": ["--live"],
         "config": ["show"],
         "completion": ["bash"],
         "sessions": ["list"],

@@ -72,13 +72,6 @@ def test_a_bad_key_is_one_line(tmp_path: Path) -> None:
         assert not ended.out
 
 
-def test_live_is_refused_in_one_line(tmp_path: Path) -> None:
-    ended = finclaw("serve", "--live", "--state", tmp_path / "state")
-    assert ended.code == 2
-    assert "there is no live market data yet" in ended.line()
-    assert not (tmp_path / "state").exists()
-
-
 def test_a_state_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ended = finclaw("ask", "hi", FINCLAW_HOME=str(tmp_path / "file"))
