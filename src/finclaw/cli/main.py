@@ -81,6 +81,7 @@ def _close_to_other_processes() -> None:
 
 _USES_SETTINGS: Final = (
     *("serve", "chat", "channels", "extensions", "config", "doctor", "models", "tools", "explain", "skills"),
+    "instruments",
 )
 
 

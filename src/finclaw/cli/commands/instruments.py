@@ -1,0 +1,154 @@
+"""`finclaw instruments`: which instruments are known and what each is called; records of one's own, and newer ones."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, get_args
+
+from finclaw.cli.arguments import add_actions, add_json_option, parse_path, parse_text
+from finclaw.cli.formatting import escape_controls, fit_line, json_line, plural, short, table, terminal_columns
+from finclaw.cli.options import settings_to_look
+from finclaw.errors import ConfigError, SessionError
+from finclaw.finance.instrument import Ambiguous, Instrument, Unknown
+from finclaw.finance.instruments.added import COLUMNS, AddedInstruments, read_csv
+from finclaw.finance.instruments.vendor_symbols import Vendor, vendor_symbol
+
+_VENDORS: Final[tuple[Vendor, ...]] = get_args(Vendor)
+_MOST_BYTES: Final = 50_000_000
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_actions(
+        parser,
+        (
+            ("search", "find an instrument by its code, name, alias or ISIN, in English or Korean", _text_arguments),
+            ("show", "show one instrument, with what each source calls it", _text_arguments),
+            ("import", "add records of your own from a CSV file, or replace some", _import_arguments),
+        ),
+    )
+
+
+def _text_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("text", type=parse_text, nargs="+", metavar="TEXT", help="such as AAPL, 005930 or 삼성전자")
+    parser.add_argument("--currency", default="USD", metavar="CODE", help="in which coins are priced: USD or KRW")
+    add_json_option(parser)
+
+
+def _import_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "file", type=parse_path, metavar="FILE", help=f"CSV in UTF-8 with columns of: {','.join(COLUMNS)}"
+    )
+    add_json_option(parser)
+
+
+def run(args: Namespace) -> int:
+    added = AddedInstruments(settings_to_look(args).state)
+    match args.action:
+        case "import":
+            return _import(args, added)
+        case "show":
+            return _show(args, added)
+        case _:
+            return _search(args, added)
+
+
+def _search(args: Namespace, added: AddedInstruments) -> int:
+    text = " ".join(args.text)
+    verdict, matches = _find(added, text, args.currency)
+    if args.json:
+        print(json_line({"verdict": verdict, "matches": [_as_match(each) for each in matches]}))
+        return 0
+    if verdict == "ambiguous":
+        print(f"{_quoted(text)} may be any of these; use a symbol:")
+    elif verdict == "none":
+        print(f"nothing is called {_quoted(text)}{'; it looks like:' if matches else ''}")
+    if matches:
+        head = ("SYMBOL", "NAME", "KOREAN NAME", "MARKET", "CURRENCY", "TYPE", "STATUS")
+        rows = [head, *map(_row, matches)]
+        print("\n".join(fit_line(line, terminal_columns()) for line in table(rows)))
+    return 0
+
+
+def _find(added: AddedInstruments, text: str, currency: str) -> tuple[str, Sequence[Instrument]]:
+    match added.catalogue(currency.upper()).find(text):
+        case Instrument() as found:
+            return "exact", (found,)
+        case Ambiguous(candidates):
+            return "ambiguous", candidates
+        case Unknown(near):
+            return "none", near
+
+
+def _as_match(instrument: Instrument) -> dict[str, str]:
+    match = {
+        "symbol": instrument.bare_symbol,
+        "name_ko": instrument.name_ko,
+        "name_en": instrument.name_en,
+        "market": instrument.listed_on,
+        "currency": instrument.currency,
+        "type": instrument.type,
+    }
+    return match if instrument.status == "listed" else match | {"status": instrument.status}
+
+
+def _row(each: Instrument) -> tuple[str, ...]:
+    names = short(each.name_en, 50), short(each.name_ko, 40) if each.name_ko != each.name_en else ""
+    return (short(each.bare_symbol, 20), *names, each.listed_on, each.currency, each.type, each.status)
+
+
+def _show(args: Namespace, added: AddedInstruments) -> int:
+    text = " ".join(args.text)
+    verdict, matches = _find(added, text, args.currency)
+    if verdict != "exact":
+        names = ", ".join(each.bare_symbol for each in matches)
+        advice = f"; it may be {names}" if names else "; look for it with `finclaw instruments search`"
+        raise SessionError(f"{_quoted(text)} names no single instrument{escape_controls(advice)}")
+    lines = [*_lines(matches[0])]
+    print(json_line(dict(lines)) if args.json else "\n".join(table([(name, short(cell, 200)) for name, cell in lines])))
+    return 0
+
+
+def _lines(each: Instrument) -> Iterator[tuple[str, str]]:
+    known = {
+        "id": each.id,
+        "symbol": each.symbol,
+        "name_en": each.name_en,
+        "name_ko": each.name_ko,
+        "aliases": "; ".join(each.aliases),
+        "market": each.listed_on,
+        "venue": each.exchange,
+        "currency": each.currency,
+        "type": each.type,
+        "share_class": each.share_class,
+        "isin": each.isin,
+        "cik": str(each.cik or ""),
+        "status": each.status,
+        "successor": each.successor,
+    }
+    yield from ((name, cell) for name, cell in known.items() if cell)
+    yield from ((vendor, theirs) for vendor in _VENDORS if (theirs := vendor_symbol(vendor, each)) is not None)
+
+
+def _import(args: Namespace, added: AddedInstruments) -> int:
+    found = read_csv(_read_file(args.file))
+    count = added.add_imported(found)
+    view = {"imported": len(found), "records": count, "file": str(added.imported)}
+    print(
+        json_line(view) if args.json else f"{plural(len(found), 'record')} imported; {added.imported} has {count} now"
+    )
+    return 0
+
+
+def _read_file(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise ConfigError(f"{path} is larger than 50 MB; split it")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; check the path") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
+
+
+def _quoted(text: str) -> str:
+    return f'"{short(text, 80)}"'

@@ -1,0 +1,138 @@
+"""Instrument records that were added to the shipped ones: an operator's own CSV, and the last refresh.
+
+Both are files of rows in `instruments/` of the state directory. They are replaced as a whole or not at all, and an
+operator's row wins over a refreshed one, which wins over a shipped one.
+"""
+
+import csv
+import io
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, get_args
+
+from finclaw.errors import ConfigError
+from finclaw.finance.instrument import Instrument, ShareType, Status
+from finclaw.finance.instruments.catalogue import Catalogue, read_row, read_shipped, write_row
+from finclaw.finance.instruments.vendor_symbols import is_krx_code
+from finclaw.finance.tick import Kind
+
+DIRECTORY: Final = "instruments"
+COLUMNS: Final = ("symbol", "market", "name_en", "name_ko", "currency", "type", "isin", "aliases", "status")
+"""Of an operator's CSV. The first three must be there; aliases are separated by `;`."""
+
+_NEEDED: Final = ("symbol", "market", "name_en")
+_MARKETS: Final[Mapping[str, tuple[str, str]]] = {
+    "KOSPI": ("KRX", "KRW"),
+    "KOSDAQ": ("KRX", "KRW"),
+    "KONEX": ("KRX", "KRW"),
+    "NASDAQ": ("NASDAQ", "USD"),
+    "NYSE": ("NYSE", "USD"),
+    "AMEX": ("NYSE", "USD"),
+    "CRYPTO": ("CRYPTO", "USD"),
+    "FX": ("FX", ""),
+}
+"""The venue of each market, and the currency in which it quotes."""
+_KINDS: Final[Mapping[str, Kind]] = {"etf": "etf", "etn": "etf", "index": "index", "rate": "rate", "coin": "coin"}
+_TYPES: Final = ("common", "etf", "index", "rate", "coin", *get_args(ShareType)[1:])
+_MOST_COMPLAINTS = 5
+
+
+class AddedInstruments:
+    """The two files of added records below one state directory."""
+
+    def __init__(self, state: Path) -> None:
+        directory = state / DIRECTORY
+        self.imported = directory / "imported.tsv"
+        self.refreshed = directory / "refreshed.tsv"
+
+    def catalogue(self, currency: str = "USD") -> Catalogue:
+        """All records: the shipped ones, what a refresh brought, and the operator's own."""
+        texts = (_read_text(self.refreshed), _read_text(self.imported))
+        return Catalogue(read_shipped(), *filter(None, texts), currency=currency)
+
+    def add_imported(self, instruments: Iterable[Instrument]) -> int:
+        """Keep these beside those imported before; one with the same id is replaced. Gives how many there are now."""
+        rows = {read_row(line).id: line for line in _read_text(self.imported).splitlines()}
+        rows.update((each.id, write_row(each)) for each in instruments)
+        replace_text(self.imported, "\n".join(rows.values()) + "\n")
+        return len(rows)
+
+
+def read_csv(text: str) -> tuple[Instrument, ...]:
+    """An operator's records. Raises ConfigError that names the lines which do not fit; then none of them is taken."""
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
+    names = [(name or "").strip() for name in reader.fieldnames or ()]
+    if missing := [name for name in _NEEDED if name not in names]:
+        raise ConfigError(
+            f"the first line must name the columns, and {', '.join(missing)} is missing; known: {','.join(COLUMNS)}"
+        )
+    if strange := [name for name in names if name not in COLUMNS]:
+        raise ConfigError(f"the column {strange[0]!r} is not known; known: {','.join(COLUMNS)}")
+    reader.fieldnames = names
+    found: list[Instrument] = []
+    complaints: list[str] = []
+    for row in reader:
+        try:
+            found.append(_read_record({name: (row.get(name) or "").strip() for name in COLUMNS}))
+        except ValueError as error:
+            complaints.append(f"line {reader.line_num}: {error}")
+    if complaints:
+        more = f" (and {len(complaints) - _MOST_COMPLAINTS} more)" if len(complaints) > _MOST_COMPLAINTS else ""
+        raise ConfigError(f"nothing was imported; mend {'; '.join(complaints[:_MOST_COMPLAINTS])}{more}")
+    return tuple(found)
+
+
+def _read_record(cells: Mapping[str, str]) -> Instrument:
+    symbol, market = cells["symbol"].upper(), cells["market"].upper()
+    kind_of_share = cells["type"].casefold() or "common"
+    status = cells["status"].casefold() or "listed"
+    for problem in _find_problems(cells, symbol, market, kind_of_share, status):
+        raise ValueError(problem)
+    exchange, currency = _MARKETS[market]
+    return Instrument(
+        symbol=symbol,
+        exchange=exchange,
+        market="" if market == exchange else market,
+        name_en=cells["name_en"],
+        name_ko=cells["name_ko"] or cells["name_en"],
+        currency=cells["currency"].upper() or currency or symbol[-3:],
+        aliases=tuple(word.strip() for word in cells["aliases"].split(";") if word.strip()),
+        kind=_KINDS.get(kind_of_share, "stock"),
+        share_type=next((each for each in get_args(ShareType) if each == kind_of_share), ""),
+        isin=cells["isin"].upper(),
+        status=next(each for each in get_args(Status) if each == status),
+    )
+
+
+def _find_problems(cells: Mapping[str, str], symbol: str, market: str, share: str, status: str) -> Iterator[str]:
+    if not symbol or not cells["name_en"]:
+        yield "symbol and name_en must not be empty"
+    if market not in _MARKETS:
+        yield f"the market {market!r} is not known; write one of {', '.join(_MARKETS)}"
+    elif _MARKETS[market][0] == "KRX" and share != "index" and not is_krx_code(symbol):
+        yield f"{symbol} is no Korean code: six digits or letters, a digit first, or Q and six digits"
+    if share not in _TYPES:
+        yield f"the type {share!r} is not known; write one of {', '.join(_TYPES)}"
+    if status not in get_args(Status):
+        yield f"the status {status!r} is not known; write one of {', '.join(get_args(Status))}"
+    if any(mark in cell for cell in cells.values() for mark in "\t\r\n|"):
+        yield "a cell has a tab, a line break or |"
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write it beside and move it into place: a reader sees the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    with aside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
