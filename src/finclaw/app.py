@@ -10,6 +10,7 @@ from finclaw.cancellation import until_done
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
+from finclaw.configured_channels import hears_everybody
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.erasure import Forgetting, drop_copies
 from finclaw.errors import SessionError
@@ -126,6 +127,7 @@ class App(RecordService):
         self._recurring = RecurringTasks(registrar.recurring, clock)
         self._watch = ApprovalWatch(self.consents, clock)
         self.routes, self.known_commands = tuple(registrar.routes), registrar.known_commands
+        self._commands = registrar.commands
         self.model = chosen_model(settings)
 
     def _submit(self, accepted: Accepted) -> None:
@@ -209,6 +211,8 @@ class App(RecordService):
             expire_after_s=limits.expire_after_s,
         )
         await recovery.run(self.pipeline.give_up, self._engine)
+        for channel in self._channels.values():
+            channel.announce_commands(self._commands)
         self._receivers = [
             asyncio.create_task(keep_receiving(channel, self.accept, self._clock), name=f"receive {name}")
             for name, channel in self._channels.items()
@@ -267,8 +271,11 @@ class App(RecordService):
 
 
 def _allow_lists(settings: Settings) -> dict[str, Heard]:
-    lists = {name: (each.allow_senders, each.allow_conversations) for name, each in settings.channels.items()}
-    return {name: Heard(*map(frozenset, both)) for name, both in lists.items() if any(both)}
+    return {
+        name: Heard(frozenset(each.allow_senders), frozenset(each.allow_conversations))
+        for name, each in settings.channels.items()
+        if not hears_everybody(each)
+    }
 
 
 async def _pass_on(ctx: DeliveryContext) -> Outbound:

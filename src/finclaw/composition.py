@@ -109,7 +109,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         registrar.load(find_configured(settings, extensions))
         registrar.load(extensions)
         registrar.check_commands()
-        for channel in open_channels(settings, registrar, clock):
+        for channel in open_channels(settings, registrar, clock, store):
             stack.push_async_callback(channel.close)
             by_name.setdefault(channel.name, channel)
 

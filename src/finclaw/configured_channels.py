@@ -1,16 +1,46 @@
 """The channels that the settings name: a table of kinds, our own and those of extensions, and what they make."""
 
+import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final, cast
 
+from msgspec.structs import replace
+
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.channels.settings import ChannelSettings
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean
 from finclaw.errors import ConfigError
 from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.port import Channel, ChannelFactory, ChannelSpec, Clock
+from finclaw.kernel.store_port import Store
 
-BUILTIN_KINDS: Final[Mapping[str, ChannelFactory]] = {"mailbox": lambda spec: MailboxChannel(spec.name)}
+
+def _make_telegram(spec: ChannelSpec) -> Channel:
+    try:
+        from finclaw.channels.telegram.channel import TelegramChannel  # noqa: PLC0415 - an optional dependency
+    except ModuleNotFoundError as error:
+        install = f"{sys.executable} -m pip install 'aiogram>=3.31'"
+        raise ConfigError(
+            f"the kind telegram needs the package {error.name}, which the extra `telegram` names; run: {install}"
+        ) from error
+    return TelegramChannel(spec)
+
+
+BUILTIN_KINDS: Final[Mapping[str, ChannelFactory]] = {
+    "mailbox": lambda spec: MailboxChannel(spec.name),
+    "telegram": _make_telegram,
+}
+PUBLIC_KINDS: Final = frozenset({"telegram"})
+"""Kinds where everybody on the platform can write to us: nobody is heard there who is on no allow list."""
+EVERYBODY: Final = "*"
+"""On an allow list of senders: everybody is heard, on purpose."""
+
+
+def hears_everybody(channel: ChannelSettings) -> bool:
+    lists = (*channel.allow_senders, *channel.allow_conversations)
+    return EVERYBODY in channel.allow_senders or (not lists and channel.kind not in PUBLIC_KINDS)
 
 
 def channel_kinds(registrar: Registrar) -> dict[str, tuple[ChannelFactory, str]]:
@@ -19,13 +49,16 @@ def channel_kinds(registrar: Registrar) -> dict[str, tuple[ChannelFactory, str]]
     return own | {kind: (make, each.name) for each in registrar.loaded for kind, make in each.channels.items()}
 
 
-def open_channels(settings: Settings, registrar: Registrar, clock: Clock) -> Iterator[Channel]:
+def open_channels(settings: Settings, registrar: Registrar, clock: Clock, store: Store) -> Iterator[Channel]:
     """Each channel of the settings. Raises ConfigError for one that cannot be made."""
     for name in settings.channels:
-        yield open_channel(name, settings, registrar, clock)
+        yield open_channel(name, settings, registrar, clock, store)
 
 
-def open_channel(name: str, settings: Settings, registrar: Registrar, clock: Clock) -> Channel:
+def open_channel(
+    name: str, settings: Settings, registrar: Registrar, clock: Clock, store: Store | None = None
+) -> Channel:
+    """One channel of the settings; without a store it can be looked at, and remembers nothing."""
     if name not in settings.channels:
         known = ", ".join(settings.channels) or "none"
         hint = did_you_mean(name, settings.channels) or f"; there are {known}"
@@ -36,6 +69,14 @@ def open_channel(name: str, settings: Settings, registrar: Registrar, clock: Clo
         raise ConfigError(f"channels.{name}.kind is {chosen.kind!r}, which nobody brings{hint}")
     make, by = kinds[chosen.kind]
     spec = ChannelSpec(name=name, account=chosen.account, secrets=chosen.secrets, settings=chosen.settings, clock=clock)
+    if store is not None:
+        key = f"channel:{name}"
+        spec = replace(
+            spec,
+            recall=partial(store.recall, key, ""),
+            remember=partial(store.remember, key, ""),
+            read_blob=store.read_blob,
+        )
     try:
         channel = cast("object", make(spec))
     except ConfigError as error:

@@ -49,7 +49,7 @@ def test_the_list_needs_no_secret_and_shows_none(state: Path) -> None:
     assert desk.split() == ["desk", "mailbox", "FinClaw", "front", "-", "everybody"]
     assert bot.split() == ["bot", "chatty", "platforms", "default", "token", "42"]
     assert "no such kind" in lost
-    assert kinds == "kinds: mailbox (FinClaw), chatty (platforms)"
+    assert kinds == "kinds: mailbox (FinClaw), telegram (FinClaw), chatty (platforms)"
     listed = json.loads(typed("channels", "list", "--json", "--state", state).out)
     assert [each["name"] for each in listed["channels"]] == ["desk", "bot", "lost"]
     assert listed["channels"][1]["secrets"] == ["token"]

@@ -1,22 +1,29 @@
 """The contract of the Channel port: a platform's limits are kept, and what it cannot do is refused, not lost."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.ports.nouns import unit
+from msgspec.structs import replace
+from tests.ports import nouns
 
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.channels.telegram.channel import TelegramChannel
 from finclaw.delivery.limits import text_length
 from finclaw.delivery.split import RESENT_MARK, split_outbound
 from finclaw.errors import AttachmentRefused, SendRefused
+from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Attachment, AttachmentKind, Capabilities, Inbound, InboundKind, Outbound, Sender
-from finclaw.kernel.port import Channel
-from finclaw.kernel.record import Accepted
+from finclaw.kernel.port import Channel, ChannelSpec
+from finclaw.kernel.record import Accepted, OutboxItem
+from finclaw.redaction import Secret
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.channel import PROFILES
+from finclaw.testing.telegram import BotApi
 
 KINDS: tuple[AttachmentKind, ...] = ("image", "audio", "video", "file")
 WIDE = "가나다 🙂🇰🇷 abc\n"
@@ -29,9 +36,51 @@ def make(name: str) -> Channel:
     return MemoryChannel(FakeClock(), name=name, capabilities=PROFILES[name])
 
 
-@pytest.fixture(params=[*PROFILES, "mailbox"])
-def channel(request: pytest.FixtureRequest) -> Channel:
-    return make(str(request.param))
+def unit(text: str, number: int = 0) -> OutboxItem:
+    return replace(nouns.unit(text, number), conversation="42")
+
+
+class ServedTelegram(TelegramChannel):
+    """The real channel of Telegram beside a server of ours, in whose chat 42 somebody has written."""
+
+    def __init__(self, api: BotApi) -> None:
+        self.api = api
+        settings = {"api": api.url, "messages_per_second": 1_000, "messages_per_second_in_chat": 1_000}
+        secrets = {"token": Secret(api.token)}
+        super().__init__(
+            ChannelSpec(name="telegram", account="a", secrets=secrets, settings=settings, clock=SystemClock())
+        )
+
+
+@asynccontextmanager
+async def serve_telegram() -> AsyncGenerator[ServedTelegram]:
+    async with BotApi(has_limits=False) as api:
+        api.world.write(42, "hi")
+        channel = ServedTelegram(api)
+        yield channel
+        await channel.close()
+
+
+@pytest.fixture(params=[*PROFILES, "mailbox", "telegram on a server"])
+async def channel(request: pytest.FixtureRequest) -> AsyncGenerator[Channel]:
+    if request.param != "telegram on a server":
+        yield make(str(request.param))
+        return
+    async with serve_telegram() as served:
+        yield served
+
+
+def texts_in(channel: Channel) -> list[str]:
+    """What a person can read now."""
+    assert isinstance(channel, MemoryChannel | ServedTelegram)
+    if isinstance(channel, MemoryChannel):
+        return [each.text for each in channel.sent]
+    return [each.text for each in channel.api.shown_in(42)]
+
+
+def put_file(channel: Channel, data: bytes) -> None:
+    assert isinstance(channel, MemoryChannel | ServedTelegram)
+    (channel.files if isinstance(channel, MemoryChannel) else channel.api.world.files)["f"] = data
 
 
 def test_the_profiles_are_those_of_the_platforms_that_there_will_be():
@@ -61,10 +110,10 @@ def test_every_part_of_a_long_text_is_taken_as_the_platform_counts(name: str, te
     assert "".join("".join(each.text for each in parts).split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize("name", list(PROFILES))
-async def test_one_unit_more_than_the_limit_is_refused(name: str):
-    channel = make(name)
+async def test_one_unit_more_than_the_limit_is_refused(channel: Channel):
     capabilities = channel.capabilities
+    if isinstance(channel, MailboxChannel):
+        return
     widest = "🙂" * (capabilities.max_length // text_length("🙂", capabilities.length_unit))
     await channel.send(unit(widest, 1))
     with pytest.raises(SendRefused, match="longer than"):
@@ -79,8 +128,7 @@ async def test_an_edit_replaces_what_was_sent_or_is_refused(channel: Channel):
         return
     for _ in range(2):
         await channel.edit(receipt.platform_id, unit("after"))
-    assert isinstance(channel, MemoryChannel)
-    assert [each.text for each in channel.sent] == ["after"]
+    assert texts_in(channel) == ["after"]
     with pytest.raises(SendRefused):
         await channel.edit("nothing", unit("after"))
 
@@ -93,8 +141,7 @@ async def test_a_deletion_takes_back_what_was_sent_or_is_refused(channel: Channe
         return
     for _ in range(2):
         await channel.delete(receipt.platform_id)
-    assert isinstance(channel, MemoryChannel)
-    assert channel.sent == []
+    assert texts_in(channel) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,8 +151,7 @@ async def test_a_file_is_fetched_within_its_limit_or_refused(channel: Channel, k
         with pytest.raises(AttachmentRefused, match="carries no files"):
             await channel.fetch(file)
         return
-    assert isinstance(channel, MemoryChannel)
-    channel.files["f"] = b"bytes"
+    put_file(channel, b"bytes")
     assert await channel.fetch(file) == b"bytes"
     with pytest.raises(AttachmentRefused, match="larger than"):
         await channel.fetch(Attachment(id="f", kind=kind, size=most + 1))
@@ -128,6 +174,9 @@ async def test_it_receives_until_it_is_cancelled(channel: Channel):
 
     receiving = asyncio.create_task(channel.receive(never))
     await asyncio.sleep(0)
+    if isinstance(channel, ServedTelegram):
+        assert not channel.connected
+        await channel.api.until(lambda: channel.api.calls["getUpdates"] == 1)
     assert channel.connected
     receiving.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -18,14 +18,14 @@ class ChannelSettings:
     """A channel under a name of one's own, which stands in front of everybody who writes there."""
 
     kind: str
-    """What it is: `mailbox`, or a kind that an extension brings. `finclaw channels list` shows those that there are."""
+    """What it is: `mailbox`, `telegram`, or a kind that an extension brings. `finclaw channels list` shows them."""
     account: str = "default"
     """Our own account there, such as the name of a bot: people are `name:account:sender-id`."""
     secrets: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
     """What the platform knows us by, such as `{token: env:TELEGRAM_TOKEN}`. Only the names are ever shown."""
     allow_senders: tuple[str, ...] = ()
-    """The ids of those who are heard everywhere. Where neither list names anybody, everybody is heard; else what others
-    write is skipped, and its record says why."""
+    """The ids of those who are heard everywhere, or `["*"]` for everybody. Where neither list names anybody, everybody
+    is heard, but on Telegram, where anybody can write, nobody. What others write is skipped; its record says why."""
     allow_conversations: tuple[str, ...] = ()
     """The ids of chats in which everybody is heard."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -117,6 +117,9 @@ class Channel(Protocol):
         """
         raise AttachmentRefused(f"channel {self.name} carries no files")
 
+    def announce_commands(self, commands: "Sequence[Command]") -> None:
+        """Learn which commands there are, before `receive`, for a platform that shows a list of them to people."""
+
     async def check(self) -> str:
         """Find out whether the platform can be reached, for `finclaw channels test`; gives a line about it.
 
@@ -128,14 +131,35 @@ class Channel(Protocol):
         """End what it has open. Idempotent."""
 
 
+async def _recall_nothing() -> None:
+    return None
+
+
+async def _keep_nothing(_: Any) -> None:
+    return None
+
+
+async def _read_nothing(_: str) -> None:
+    return None
+
+
 class ChannelSpec(Struct, frozen=True, kw_only=True):
-    """A channel as the settings describe it, for whoever makes channels of its kind. It is called so everywhere."""
+    """A channel as the settings describe it, for whoever makes channels of its kind. It is called so everywhere.
+
+    What the gateway keeps for it is there only in a running one: `finclaw channels test` has no state.
+    """
 
     name: str
     account: str
     secrets: Mapping[str, Secret]
     settings: Mapping[str, Any]
     clock: Clock
+    recall: Callable[[], Awaitable[Any]] = _recall_nothing
+    """The value that it remembered last, as JSON gives it back; None when there is none."""
+    remember: Callable[[Any], Awaitable[None]] = _keep_nothing
+    """Keeps one value; on disk when it returns. Raises StoreFailed."""
+    read_blob: Callable[[str], Awaitable[bytes | None]] = _read_nothing
+    """The bytes of an `OutboundFile`, by the name of its blob; None: it is not kept any more."""
 
 
 ChannelFactory = Callable[[ChannelSpec], Channel]

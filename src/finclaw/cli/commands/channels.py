@@ -11,7 +11,7 @@ from finclaw.cli.arguments import add_actions, add_json_option
 from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, table, terminal_columns
 from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.config.schema import Settings
-from finclaw.configured_channels import channel_kinds, open_channel
+from finclaw.configured_channels import channel_kinds, hears_everybody, open_channel
 from finclaw.errors import ChannelError
 from finclaw.kernel.clock import SystemClock
 
@@ -76,7 +76,7 @@ def _row(name: str, settings: Settings, makers: Mapping[str, str]) -> tuple[str,
         makers.get(channel.kind, "nobody: no such kind"),
         channel.account,
         " ".join(sorted(channel.secrets)) or UNKNOWN,
-        ", ".join(heard) or "everybody",
+        "everybody" if hears_everybody(channel) else ", ".join(heard) or "nobody yet: allow_senders is empty",
     )
 
 

@@ -1,0 +1,78 @@
+"""Translation of errors: what aiogram raises becomes what the port promises, without the bot's token."""
+
+import re
+from typing import Final
+
+import aiohttp
+from aiogram.exceptions import (
+    AiogramError,
+    TelegramAPIError,
+    TelegramBadRequest,
+    TelegramConflictError,
+    TelegramEntityTooLarge,
+    TelegramForbiddenError,
+    TelegramNetworkError,
+    TelegramNotFound,
+    TelegramRetryAfter,
+    TelegramUnauthorizedError,
+)
+
+from finclaw.errors import ChannelError, MarkupRefused, SendFailed, SendRefused, SendUnknown
+from finclaw.redaction import hide_known_secrets
+
+_NEVER_LEFT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""There was no connection, so nothing was written to it."""
+_BACKGROUND: Final = re.compile(r"\n\(background on this error at: .*\)")
+
+SendError = SendFailed | SendRefused | SendUnknown
+
+
+def describe(error: Exception) -> str:
+    """What happened, in one line, without secrets: addresses of the Bot API hold the token."""
+    said = error.message if isinstance(error, TelegramAPIError) else f"{type(error).__name__}: {error}"
+    return hide_known_secrets(" ".join(_BACKGROUND.sub("", said).split())[:500])
+
+
+def translate_send(error: Exception) -> SendError:
+    """What the outbox should make of a call that failed."""
+    said = describe(error)
+    if isinstance(error, TelegramRetryAfter):
+        return SendFailed(said, retry_after=float(error.retry_after))
+    if isinstance(error, TelegramBadRequest | TelegramForbiddenError | TelegramEntityTooLarge):
+        return _translate_refusal(said)
+    never_left = isinstance(error, TelegramNetworkError) and isinstance(error.__cause__, _NEVER_LEFT)
+    # Of a 5xx nothing was shown; a token that was revoked the operator can mend, and then it arrives.
+    answered = isinstance(error, TelegramAPIError) and not isinstance(error, TelegramNetworkError)
+    return SendFailed(said) if never_left or answered else SendUnknown(said)
+
+
+def _translate_refusal(said: str) -> SendRefused:
+    if "can't parse entities" in said:
+        return MarkupRefused(said)
+    return SendRefused(f"the text is longer than Telegram takes: {said}" if "too long" in said else said)
+
+
+def translate_call(error: AiogramError) -> ChannelError:
+    """What the operator should know of a call that is no send, and what to do."""
+    said = describe(error)
+    match error:
+        case TelegramUnauthorizedError() | TelegramNotFound():
+            return ChannelError(
+                f"Telegram does not know this bot token ({said}); copy it again from @BotFather: /mybots, the bot, "
+                "API Token"
+            )
+        case TelegramConflictError() if "webhook" in said:
+            return ChannelError(f"a webhook was set for this bot meanwhile, perhaps by another program ({said})")
+        case TelegramConflictError():
+            return ChannelError(
+                f"another program receives the messages of this bot ({said}); stop the other one, or give each its own "
+                "bot"
+            )
+        case _:
+            return ChannelError(said)
+
+
+def is_passing(error: AiogramError) -> bool:
+    """Whether the same call may work a little later: the line or the server is down."""
+    lasting = (TelegramBadRequest, TelegramConflictError, TelegramForbiddenError, TelegramNotFound)
+    return not isinstance(error, (*lasting, TelegramUnauthorizedError))

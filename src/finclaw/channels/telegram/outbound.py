@@ -1,0 +1,245 @@
+"""Sending: an outbox item becomes one or more calls of the Bot API."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import Any, Final
+from unicodedata import east_asian_width
+
+from aiogram import Bot
+from aiogram.exceptions import (
+    AiogramError,
+    TelegramBadRequest,
+    TelegramForbiddenError,
+    TelegramMigrateToChat,
+    TelegramRetryAfter,
+)
+from aiogram.methods import (
+    DeleteMessage,
+    EditMessageCaption,
+    EditMessageText,
+    SendDocument,
+    SendMessage,
+    SendPhoto,
+    TelegramMethod,
+)
+from aiogram.types import (
+    BufferedInputFile,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    LinkPreviewOptions,
+    Message,
+    ReplyParameters,
+)
+
+from finclaw.channels.telegram.chats import ChatBook
+from finclaw.channels.telegram.failures import describe, translate_send
+from finclaw.channels.telegram.names import name_message, read_name
+from finclaw.channels.telegram.options import CAPABILITIES, MOST_CAPTION
+from finclaw.channels.telegram.pace import SendPace
+from finclaw.errors import SendRefused
+from finclaw.kernel.envelope import ActionButton, Outbound, OutboundFile, Receipt
+from finclaw.kernel.record import OutboxItem
+
+_PHOTO_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/webp"})
+"""What Telegram shows as a picture; everything else goes as a file."""
+_MOST_ALT: Final = MOST_CAPTION // 2
+"""Characters, each of which may be two units."""
+_NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
+_ROW: Final = 30
+"""Columns of labels in one row of buttons, so that a telephone need not cut them."""
+_MOST_IN_ROW: Final = 3
+_STYLES: Final = {"primary": "primary", "danger": "danger", "normal": None}
+_UNFIT_PHOTO: Final = ("PHOTO_INVALID_DIMENSIONS", "IMAGE_PROCESS_FAILED", "PHOTO_SAVE_FILE_INVALID")
+
+_SendMethod = SendMessage | SendPhoto | SendDocument
+
+
+class MessageSender:
+    """A sender of outbox items to chats, at the pace that Telegram allows."""
+
+    def __init__(
+        self, bot: Bot, pace: SendPace, chats: ChatBook, read_blob: Callable[[str], Awaitable[bytes | None]]
+    ) -> None:
+        self._bot = bot
+        self._pace = pace
+        self._chats = chats
+        self._read_blob = read_blob
+        self._arrived: dict[str, list[str]] = {}
+        """Names of the messages of an item with several files that failed half-way: a retry goes on behind them."""
+
+    async def send(self, unit: OutboxItem) -> Receipt:
+        await self._chats.open()
+        chat = self._chats.chat_of(unit.conversation)
+        if chat is None:
+            raise SendRefused(f"{unit.conversation!r} is no chat of Telegram")
+        calls = [call async for call in self._plan(chat, unit.outbound)]
+        names = self._arrived.pop(unit.token, [])
+        for call in calls[len(names) :]:
+            try:
+                sent = await self._call(call)
+            except AiogramError as error:
+                if names:
+                    self._arrived[unit.token] = names
+                await self._note_failure(chat, error)
+                raise translate_send(error) from None
+            names.append(name_message(sent.chat.id, sent.message_id))
+        return Receipt(names[0])
+
+    async def edit(self, platform_id: str, unit: OutboxItem) -> None:
+        """A picture's caption is changed as such. What is there already counts as changed."""
+        chat, number = _must_read(platform_id)
+        outbound = unit.outbound
+        mode, markup = _parse_mode(outbound), _keyboard(outbound.actions)
+        text = EditMessageText(
+            chat_id=chat,
+            message_id=number,
+            text=outbound.formatted,
+            parse_mode=mode,
+            reply_markup=markup,
+            link_preview_options=_NO_PREVIEW,
+        )
+        await self._pace.wait(chat, is_edit=True)
+        try:
+            await self._bot(text)
+        except TelegramBadRequest as error:
+            if "message is not modified" in error.message:
+                return
+            if "no text in the message to edit" not in error.message:
+                raise translate_send(error) from None
+            caption = EditMessageCaption(
+                chat_id=chat, message_id=number, caption=outbound.formatted, parse_mode=mode, reply_markup=markup
+            )
+            await self._change(chat, caption, "message is not modified")
+        except AiogramError as error:
+            await self._note_failure(chat, error)
+            raise translate_send(error) from None
+
+    async def delete(self, platform_id: str) -> None:
+        chat, number = _must_read(platform_id)
+        await self._change(chat, DeleteMessage(chat_id=chat, message_id=number), "message to delete not found")
+
+    async def _change(self, chat: int, method: TelegramMethod[Any], fine: str) -> None:
+        try:
+            await self._bot(method)
+        except AiogramError as error:
+            if isinstance(error, TelegramBadRequest) and fine in error.message:
+                return
+            await self._note_failure(chat, error)
+            raise translate_send(error) from None
+
+    async def _call(self, method: _SendMethod) -> Message:
+        """One message, sent. A group that became a supergroup, and a picture that cannot be shown as one, are tried
+        again the right way: Telegram has shown nothing of them."""
+        await self._pace.wait(int(method.chat_id))
+        try:
+            return await self._bot(method)
+        except TelegramMigrateToChat as error:
+            await self._chats.move(int(method.chat_id), error.migrate_to_chat_id)
+            # What it answers was said in the old group, whose messages the new one does not have.
+            change = {"chat_id": error.migrate_to_chat_id, "reply_parameters": None}
+            return await self._bot(method.model_copy(update=change))
+        except TelegramBadRequest as error:
+            if not isinstance(method, SendPhoto) or not any(word in error.message for word in _UNFIT_PHOTO):
+                raise
+            return await self._bot(_as_document(method))
+
+    async def _note_failure(self, chat: int, error: AiogramError) -> None:
+        if isinstance(error, TelegramForbiddenError):
+            await self._chats.mark_unreachable(chat, describe(error))
+        elif isinstance(error, TelegramRetryAfter):
+            self._pace.hold(chat, float(error.retry_after))
+
+    # ── the calls of one item ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _plan(self, chat: int, outbound: Outbound) -> AsyncIterator[_SendMethod]:
+        """The words, as the caption of the first file where they are short enough; the buttons are below the words."""
+        is_caption = bool(outbound.attachments) and 0 < _units(outbound.fallback) <= MOST_CAPTION
+        thread = int(outbound.thread) if outbound.thread and outbound.thread.isdecimal() else None
+        answer, mode, markup = _answer(chat, outbound.reply_to), _parse_mode(outbound), _keyboard(outbound.actions)
+        if not is_caption and outbound.formatted:
+            yield SendMessage(
+                chat_id=chat,
+                message_thread_id=thread,
+                text=outbound.formatted,
+                parse_mode=mode,
+                reply_parameters=answer,
+                reply_markup=markup,
+                link_preview_options=_NO_PREVIEW,
+            )
+            answer, markup = None, None
+        for number, file in enumerate(outbound.attachments):
+            has_words = is_caption and number == 0
+            photo = SendPhoto(
+                chat_id=chat,
+                message_thread_id=thread,
+                photo=BufferedInputFile(await self._read_file(file), file.name),
+                caption=outbound.formatted if has_words else file.alt[:_MOST_ALT],
+                parse_mode=mode if has_words else None,
+                reply_parameters=answer,
+                reply_markup=markup,
+            )
+            yield photo if _is_photo(file, photo) else _as_document(photo)
+            answer, markup = None, None
+
+    async def _read_file(self, file: OutboundFile) -> bytes:
+        data = await self._read_blob(file.blob)
+        if data is None:
+            raise SendRefused(f"the file {file.name!r} is not kept any more")
+        return data
+
+
+def _is_photo(file: OutboundFile, method: SendPhoto) -> bool:
+    size = len(method.photo.data) if isinstance(method.photo, BufferedInputFile) else 0
+    return file.mime in _PHOTO_TYPES and size <= CAPABILITIES.media["image"]
+
+
+def _as_document(method: SendPhoto) -> SendDocument:
+    fields = {name: getattr(method, name) for name in method.model_fields_set - {"photo"}}
+    return SendDocument(**fields, document=method.photo)
+
+
+def _must_read(platform_id: str) -> tuple[int, int]:
+    found = read_name(platform_id)
+    if found is None:
+        raise SendRefused(f"{platform_id!r} is no message of Telegram")
+    return found
+
+
+def _answer(chat: int, reply_to: str | None) -> ReplyParameters | None:
+    """What it answers, if that is in the same chat. A message that is gone meanwhile is answered without a mark."""
+    found = read_name(reply_to)
+    if found is None or found[0] != chat:
+        return None
+    return ReplyParameters(message_id=found[1], allow_sending_without_reply=True)
+
+
+def _parse_mode(outbound: Outbound) -> str | None:
+    return None if outbound.rendered is None else "HTML"
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", errors="surrogatepass")) // 2
+
+
+def _keyboard(actions: Sequence[ActionButton]) -> InlineKeyboardMarkup | None:
+    if not actions:
+        return None
+    rows = [
+        [InlineKeyboardButton(text=each.label, callback_data=each.command, style=_STYLES[each.style]) for each in row]
+        for row in _rows(actions)
+    ]
+    return InlineKeyboardMarkup(inline_keyboard=rows)
+
+
+def _width(button: ActionButton) -> int:
+    """Columns. Hangul is twice as wide as Latin."""
+    return sum(2 if east_asian_width(each) in "WF" else 1 for each in button.label)
+
+
+def _rows(actions: Sequence[ActionButton]) -> Iterator[list[ActionButton]]:
+    row: list[ActionButton] = []
+    for each in actions:
+        if row and (len(row) == _MOST_IN_ROW or sum(map(_width, (*row, each))) > _ROW):
+            yield row
+            row = []
+        row.append(each)
+    yield row

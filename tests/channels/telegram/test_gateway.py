@@ -1,0 +1,200 @@
+"""A whole gateway on Telegram: people write to a bot, and read what it answers."""
+
+import logging
+
+import pytest
+from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, in_virtual_time
+from tests.walks.house import Parts
+
+from finclaw.builtins.basics import BasicCommand
+from finclaw.kernel.chunk import ModelRequest
+from finclaw.kernel.envelope import ActionButton, OutboundFile
+from finclaw.kernel.message import Image
+from finclaw.kernel.port import CommandReply
+
+FORUM = -1_002_000_000_001
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0"
+
+
+def echo(request: ModelRequest) -> str:
+    """The model says again what the person wrote last; the gateway's own note beside it is not meant."""
+    written = [each.text for each in request.messages if each.role == "user" and "from the gateway" not in each.text]
+    return f"re: {written[-1]}"
+
+
+@in_virtual_time
+async def test_a_message_is_answered_in_its_chat(desk: Desk) -> None:
+    async with desk.gateway("Samsung closed at **70,000** won."):
+        number = desk.api.write(MINA, "삼성전자 얼마야?")
+        (answer,) = await desk.api.until_shown(MINA, 1)
+        assert (answer.text, answer.entities) == (
+            "Samsung closed at 70,000 won.",
+            [{"type": "bold", "offset": 18, "length": 6}],
+        )
+        assert answer.reply_to == number
+        await desk.api.until(lambda: desk.api.unacknowledged == 0)
+        english, korean = desk.api.methods.commands[""], desk.api.methods.commands["ko"]
+    assert {"command": "help", "description": "Shows what I can do"} in english
+    assert {"command": "help", "description": "도움말"} in korean
+    assert desk.api.errors == []
+
+
+@pytest.mark.parametrize("allow", [(), (str(JUN),)])
+@in_virtual_time
+async def test_a_stranger_gets_no_answer_and_no_sign(desk: Desk, allow: tuple[str, ...]) -> None:
+    async with desk.gateway(echo, allow=allow, rooms=()) as provider:
+        desk.api.write(MINA, "/start")
+        desk.api.write(MINA, "let me in")
+        desk.api.push(desk.api.world.send_file(MINA, "photo", PNG, "look"))
+        await desk.api.until(lambda: desk.api.unacknowledged == 0)
+        assert desk.app is not None
+        await desk.app.idle()
+        assert provider.requests == []
+    said = {method for method, _ in desk.api.log}
+    assert said == {"getMe", "setMyCommands", "getWebhookInfo"}
+
+
+@in_virtual_time
+async def test_everybody_is_heard_when_the_operator_says_so(desk: Desk) -> None:
+    async with desk.gateway(echo, allow=("*",), rooms=()):
+        desk.api.write(JUN, "hi")
+        (answer,) = await desk.api.until_shown(JUN, 1)
+    assert answer.text == "re: hi"
+
+
+@in_virtual_time
+async def test_a_group_is_answered_when_it_speaks_to_the_bot(desk: Desk) -> None:
+    desk.api.world.add_group(TEAM)
+    async with desk.gateway(echo) as provider:
+        desk.api.write(TEAM, "lunch?", user=JUN)
+        desk.api.write(TEAM, "@finclaw_bot price?", user=JUN)
+        (answer,) = await desk.api.until_shown(TEAM, 1)
+        assert answer.text == "re: price?"
+        desk.api.write(TEAM, "and Hyundai?", user=JUN, reply_to=answer.number)
+        await desk.api.until_shown(TEAM, 2)
+        desk.api.write(TEAM, "/help@finclaw_bot", user=JUN)
+        *_, help_text = await desk.api.until_shown(TEAM, 3)
+        assert "/whoami" in help_text.text
+        assert len(provider.requests) == 2
+
+
+@in_virtual_time
+async def test_each_topic_is_a_conversation_of_its_own(desk: Desk) -> None:
+    desk.api.world.add_group(FORUM, topics=[7, 8])
+    async with desk.gateway(echo, rooms=(str(FORUM),)) as provider:
+        for topic in (7, 8):
+            desk.api.write(FORUM, f"@finclaw_bot topic {topic}", user=MINA, thread=topic)
+        answers = await desk.api.until_shown(FORUM, 2)
+        assert {(each.thread, each.text[-1]) for each in answers} == {(7, "7"), (8, "8")}
+        assert not any(each.role == "assistant" for asked in provider.requests for each in asked.messages)
+
+
+@in_virtual_time
+async def test_a_group_that_moves_keeps_its_session_over_a_restart(desk: Desk) -> None:
+    new = -1_003_000_000_001
+    desk.api.world.add_group(TEAM)
+    async with desk.gateway(echo):
+        desk.api.write(TEAM, "@finclaw_bot remember 7", user=JUN)
+        await desk.api.until_shown(TEAM, 1)
+        desk.api.push(*desk.api.world.migrate(TEAM, new, user=JUN))
+        await desk.api.until(lambda: desk.api.unacknowledged == 0)
+    async with desk.gateway(echo) as provider:
+        desk.api.write(new, "@finclaw_bot what was it?", user=JUN)
+        (answer,) = await desk.api.until_shown(new, 1)
+        assert answer.text == "re: what was it?"
+        assert "remember 7" in provider.requests[0].messages[0].text
+        assert desk.app is not None
+        page = await desk.app.sessions(10)
+        assert [session.key for session in page.items] == [f"main:telegram:default:group:{TEAM}"]
+
+
+@in_virtual_time
+async def test_a_pressed_button_is_the_command_that_it_stands_for(desk: Desk) -> None:
+    async def answer(*_: object) -> CommandReply:
+        return CommandReply("Who are you?", actions=(ActionButton(label="Tell me", command="/whoami"),))
+
+    ask = BasicCommand(name="ask", description="Asks / 질문", usage="/ask", answer=answer)
+    async with desk.gateway(echo, extensions=[Parts(commands=[ask])]):
+        desk.api.write(MINA, "/ask")
+        (card,) = await desk.api.until_shown(MINA, 1)
+        desk.api.push(desk.api.world.press(card, "Tell me"))
+        _, told = await desk.api.until_shown(MINA, 2)
+        await desk.api.until(lambda: not desk.api.world.presses)
+    assert f"telegram:default:{MINA}" in told.text
+    assert told.reply_to == card.number
+    assert desk.api.errors == []
+
+
+@in_virtual_time
+async def test_a_photo_reaches_a_model_that_sees(desk: Desk) -> None:
+    async with desk.gateway("A chart.") as provider:
+        desk.api.push(desk.api.world.send_file(MINA, "photo", PNG, "what is this?"))
+        await desk.api.until_shown(MINA, 1)
+        (asked,) = provider.requests
+        assert any(isinstance(part, Image) for part in asked.messages[-1].blocks)
+
+
+@in_virtual_time
+async def test_a_picture_goes_out_with_its_caption(desk: Desk) -> None:
+    async def answer(*_: object) -> CommandReply:
+        assert desk.app is not None
+        blob = await desk.app.put_blob(PNG, "image/png")
+        file = OutboundFile(blob=blob.sha256, name="chart.png", mime="image/png", alt="a line that rises")
+        return CommandReply("Samsung, one year", attachments=(file,))
+
+    chart = BasicCommand(name="chart", description="Draws / 차트", usage="/chart", answer=answer)
+    async with desk.gateway(echo, extensions=[Parts(commands=[chart])]):
+        desk.api.write(MINA, "/chart")
+        (shown,) = await desk.api.until_shown(MINA, 1)
+    assert shown.file is not None
+    assert shown.file[0] == "photo"
+    assert shown.text.startswith("Samsung, one year")
+
+
+@in_virtual_time
+async def test_what_telegram_cannot_parse_is_sent_as_plain_text(desk: Desk) -> None:
+    async with desk.gateway("**bold** words"):
+        desk.api.disturb("unparsable")
+        desk.api.write(MINA, "hi")
+        (answer,) = await desk.api.until_shown(MINA, 1)
+    assert (answer.text, answer.entities) == ("bold words", [])
+
+
+@in_virtual_time
+async def test_a_burst_of_a_hundred_is_answered_once_each_and_in_order(desk: Desk) -> None:
+    chats = [MINA + number for number in range(10)]
+    async with desk.gateway(echo, allow=[str(chat) for chat in chats]):
+        for number in range(100):
+            desk.api.write(chats[number % 10], f"n={number}")
+        desk.api.repeat(3)
+        desk.api.repeat(50)
+        await desk.api.until(lambda: desk.api.unacknowledged == 0)
+        assert desk.app is not None
+        await desk.app.idle()
+    for chat in chats:
+        told = " ".join(each.text for each in desk.api.shown_in(chat))
+        numbers = [int(word.removeprefix("n=")) for word in told.split() if word.startswith("n=")]
+        assert numbers == [number for number in range(100) if chats[number % 10] == chat]
+    assert desk.api.errors == []
+
+
+@in_virtual_time
+async def test_the_token_is_in_no_log(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with desk.gateway(echo):
+        for fault in ("busy", "broken", "gateway", "cut", "unparsable"):
+            desk.api.disturb(fault)
+        desk.api.disturb("broken", method="getFile")
+        desk.api.disturb("gateway", method="getUpdates", times=2)
+        desk.api.push(desk.api.world.send_file(MINA, "photo", PNG, "look"))
+        await desk.api.until_shown(MINA, 1)
+        port = int(desk.api.url.rpartition(":")[2])
+        await desk.api.stop()
+        desk.clock.advance(100)
+        await desk.api.start(port)
+        desk.api.token = "700000001:AAotherotherotherotherotherotherothA"
+        desk.api.write(MINA, "again")
+        await desk.clock.sleep(300)
+    everything = caplog.text + "".join(str(record.exc_info) for record in caplog.records)
+    assert "no updates" in everything
+    assert "AAfakefake" not in everything
