@@ -120,7 +120,7 @@ def test_rules_about_arguments_without_arguments_are_told_of(house: House) -> No
     [
         (["tool", "market__qoute"], "there is no tool 'market__qoute'; did you mean market__quote"),
         (["tool", "quote"], "there is no tool 'quote'; did you mean market__quote"),
-        (["tool", "zzz"], "there is no tool 'zzz'; there are alert__add,"),
+        (["tool", "zzz"], "there is no tool 'zzz'; `finclaw tools list` shows them all"),
         (["tol", "market__quote"], "one tool at a time"),
         (["tool"], "which tool?"),
         ([], "the following arguments are required: NAME"),

@@ -1,4 +1,4 @@
-"""The tool `web__fetch`: a page's words, marked as a stranger's."""
+"""The web extension: `web__fetch` gives a page's words, marked as a stranger's; `web__search` finds pages."""
 
 import asyncio
 from secrets import token_hex
@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from finclaw.builtins.own_settings import read_settings
 from finclaw.builtins.web.hiding import without_invisible
 from finclaw.builtins.web.reader import Reading, read_html
+from finclaw.builtins.web.search import SEARCH_PROMPT, WebSearchSettings, search_rules, search_tool
 from finclaw.errors import ToolError
 from finclaw.fetch.charset import decode
 from finclaw.fetch.location import LONGEST
@@ -33,6 +34,7 @@ _CUT: Final = "\n[The page goes on; only its beginning is shown.]"
 class WebFetchSettings(FetchRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
     longest: Annotated[int, Meta(ge=1_000, le=90_000)] = 40_000
     """Characters of a page that the model is given."""
+    search: WebSearchSettings = WebSearchSettings()
 
 
 class Fetch(Struct):
@@ -49,7 +51,9 @@ class Web:
 
     def register(self, api: ExtensionApi) -> None:
         api.tools.register(fetch_tool(api.fetcher(self._settings), api.clock, self._settings.longest))
-        api.prompt.section("Web pages", _PROMPT, priority=700, required=True)
+        search = self._settings.search
+        api.tools.register(search_tool(api.fetcher(search_rules(search)), api.clock, search))
+        api.prompt.section("Web pages", f"{_PROMPT}\n{SEARCH_PROMPT}", priority=700, required=True)
 
 
 def fetch_tool(fetcher: Fetcher, clock: Clock, longest: int) -> Tool:
