@@ -34,6 +34,7 @@ from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.crash_recovery.recovery import Recovery
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
+from finclaw.pipeline.early_delivery import EarlyDelivery
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.gate import Gate, Heard, MarketHours
 from finclaw.pipeline.journal import STAGES
@@ -101,15 +102,7 @@ class App(RecordService):
                 store, lanes, self._pools, opening, clock, agent.reserve_first_call, registrar.fields, persons
             ),
             agent=agent,
-            deliver=Deliver(
-                store,
-                compose("delivery", registrar.layers("delivery"), _pass_on, Outbound),
-                self._sender,
-                channels,
-                recent,
-                clock,
-                registrar.checks,
-            ),
+            deliver=self._make_deliver(settings, registrar, store, recent, clock),
             hours=MarketHours(TableCalendar(), persons, clock) if settings.pipeline.respect_market_hours else None,
         )
         self.pipeline = Pipeline(
@@ -129,6 +122,15 @@ class App(RecordService):
         self.routes, self.known_commands = tuple(registrar.routes), registrar.known_commands
         self._commands = registrar.commands
         self.model = chosen_model(settings)
+
+    def _make_deliver(
+        self, settings: Settings, registrar: Registrar, store: Store, recent: RecentConversations, clock: Clock
+    ) -> Deliver:
+        ring = compose("delivery", registrar.layers("delivery"), _pass_on, Outbound)
+        checks, sender, channels = tuple(registrar.checks), self._sender, self._channels
+        pauses = {name: each.pause_ms for name, each in settings.channels.items() if each.pause_ms is not None}
+        early = EarlyDelivery(store, ring, sender, channels, clock, checks, settings.pipeline, pauses)
+        return Deliver(store, ring, sender, channels, recent, clock, checks, early)
 
     def _submit(self, accepted: Accepted) -> None:
         self._engine.submit(accepted)

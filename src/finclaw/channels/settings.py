@@ -11,6 +11,7 @@ from finclaw.redaction import Secret
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 GATEWAYS_OWN: Final = ("api", "web", "subagent")
 """Channels that are there without being configured."""
+MOST_PAUSE_MS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +29,17 @@ class ChannelSettings:
     is heard, but on Telegram, where anybody can write, nobody. What others write is skipped; its record says why."""
     allow_conversations: tuple[str, ...] = ()
     """The ids of chats in which everybody is heard."""
+    pause_ms: tuple[int, int] | None = None
+    """The shortest and the longest pause before a further block of an answer, such as `[800, 2500]`: as a person would
+    need to write it. Without it there is none."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Whatever else its kind takes."""
 
     def __post_init__(self) -> None:
         if not self.account or re.search(r"[:\s]", self.account):
             raise ConfigError(f"account {self.account!r} is no name; leave out colons and white space")
+        if self.pause_ms is not None and not 0 <= self.pause_ms[0] <= self.pause_ms[1] <= MOST_PAUSE_MS:
+            raise ConfigError(f"pause_ms {list(self.pause_ms)} is no range; give two numbers, such as [800, 2500]")
 
 
 def must_name_channels(names: Mapping[str, object]) -> None:

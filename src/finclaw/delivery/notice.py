@@ -82,6 +82,30 @@ def notice(which: Notice, inbound: Inbound, about: str = "") -> Outbound:
     return Outbound(text=text, kind="notice", reply_to=inbound.answer_to, thread=inbound.thread)
 
 
+_TOOL_NOTE: Final[dict[Language, str]] = {"en": "Using {tool} …", "ko": "{tool} 사용 중 …"}
+_PROGRESS: Final[dict[Language, str]] = {"en": "Still working: {tool} …", "ko": "아직 작업 중입니다: {tool} …"}
+_THINKING: Final[dict[Language, str]] = {
+    "en": "Still working on your answer …",
+    "ko": "아직 답변을 준비하고 있습니다 …",
+}
+
+
+def tool_note(tool: str, language: Language) -> str:
+    """What is being done, as one line."""
+    return _TOOL_NOTE[language].format(tool=_plain_name(tool))
+
+
+def progress_line(tool: str, language: Language) -> str:
+    """What is being done when it takes long; `tool` is empty while the model itself is at work."""
+    return _PROGRESS[language].format(tool=_plain_name(tool)) if tool else _THINKING[language]
+
+
+def _plain_name(tool: str) -> str:
+    """`market__get_quote` as a person would write it: `market get quote`."""
+    words = " ".join(tool.replace("_", " ").split())
+    return words if len(words) <= _LONGEST_NAME else words[: _LONGEST_NAME - 1] + "…"
+
+
 def limit_notice(limit: str) -> Notice:
     """By the setting that stands in the way."""
     match limit:

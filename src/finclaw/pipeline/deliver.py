@@ -2,37 +2,34 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
 from finclaw.cancellation import asked_to_stop
-from finclaw.delivery.checks import Check, apply_visibility_checks, find_objection
+from finclaw.delivery.checks import Check, apply_visibility_checks
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
 from finclaw.delivery.notice import Notice, notice
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.delivery.preview import with_previews
 from finclaw.delivery.visible import Visible, make_visible
 from finclaw.errors import SessionError, Superseded
 from finclaw.kernel.envelope import Capabilities, Outbound
-from finclaw.kernel.event import Emit
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Finish, OutboxItem, Spend, TextRange
+from finclaw.kernel.record import Finish, OutboxItem, Spend
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
 from finclaw.kernel.visibility import DraftKind
-from finclaw.pipeline.blocks import BlockDelivery
+from finclaw.pipeline.early_delivery import DeliveryRing, EarlyDelivery
 from finclaw.pipeline.last_words import close_conversation, forget_messages, set_final_text
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
+from finclaw.pipeline.turn_items import plan_items
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.tools.approval.messages import CARDS
-from finclaw.tools.guard.redact import describe_error
 from finclaw.tools.sources import sources_met
 
 log = logging.getLogger(__name__)
@@ -41,10 +38,6 @@ NOTICE_PATIENCE: Final = 30.0
 """Seconds that delivery layers get for a notice; one that never comes back must not hold the lane."""
 MOST_PARTS: Final = 1_000
 """Of one answer. Nobody reads more, and the outbox has no room for them."""
-MOST_BLOCKS: Final = 500
-"""Of one turn while it runs: the end must find room behind them."""
-
-DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
 
 
 class Deliver:
@@ -58,7 +51,8 @@ class Deliver:
         channels: Mapping[str, Channel],
         recent: RecentConversations,
         clock: Clock,
-        checks: Sequence[Check] = (),
+        checks: Sequence[Check],
+        early: EarlyDelivery,
     ) -> None:
         self._store = store
         self._ring = ring
@@ -66,7 +60,8 @@ class Deliver:
         self._channels = channels
         self._recent = recent
         self._clock = clock
-        self._checks = tuple(checks)
+        self._checks = checks
+        self.follow = early.follow
 
     async def answer(self, run: MessageRun, turn: TurnLog, result: TurnResult) -> Outcome:
         """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
@@ -75,7 +70,7 @@ class Deliver:
         begun = bool(sent) and result.text.startswith(sent)  # not where a layer has made another text of it
         seen = turn.seen_text(last) if begun else ""
         text = heard.clean_content[max(0, len(sent) - heard.start) if begun else 0 :]
-        reply_to = None if turn.items else inbound.answer_to
+        reply_to = None if turn.has_answered else inbound.answer_to
         outbound = Outbound(
             text=text,
             reply_to=reply_to,
@@ -93,7 +88,7 @@ class Deliver:
                 which: Notice = "need_input" if heard.needs_input else "wordless"
                 visible, why = self._apply_checks(run, notice(which, inbound), "notice"), "the model said nothing"
         said, visible = (seen + visible.text).strip(), self._with_action(run, visible) if not result.asked else visible
-        if visible.parts or turn.items:
+        if visible.parts or turn.has_answered:
             if said or visible.text:
                 set_final_text(turn, said or visible.text, self._clock.now())
             outcome = run.end_with("answered", why, reply=(seen + visible.text).strip(), result=result)
@@ -104,7 +99,7 @@ class Deliver:
             run.journal.skip(reason)
             outcome = run.end_with("skipped", reason, result=result)
         outcome = _with_sources(run, outcome)
-        await self._finish(run, turn, outcome, visible, result.status)
+        await self._finish(run, turn, outcome, visible, result.status, in_place=not result.asked)
         return outcome
 
     async def close(self, run: MessageRun, outcome: Outcome, *, skip_layers: bool = False) -> Outcome:
@@ -136,62 +131,6 @@ class Deliver:
             self._recent.forget(run.accepted.session)
             await self._end(run, outcome, visible)
         return outcome
-
-    def follow(self, run: MessageRun, turn: TurnLog) -> AbstractAsyncContextManager[Emit]:
-        """The events of a turn, with what may be seen of its answer while it is being written.
-
-        Where the channel takes blocks, the answer is delivered in blocks meanwhile. Elsewhere nothing is held for them,
-        however many turns wait for their model (`kb_in_flight`).
-        """
-        emit = with_previews(run.emit, self._checks, SafeLinks(turn, run.accepted.inbound).text, run.make_draft)
-        return self._follow_blocks(run, turn, emit) if self._capabilities(run).blocks else nullcontext(emit)
-
-    @asynccontextmanager
-    async def _follow_blocks(self, run: MessageRun, turn: TurnLog, emit: Emit) -> AsyncGenerator[Emit]:
-        blocks = BlockDelivery(turn, emit, partial(self._send_block, run, turn))
-        try:
-            yield blocks.follow
-        except BaseException:
-            blocks.cancel()
-            raise
-        finally:
-            await blocks.close()
-
-    async def _send_block(self, run: MessageRun, turn: TurnLog, span: TextRange) -> bool:
-        """Append a part of the answer to the outbox. False: it waits for the end of the turn, with all behind it.
-
-        So does what anybody objects to: the gate decides about it when the answer is complete.
-        """
-        try:
-            visible = await self._prepare_block(run, turn, span)
-            if visible is None:
-                return False
-            items = self._plan(run, visible, turn.claim.turn_id)
-            behind = TextRange(span.answer, span.start + len(span.text), "")
-            items = (replace(items[0], span=span), *[replace(item, span=behind) for item in items[1:]])
-
-            def on_commit(written: tuple[OutboxItem, ...]) -> None:
-                turn.items += written
-                self._sender.enqueue(written)
-
-            await self._store.append_items(turn.claim, items, on_commit)
-        except Exception as error:  # noqa: BLE001  a delivery layer or a disk that is full: the end of the turn tries again
-            log.warning("a block waits for the end of its turn: %s", describe_error(error))
-            return False
-        return True
-
-    async def _prepare_block(self, run: MessageRun, turn: TurnLog, span: TextRange) -> Visible | None:
-        """None: it cannot be shown by itself. What an approved action gave is told before the model's words."""
-        if turn.told_action or len(turn.items) >= MOST_BLOCKS:
-            return None
-        reply_to = None if turn.items else run.inbound.answer_to
-        block = Outbound(text=span.text, reply_to=reply_to, thread=run.inbound.thread)
-        ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=block, turn=None, kind="block")
-        passed = SafeLinks(turn, run.accepted.inbound).outbound(await self._ring(ctx))
-        visible = make_visible(passed, self._capabilities(run), begun=bool(turn.sent_text(span.answer)))
-        is_plain = bool(visible.parts) and not (passed.embeds or passed.attachments or passed.actions)
-        draft = run.make_draft("block", visible.text)
-        return visible if is_plain and find_objection(self._checks, draft) is None else None
 
     # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
 
@@ -258,10 +197,22 @@ class Deliver:
     # ── the commits ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def _finish(
-        self, run: MessageRun, turn: TurnLog, outcome: Outcome, visible: Visible, status: TurnStatus
+        self,
+        run: MessageRun,
+        turn: TurnLog,
+        outcome: Outcome,
+        visible: Visible,
+        status: TurnStatus,
+        *,
+        in_place: bool = False,
     ) -> None:
-        claim = turn.claim
+        """`in_place`: the answer takes the place of its preview, or takes it back where there is none."""
+        claim, preview = turn.claim, turn.preview if in_place else None
+        if turn.items and in_place:
+            visible = replace(visible, parts=_with_media_apart(visible.parts, has_preview=preview is not None))
         units = self._plan(run, visible, claim.turn_id)
+        if preview is not None and units:
+            units = (replace(units[0], edits=preview.id), *units[1:])
         finish = Finish(
             turn_id=claim.turn_id,
             session=claim.session,
@@ -282,8 +233,11 @@ class Deliver:
             self._recent.keep(claim.session, claim.version + 1, kept)
             self._release_recorded(run, outcome, units)
 
-        with run.deadline.pause():  # from here on the answer exists; its time cannot run out any more
+        async def commit() -> None:
             await retry_until_committed(lambda: self._store.finish(finish, on_commit), self._clock, "the end of a turn")
+
+        with run.deadline.pause():  # from here on the answer exists; its time cannot run out any more
+            await (commit() if run.dispatcher is None else run.dispatcher.send_final(commit))
 
     async def _end(self, run: MessageRun, outcome: Outcome, visible: Visible) -> None:
         units = self._plan(run, visible, None)
@@ -297,10 +251,7 @@ class Deliver:
 
     def _plan(self, run: MessageRun, visible: Visible, turn_id: str | None) -> tuple[OutboxItem, ...]:
         first = run.accepted.items if run.log is None else len(run.log.items)
-        units = self._store.plan(run.accepted, visible.parts, turn_id, first)
-        if units and self._sender.sends_at_once(units[0]):  # then its start needs no commit of its own
-            return (replace(units[0], state="sending"), *units[1:])
-        return units
+        return plan_items(self._store, self._sender, run.accepted, visible.parts, turn_id, first)
 
     def _release_recorded(self, run: MessageRun, outcome: Outcome, units: tuple[OutboxItem, ...]) -> None:
         """One step: the answer is on its way before the next message of the session may begin."""
@@ -313,7 +264,21 @@ def _seen_of_last(turn: TurnLog) -> str:
     """What was seen of the answer that the turn did not get through with."""
     last = turn.answers[-1] if turn.answers else None
     finished = "" if last is None or last.tool_calls else turn.seen_text(len(turn.answers) - 1)
-    return turn.seen_text(len(turn.answers)) or finished
+    seen = turn.previewed
+    previewed = seen.text if seen is not None and seen.answer == len(turn.answers) else ""
+    return turn.seen_text(len(turn.answers)) or finished or previewed
+
+
+def _with_media_apart(parts: tuple[Outbound, ...], *, has_preview: bool) -> tuple[Outbound, ...]:
+    """Behind what was shown early, files come by themselves: the text goes first. A preview cannot become a file."""
+    apart: list[Outbound] = [] if parts or not has_preview else [Outbound(text="")]
+    for part in parts:
+        if part.attachments and (part.text or (has_preview and not apart)):
+            text = replace(part, attachments=(), actions=(), embeds=())
+            apart += (text, replace(part, text="", rendered=None, plain=None, reply_to=None))
+        else:
+            apart.append(part)
+    return tuple(apart)
 
 
 def _is_wordless(result: TurnResult) -> bool:

@@ -8,6 +8,7 @@ from types import TracebackType
 from msgspec.structs import replace
 
 from finclaw.agent.turn_state.turn_log import TurnLog
+from finclaw.delivery.dispatcher import ReplyDispatcher
 from finclaw.errors import TurnStopped
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.record import Accepted
@@ -89,11 +90,15 @@ class MessageRun(MessageContext):
     """What the sender is told when the pipeline ends without an answer."""
     unaffordable: bool = False
     """The budget refused its turn's first model call: nobody has read the message, and none will."""
+    dispatcher: ReplyDispatcher | None = None
+    """Of a turn whose answer is shown while it is being written."""
     recorded: Outcome | None = None
     """The outcome that is on disk. Nothing that happens afterwards can change it."""
 
     def leave(self) -> None:
         """Give up the seat and the place in the lane, both at once: nobody is left waiting. Idempotent."""
+        if self.dispatcher is not None:
+            self.dispatcher.mark_complete()
         seat, self.seat = self.seat, None
         if seat is not None:
             seat.release()

@@ -25,6 +25,20 @@ class PoolSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSettings:
+    """Settings of blocks: how much of an answer becomes a message of its own while the model still writes the rest."""
+
+    gather: bool = True
+    """Gather small pieces into blocks; else each is sent as it comes."""
+    shortest: Annotated[int, Meta(ge=1)] = 800
+    """Characters of a block, unless nothing is added to it for a while."""
+    longest: Annotated[int, Meta(ge=1)] = 1_200
+    """Characters after which it is cut, at the end of a paragraph where there is one."""
+    idle_ms: Annotated[int, Meta(ge=0)] = 1_000
+    """After this long without a new piece, what has been gathered is sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSettings:
     """Settings of the pipeline: how messages are taken in and answered."""
 
@@ -32,6 +46,14 @@ class PipelineSettings:
     """The whole pipeline of one message, waiting in the lane not counted. Every wait inside it ends with it."""
     enable_ack: bool = True
     """Show a reaction and a typing sign while working, where the channel can."""
+    streaming_enabled: bool = True
+    """Show an answer while it is being written, where the channel can: in a message that is edited, or in blocks."""
+    blocks: BlockSettings = field(default_factory=BlockSettings)
+    tool_notes: bool = False
+    """Say which tools are used while an answer is made, on channels that show answers early."""
+    still_working_s: Annotated[float, Meta(ge=0)] = 20
+    """Say what is being done, once, when a person has seen nothing new for this long; 0: never. On channels that show
+    answers early."""
     command_prefix: Prefix | None = None
     """The older name of `commands.prefix`, which still works."""
     require_mention: bool = True

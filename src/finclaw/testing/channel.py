@@ -132,6 +132,7 @@ class MemoryChannel(Channel):
         self._accept: Accept | None = None
         self._broken: ChannelError | None = None
         self._trouble: deque[_Trouble] = deque()
+        self._edit_trouble: deque[SendFailed | SendRefused | SendUnknown] = deque()
         self._receipts: dict[str, Receipt] = {}
         self._shown = 0
         self._open = asyncio.Event()
@@ -142,6 +143,8 @@ class MemoryChannel(Channel):
         """What `fetch` finds, by the attachment's id."""
         self.attempts: list[OutboxItem] = []
         self.sent: list[Sent] = []
+        self.edits: list[tuple[datetime, str, str]] = []
+        """When a message was changed, which one, and into what."""
         self.reactions: list[tuple[str, str | None]] = []
         self.reaction_error: Exception | None = None
         self.typing_log: list[tuple[str, bool]] = []
@@ -182,11 +185,15 @@ class MemoryChannel(Channel):
     async def edit(self, platform_id: str, unit: OutboxItem) -> None:
         if not self.capabilities.edits:
             return await super().edit(platform_id, unit)
+        await self._open.wait()
+        if self._edit_trouble:
+            raise self._edit_trouble.popleft()
         self._must_fit(unit)
         place = self._find(platform_id)
         if place is None:
             raise SendRefused(f"there is no message {platform_id}")
         self.sent[place] = replace(self.sent[place], unit=unit)
+        self.edits.append((self._clock.now(), platform_id, unit.outbound.text))
         self._pulse()
         return None
 
@@ -231,7 +238,11 @@ class MemoryChannel(Channel):
         """The next sends raise. With `arrives` the person sees the unit all the same: nobody can know."""
         self._trouble.extend([_Trouble(error, arrives)] * times)
 
+    def fail_next_edits(self, error: SendFailed | SendRefused | SendUnknown, *, times: int = 1) -> None:
+        self._edit_trouble.extend([error] * times)
+
     def hold_sends(self) -> None:
+        """Sends and edits wait until they are released."""
         self._open.clear()
 
     def release_sends(self) -> None:

@@ -30,7 +30,7 @@ from finclaw.kernel.message import (
     Truncate,
     TurnEvent,
 )
-from finclaw.kernel.record import Claim, OutboxItem, Spend, TurnCalls
+from finclaw.kernel.record import Claim, OutboxItem, Spend, TextRange, TurnCalls
 from finclaw.kernel.scope import ToolUse, TurnResult, TurnStatus
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.sessions.conversation import Conversation
@@ -74,6 +74,8 @@ class TurnLog:
         """What the answers cost, in their order, as far as somebody asked."""
         self.items: list[OutboxItem] = list(claim.items)
         """What was appended to the outbox while the turn ran: a person has seen it, and it is not said again."""
+        self.previewed: TextRange | None = None
+        """What a preview shows now: of which answer, and the words as the person sees them."""
         self.told_action = ""
         """The gateway's own line about the approved action that this turn has run."""
         self._open_to_layers = True
@@ -93,6 +95,8 @@ class TurnLog:
         """Results that were kept at once, by call."""
         for event in conversation.events_from(0):
             self._read(event)
+        if self.preview is not None:
+            self.previewed = TextRange(len(self.answers), 0, self.preview.outbound.text)
         if not claim.booked:
             self.ledger.add_unbooked(map(from_metadata, self.answers))
 
@@ -226,6 +230,14 @@ class TurnLog:
         return self.answers[-1], last.message.tool_results
 
     # ── what a person has seen of it already ────────────────────────────────────────────────────────────────
+
+    @property
+    def preview(self) -> OutboxItem | None:
+        return next((each for each in reversed(self.items) if each.is_preview and each.state != "superseded"), None)
+
+    @property
+    def has_answered(self) -> bool:
+        return any(item.span is not None for item in self.items)
 
     def sent_text(self, answer: int) -> str:
         """The beginning of this answer of the model that is in the outbox, in the model's own words."""

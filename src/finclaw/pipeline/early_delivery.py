@@ -1,0 +1,165 @@
+"""Early delivery: what a person sees of an answer before its turn ends, as the channel can show it.
+
+In a message that is edited, or in blocks. Where the channel has neither, nothing is held for it, however many turns
+wait for their model (`kb_in_flight`).
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from finclaw.agent.turn_state.turn_log import TurnLog
+from finclaw.delivery.checks import Check, find_objection
+from finclaw.delivery.dispatcher import Pause, ReplyDispatcher
+from finclaw.delivery.outbox import OrderedSender
+from finclaw.delivery.preview import with_previews
+from finclaw.delivery.visible import Visible, make_visible
+from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.event import Emit
+from finclaw.kernel.port import Channel, Clock
+from finclaw.kernel.record import OutboxItem, TextRange
+from finclaw.kernel.scope import DeliveryContext
+from finclaw.kernel.store_port import Outbox
+from finclaw.kernel.visibility import DraftKind
+from finclaw.pipeline.blocks import BlockDelivery
+from finclaw.pipeline.live_preview import LivePreview
+from finclaw.pipeline.message_run import MessageRun
+from finclaw.pipeline.progress import Progress
+from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.shown_links import SafeLinks
+from finclaw.pipeline.turn_items import TurnItems
+
+log = logging.getLogger(__name__)
+
+MOST_BLOCKS: Final = 500
+"""Of one turn while it runs: the end must find room behind them."""
+
+DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
+
+
+class EarlyDelivery:
+    """The part of delivery that runs beside the turn."""
+
+    def __init__(
+        self,
+        store: Outbox,
+        ring: DeliveryRing,
+        sender: OrderedSender,
+        channels: Mapping[str, Channel],
+        clock: Clock,
+        checks: Sequence[Check],
+        settings: PipelineSettings,
+        pauses: Mapping[str, Pause],
+    ) -> None:
+        self._store = store
+        self._ring = ring
+        self._sender = sender
+        self._channels = channels
+        self._clock = clock
+        self._checks = checks
+        self._settings = settings
+        self._pauses = pauses
+
+    def follow(self, run: MessageRun, turn: TurnLog) -> AbstractAsyncContextManager[Emit]:
+        """The events of a turn, with what may be seen of its answer while it is being written."""
+        channel = self._channels.get(run.inbound.channel)
+        can_stream = channel is not None and (channel.capabilities.blocks or channel.capabilities.edits)
+        if channel is None or not can_stream or not self._settings.streaming_enabled:
+            return nullcontext(self._with_previews(run, turn, run.emit))
+        return self._show_early(run, turn, channel)
+
+    def _with_previews(self, run: MessageRun, turn: TurnLog, emit: Emit) -> Emit:
+        return with_previews(emit, self._checks, SafeLinks(turn, run.accepted.inbound).text, run.make_draft)
+
+    @asynccontextmanager
+    async def _show_early(self, run: MessageRun, turn: TurnLog, channel: Channel) -> AsyncGenerator[Emit]:
+        items = TurnItems(self._store, self._sender, run.accepted, turn)
+        run.dispatcher = dispatcher = ReplyDispatcher(self._clock, pause=self._pauses.get(channel.name))
+        if channel.capabilities.blocks:
+            view, emit = self._open_blocks(run, turn, channel, items, dispatcher)
+        else:
+            prepare = partial(self._prepare_preview, run, turn, channel)
+            view = LivePreview(turn, run.emit, run.inbound, channel, self._clock, items, prepare)
+            emit = self._with_previews(run, turn, view.follow)
+        progress = Progress(view, emit, run.inbound, self._clock, self._settings)
+        try:
+            yield progress.follow
+        except BaseException:
+            dispatcher.cancel()
+            view.cancel()
+            raise
+        finally:
+            progress.close()
+            items.stop_waiting()
+            try:
+                await view.close()
+            finally:
+                items.close()
+
+    def _open_blocks(
+        self, run: MessageRun, turn: TurnLog, channel: Channel, items: TurnItems, dispatcher: ReplyDispatcher
+    ) -> tuple[BlockDelivery, Emit]:
+        blocks = BlockDelivery(
+            turn,
+            self._with_previews(run, turn, run.emit),
+            dispatcher,
+            partial(self._send_block, run, turn, channel, items),
+            partial(self._send_note, run, turn, channel, items),
+            self._settings.blocks,
+            self._clock,
+        )
+        return blocks, blocks.follow
+
+    # ── blocks and notes ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _send_block(
+        self, run: MessageRun, turn: TurnLog, channel: Channel, items: TurnItems, span: TextRange
+    ) -> bool:
+        """Append a part of the answer to the outbox. False: it waits for the end of the turn, with all behind it.
+
+        So does what anybody objects to: the gate decides about it when the answer is complete.
+        """
+        begun = bool(turn.sent_text(span.answer))
+        visible = await self._prepare(run, turn, channel, "block", span.text, begun=begun)
+        if visible is None:
+            return False
+        behind = TextRange(span.answer, span.start + len(span.text), "")
+
+        def mark(item: OutboxItem, place: int) -> OutboxItem:
+            return replace(item, span=span if place == 0 else behind)
+
+        written = await items.append(visible.parts, mark)
+        await items.arrive(written[-1])
+        return True
+
+    async def _send_note(self, run: MessageRun, turn: TurnLog, channel: Channel, items: TurnItems, text: str) -> bool:
+        if len(turn.items) >= MOST_BLOCKS:
+            return False
+        capabilities = channel.capabilities
+        note = Outbound(text=text, kind="notice", thread=run.inbound.thread, ephemeral=capabilities.ephemeral)
+        written = await items.append(make_visible(note, capabilities).parts[:1])
+        await items.arrive(written[-1])
+        return True
+
+    async def _prepare_preview(self, run: MessageRun, turn: TurnLog, channel: Channel, text: str) -> Outbound | None:
+        visible = await self._prepare(run, turn, channel, "preview", text)
+        return None if visible is None else visible.parts[0]
+
+    async def _prepare(
+        self, run: MessageRun, turn: TurnLog, channel: Channel, kind: DraftKind, text: str, *, begun: bool = False
+    ) -> Visible | None:
+        """None: it cannot be shown by itself. What an approved action gave is told before the model's words."""
+        if turn.told_action or len(turn.items) >= MOST_BLOCKS:
+            return None
+        reply_to = None if turn.has_answered else run.inbound.answer_to
+        outbound = Outbound(text=text, reply_to=reply_to, thread=run.inbound.thread)
+        ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=outbound, turn=None, kind=kind)
+        passed = SafeLinks(turn, run.accepted.inbound).outbound(await self._ring(ctx))
+        visible = make_visible(passed, channel.capabilities, begun=begun)
+        is_plain = bool(visible.parts) and not (passed.embeds or passed.attachments or passed.actions)
+        draft = run.make_draft(kind, visible.text)
+        return visible if is_plain and find_objection(self._checks, draft) is None else None
