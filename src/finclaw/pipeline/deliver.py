@@ -23,11 +23,11 @@ from finclaw.kernel.record import Finish, OutboxItem, Spend
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
 from finclaw.kernel.visibility import DraftKind
+from finclaw.pipeline.early.turn_items import plan_items
 from finclaw.pipeline.early_delivery import DeliveryRing, EarlyDelivery
 from finclaw.pipeline.last_words import close_conversation, forget_messages, set_final_text
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
-from finclaw.pipeline.turn_items import plan_items
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.tools.approval.messages import CARDS
 from finclaw.tools.sources import sources_met

@@ -25,13 +25,13 @@ from finclaw.kernel.record import OutboxItem, TextRange
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.kernel.store_port import Outbox
 from finclaw.kernel.visibility import DraftKind
-from finclaw.pipeline.blocks import BlockDelivery
-from finclaw.pipeline.live_preview import LivePreview
+from finclaw.pipeline.early.blocks import BlockDelivery
+from finclaw.pipeline.early.live_preview import LivePreview
+from finclaw.pipeline.early.progress import Progress
+from finclaw.pipeline.early.turn_items import TurnItems
 from finclaw.pipeline.message_run import MessageRun
-from finclaw.pipeline.progress import Progress
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.shown_links import SafeLinks
-from finclaw.pipeline.turn_items import TurnItems
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,8 @@ class EarlyDelivery:
             prepare = partial(self._prepare_preview, run, turn, channel)
             view = LivePreview(turn, run.emit, run.inbound, channel, self._clock, items, prepare)
             emit = self._with_previews(run, turn, view.follow)
-        progress = Progress(view, emit, run.inbound, self._clock, self._settings)
+        seconds, tool_notes = self._settings.still_working_s, self._settings.tool_notes
+        progress = Progress(view, emit, run.inbound, self._clock, seconds, tool_notes=tool_notes)
         try:
             yield progress.follow
         except BaseException:

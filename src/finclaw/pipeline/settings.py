@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from finclaw.errors import ConfigError
+from finclaw.pipeline.early.settings import BlockSettings
 
 Prefix = Annotated[str, Meta(min_length=1, max_length=8)]
 DEFAULT_PREFIX: Final = "/"
@@ -22,20 +23,6 @@ class PoolSettings:
     """Turns that a schedule began."""
     subagent: Annotated[int, Meta(ge=1)] = 8
     """Turns that another turn delegated."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockSettings:
-    """Settings of blocks: how much of an answer becomes a message of its own while the model still writes the rest."""
-
-    gather: bool = True
-    """Gather small pieces into blocks; else each is sent as it comes."""
-    shortest: Annotated[int, Meta(ge=1)] = 800
-    """Characters of a block, unless nothing is added to it for a while."""
-    longest: Annotated[int, Meta(ge=1)] = 1_200
-    """Characters after which it is cut, at the end of a paragraph where there is one."""
-    idle_ms: Annotated[int, Meta(ge=0)] = 1_000
-    """After this long without a new piece, what has been gathered is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

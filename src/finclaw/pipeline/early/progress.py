@@ -8,7 +8,6 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.event import Emit, Event, ToolEndedEvent, ToolStartedEvent
 from finclaw.kernel.port import Clock
 from finclaw.kernel.text import Language, language_of
-from finclaw.pipeline.settings import PipelineSettings
 
 
 class EarlyView(Protocol):
@@ -23,14 +22,15 @@ class EarlyView(Protocol):
 class Progress:
     """The notes on one turn: one for each tool where they are wanted, and one line when nothing was seen for long."""
 
-    def __init__(self, view: EarlyView, emit: Emit, inbound: Inbound, clock: Clock, settings: PipelineSettings) -> None:
+    def __init__(
+        self, view: EarlyView, emit: Emit, inbound: Inbound, clock: Clock, seconds: float, *, tool_notes: bool
+    ) -> None:
         self._view = view
         self._emit = emit
         self._language: Language = language_of(inbound.text)
         self._clock = clock
-        self._wants_notes = settings.tool_notes
+        self._wants_notes = tool_notes
         self._tools: dict[str, str] = {}
-        seconds = settings.still_working_s
         self._timer = asyncio.create_task(self._tell_after(seconds), name="still working") if seconds else None
 
     def follow(self, event: Event) -> None:

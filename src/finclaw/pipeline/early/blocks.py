@@ -18,7 +18,7 @@ from finclaw.delivery.preview import Preview
 from finclaw.kernel.event import Emit, Event, StepStarted, TextStreamed
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import TextRange
-from finclaw.pipeline.settings import BlockSettings
+from finclaw.pipeline.early.settings import BlockSettings
 from finclaw.redaction import hide_known_secrets
 
 _PARAGRAPH: Final = re.compile(r"\n[ \t]{0,20}\n\s*")
