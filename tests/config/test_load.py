@@ -295,6 +295,17 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "timeout_ms": st.integers(1, 10**9),
         "enable_ack": st.booleans(),
         "command_prefix": st.none() | _WORDS.filter(bool).map(lambda word: word[:8]),
+        "streaming_enabled": st.booleans(),
+        "blocks": st.fixed_dictionaries(
+            {
+                "gather": st.booleans(),
+                "shortest": st.integers(1, 10**4),
+                "longest": st.integers(1, 10**4),
+                "idle_ms": st.integers(0, 10**4),
+            }
+        ),
+        "tool_notes": st.booleans(),
+        "still_working_s": st.floats(0, 1e6),
         "require_mention": st.booleans(),
         "respect_market_hours": st.booleans(),
         "max_attempts": st.integers(1, 10),
