@@ -22,7 +22,6 @@ from finclaw.builtins.moment import Moment
 from finclaw.builtins.now import Now
 from finclaw.builtins.read_result import ReadResult
 from finclaw.config.schema import Settings
-from finclaw.demo.listings import LIVE_INSTRUMENTS
 from finclaw.demo.market import DemoMarket
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
@@ -107,9 +106,10 @@ def _open_market(settings: Settings, calendar: Calendar, api: ExtensionApi) -> M
     """The demo market, or the live one with the sources that the settings allow."""
     if settings.market == "demo":
         return DemoMarket(api.clock, calendar)
+    from finclaw.finance.instruments.added import KnownInstruments  # noqa: PLC0415  `cold_cpu`: not for the demo
     from finclaw.finance.sources.registry import open_live_market  # noqa: PLC0415  `cold_cpu`: the sources' code
 
-    return open_live_market(settings.market_data, api, calendar, LIVE_INSTRUMENTS)
+    return open_live_market(settings.market_data, api, calendar, KnownInstruments(settings.state))
 
 
 def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tuple[LocatedExtension, ...]:

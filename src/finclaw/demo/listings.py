@@ -3,7 +3,6 @@
 from decimal import Decimal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.tick import Kind
@@ -186,20 +185,3 @@ _RATES = (
 )
 
 DEMO_LISTINGS = (*_KOREA, *_AMERICA, *_COINS, *_RATES)
-
-LIVE_INSTRUMENTS = (
-    *(replace(each.instrument, market="KOSPI") for each in _KOREA),
-    *(each.instrument for each in (*_AMERICA, *_COINS, *_RATES)),
-    *(
-        replace(
-            coin.instrument,
-            symbol=coin.instrument.symbol.replace("-USD", "-KRW"),
-            name_en=f"{coin.instrument.name_en} in won",
-            name_ko=f"{coin.instrument.name_ko} 원화",
-            currency="KRW",
-            aliases=(),
-        )
-        for coin in _COINS
-    ),
-)
-"""The same names for the live market, until it has records of its own; coins against the won are other instruments."""

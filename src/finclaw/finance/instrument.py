@@ -109,7 +109,13 @@ class InstrumentIndex(Protocol):
 
     def __iter__(self) -> Iterator[Instrument]: ...
 
-    def find(self, query: str) -> Instrument | Ambiguous | Unknown: ...
+    def get(self, symbol: str) -> Instrument | None:
+        """The one of exactly this symbol of ours."""
+        ...
+
+    def find(self, query: str, currency: str = "") -> Instrument | Ambiguous | Unknown:
+        """The one that goes by this, all that do, or none. A coin is priced in `currency` where there is a choice."""
+        ...
 
     def split(self, query: str) -> tuple[str, ...]:
         """The names in a text that is nothing but names: "apple tesla" are two. Empty when a word is left over."""
@@ -130,7 +136,10 @@ class Instruments:
     def __iter__(self) -> Iterator[Instrument]:
         return iter(self._by_symbol.values())
 
-    def find(self, query: str) -> Instrument | Ambiguous | Unknown:
+    def get(self, symbol: str) -> Instrument | None:
+        return self._by_symbol.get(symbol)
+
+    def find(self, query: str, currency: str = "") -> Instrument | Ambiguous | Unknown:
         for stem in stems_of(query):
             if found := self._by_key.get(stem):
                 return found[0] if len(found) == 1 else Ambiguous(found)

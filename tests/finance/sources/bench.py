@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, settings_for
 
-from finclaw.demo.listings import LIVE_INSTRUMENTS
+from finclaw.demo.listings import DEMO_LISTINGS
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instrument
+from finclaw.finance.instruments.catalogue import priced_in
 from finclaw.finance.market import Quote
 from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.errors import DataError
@@ -27,7 +28,8 @@ def _index(symbol: str, name: str) -> Instrument:
 INSTRUMENTS: Final = {
     each.symbol: each
     for each in (
-        *LIVE_INSTRUMENTS,
+        *(each.instrument for each in DEMO_LISTINGS),
+        *(priced_in(each.instrument, "KRW") for each in DEMO_LISTINGS),
         _index("KOSDAQ", "KOSDAQ"),
         _index("KOSPI200", "KOSPI 200"),
         Instrument(symbol="JPY/KRW", exchange="FX", name_en="yen", name_ko="엔", currency="KRW", kind="rate"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from finclaw.errors import ConfigError
-from finclaw.finance.instrument import Instrument, ShareType, Status
+from finclaw.finance.instrument import Ambiguous, Instrument, ShareType, Status, Unknown
 from finclaw.finance.instruments.catalogue import Catalogue, read_row, read_shipped, write_row
 from finclaw.finance.instruments.vendor_symbols import is_krx_code
 from finclaw.finance.tick import Kind
@@ -57,6 +57,33 @@ class AddedInstruments:
         rows.update((each.id, write_row(each)) for each in instruments)
         replace_text(self.imported, "\n".join(rows.values()) + "\n")
         return len(rows)
+
+
+class KnownInstruments:
+    """All records of a gateway, read when they are first asked for, and again after an import or a refresh."""
+
+    def __init__(self, state: Path) -> None:
+        self._added = AddedInstruments(state)
+        self._catalogue: Catalogue | None = None
+        self._stamps: tuple[int, ...] = ()
+
+    def __iter__(self) -> Iterator[Instrument]:
+        return iter(self._read())
+
+    def get(self, symbol: str) -> Instrument | None:
+        return self._read().get(symbol)
+
+    def find(self, query: str, currency: str = "") -> Instrument | Ambiguous | Unknown:
+        return self._read().find(query, currency)
+
+    def split(self, query: str) -> tuple[str, ...]:
+        return self._read().split(query)
+
+    def _read(self) -> Catalogue:
+        stamps = tuple(map(_modified_at, (self._added.refreshed, self._added.imported)))
+        if self._catalogue is None or stamps != self._stamps:
+            self._catalogue, self._stamps = self._added.catalogue(), stamps
+        return self._catalogue
 
 
 def read_csv(text: str) -> tuple[Instrument, ...]:
@@ -129,6 +156,13 @@ def replace_text(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path)
+
+
+def _modified_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _read_text(path: Path) -> str:

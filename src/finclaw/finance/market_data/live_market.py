@@ -5,7 +5,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Final
 
-from finclaw.finance.instrument import Instruments
+from finclaw.finance.instrument import InstrumentIndex
 from finclaw.finance.market import Bar, Closes, Quote
 from finclaw.finance.market_data.errors import DataEmpty, DataError
 from finclaw.finance.market_data.port import BarRange, BarSeries, MarketData
@@ -21,10 +21,9 @@ _LOOK_BACK: Final = timedelta(days=20)
 class LiveMarket:
     """Prices of real sources. Whoever opened the market data closes it."""
 
-    def __init__(self, data: MarketData, instruments: Instruments, calendar: Calendar, clock: Clock) -> None:
+    def __init__(self, data: MarketData, instruments: InstrumentIndex, calendar: Calendar, clock: Clock) -> None:
         self.data = data
         self._instruments = instruments
-        self._by_symbol = {each.symbol: each for each in instruments}
         self._calendar = calendar
         self._clock = clock
 
@@ -33,7 +32,7 @@ class LiveMarket:
         return LIVE_SOURCE
 
     @property
-    def instruments(self) -> Instruments:
+    def instruments(self) -> InstrumentIndex:
         return self._instruments
 
     def now(self) -> datetime:
@@ -72,7 +71,7 @@ class LiveMarket:
         return self.now().astimezone(VENUES[self._exchange(symbol)].tz).date()
 
     def _exchange(self, symbol: str) -> str:
-        found = self._by_symbol.get(symbol)
+        found = self._instruments.get(symbol)
         return found.exchange if found else "NYSE"  # the port refuses what the records lack
 
 

@@ -1,10 +1,10 @@
 """All sources by their names in the settings, and the market data that they make together."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from finclaw.finance.instrument import Instrument, Instruments
+from finclaw.finance.instrument import Instrument, InstrumentIndex
 from finclaw.finance.market_data.budget import BUDGET_TABLE, RequestBudget
 from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.last_prices import LAST_PRICE_TABLE, LastPrices
@@ -50,12 +50,10 @@ def open_market_data(
 
 
 def open_live_market(
-    settings: MarketDataSettings, api: ExtensionApi, calendar: Calendar, instruments: Iterable[Instrument]
+    settings: MarketDataSettings, api: ExtensionApi, calendar: Calendar, instruments: InstrumentIndex
 ) -> LiveMarket:
     """The market of the tools, on what an extension is given: its fetcher, its database and its clock."""
-    known = Instruments(instruments)
-    by_symbol = {each.symbol: each for each in known}
     fetcher, database = api.fetcher(fetch_rules(settings)), api.database(MIGRATIONS)
-    data = open_market_data(settings, fetcher, database, api.clock, calendar, by_symbol.get)
+    data = open_market_data(settings, fetcher, database, api.clock, calendar, instruments.get)
     api.on_close(data.close)
-    return LiveMarket(data, known, calendar, api.clock)
+    return LiveMarket(data, instruments, calendar, api.clock)
