@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
-from typing import Never
+from typing import TYPE_CHECKING, Never, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,16 +31,21 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_gateway
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
+from finclaw.finance.charts.extension import Charts
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import Market
+from finclaw.finance.market_data.port import MarketData
 from finclaw.gateway import Gateway
 from finclaw.kernel.calendar import Calendar
-from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.envelope import Capabilities, Inbound
 from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.approvals import Approvals
+
+if TYPE_CHECKING:
+    from finclaw.finance.market_data.live_market import LiveMarket
 
 
 class BuiltinServices(Struct, frozen=True, kw_only=True):
@@ -52,6 +57,9 @@ class BuiltinServices(Struct, frozen=True, kw_only=True):
     overflow: OverflowResults
     clock: Clock
     person: Callable[[Inbound], Person]
+    person_by_id: Callable[[str], Person]
+    channel: Callable[[str], Capabilities]
+    """What a channel can show, by its name."""
 
 
 def builtin_extensions(
@@ -67,6 +75,10 @@ def builtin_extensions(
     calendar = TableCalendar()
     finance = Finance(partial(_open_market, settings, calendar), calendar)
     yield as_builtin(finance, "outside of yours: it labels what your layers have made of a reply")
+    charts = Charts(
+        lambda: _market_data(finance.market), builtin_services.person_by_id, builtin_services.channel, prefix
+    )
+    yield as_builtin(charts, "behind finance, whose market it draws: one command and one tool")
 
     def level_of(inbound: Inbound) -> str:
         return strictest_level(settings.agent.compliance, builtin_services.person(inbound).compliance)
@@ -112,6 +124,14 @@ def _open_market(settings: Settings, calendar: Calendar, api: ExtensionApi) -> M
     return open_live_market(settings.market_data, api, calendar, KnownInstruments(settings.state))
 
 
+def _market_data(market: Market) -> tuple[Market, MarketData]:
+    if isinstance(market, DemoMarket):
+        from finclaw.demo.market_data import DemoMarketData  # noqa: PLC0415  `cold_cpu`: for charts
+
+        return market, DemoMarketData(market)
+    return market, cast("LiveMarket", market).data
+
+
 def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tuple[LocatedExtension, ...]:
     """The default extensions and those that the settings list. One of the same name takes a default one's place."""
     listed = find(settings.agent.extensions)
@@ -139,6 +159,8 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
         overflow=OverflowResults(services.recall, services.remember),
         clock=services.clock,
         person=no_gateway,
+        person_by_id=no_gateway,
+        channel=no_gateway,
     )
     registrar.load(builtin_extensions(settings, registrar, builtin_services))
     registrar.load(find_configured(settings))

@@ -26,6 +26,7 @@ from finclaw.extensions.registration import Services
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import Observer
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Channel, Clock, Provider
@@ -104,6 +105,8 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
             overflow=overflow,
             clock=clock,
             person=lambda inbound: persons.find(inbound),  # noqa: PLW0108  the directory is yet to be
+            person_by_id=lambda id: persons.get(id),  # noqa: PLW0108
+            channel=lambda name: by_name[name].capabilities if name in by_name else Capabilities(),
         )
         registrar.load(builtin_extensions(settings, registrar, builtin_services))
         registrar.load(find_configured(settings, extensions))

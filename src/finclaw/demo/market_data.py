@@ -1,5 +1,6 @@
 """The market data port on the demo market: made-up prices and dates of made-up reports, under its own name."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Literal
@@ -112,7 +113,7 @@ class DemoMarketData:
             if span.minutes:
                 return await self._market.intraday(symbol, span.minutes)
             age = (self._market.now().date() - span.first).days + 2
-            return await self._market.daily(symbol, min(max(age, 1), _LONGEST))
+            return await asyncio.to_thread(self._market.daily_bars, symbol, min(max(age, 1), _LONGEST))
         except ToolError as error:
             raise DataEmpty(str(error), source=DEMO_SOURCE) from error
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
+from finclaw.errors import ExtensionError
 from finclaw.finance.alerts import Alerts
 from finclaw.finance.calendars.tables import judge_expiry
 from finclaw.finance.compare import compare_tool
@@ -65,9 +66,17 @@ class Finance:
         self._open_market = open_market
         self._calendar = calendar
         self._is_demo = True
+        self._market: Market | None = None
+
+    @property
+    def market(self) -> Market:
+        """The one that was opened, for what is registered behind this extension."""
+        if self._market is None:
+            raise ExtensionError("the market is opened when finance is registered; register what needs it behind it")
+        return self._market
 
     def register(self, api: ExtensionApi) -> None:
-        market = self._open_market(api)
+        market = self._market = self._open_market(api)
         self._is_demo = market.source == DEMO_SOURCE
         for tool in finance_tools(market, self._calendar):
             api.tools.register(tool)

@@ -29,6 +29,9 @@ Period = Literal[
     "last_year",
 ]
 
+ChartPeriod = Literal["1D", "5D", "1M", "3M", "6M", "1Y", "5Y", "YTD"]
+"""Periods as charts name them; each ends now."""
+
 _DAYS = {"week": 7, "month": 30, "quarter": 91, "year": 365}
 _LONGEST_BREAK = 20
 """Days to look back further than the period: its change starts from the last close before it."""

@@ -43,6 +43,10 @@ class PersonDirectory:
         for each in person.identities:
             self._by_identity.pop(each, None)
 
+    def get(self, id: str) -> Person:
+        """By the id; somebody of whom no more is known is that id."""
+        return self._by_id.get(id) or Person(id=id)
+
     def find(self, inbound: Inbound) -> Person:
         """The person behind a message; of a helper's task the one for whom it runs."""
         limits = inbound.limits

@@ -1,0 +1,219 @@
+"""A chart as a PNG, by matplotlib, which is an extra (`charts`) and is loaded with the first picture.
+
+The figure belongs to no window and to no global list of figures: it is gone with the function that drew it.
+"""
+
+import io
+import logging
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from finclaw.finance.charts import words
+from finclaw.finance.charts.chart import Chart
+from finclaw.finance.market import Bar
+from finclaw.finance.venue import VENUES
+from finclaw.kernel.person import ChartColors
+from finclaw.kernel.text import Language
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT, DPI = 1_000, 600, 100
+_UP_DOWN: Final[dict[ChartColors, tuple[str, str]]] = {
+    "red-up": ("#d32f2f", "#1565c0"),
+    "green-up": ("#1b8a4b", "#c62828"),
+}
+_INK, _PALE, _GRID = "#222222", "#777777", "#e3e3e3"
+_KOREAN_FONTS: Final = (
+    "Noto Sans KR",
+    "Noto Sans CJK KR",
+    "Noto Sans CJK JP",
+    "NanumGothic",
+    "Nanum Gothic",
+    "NanumBarunGothic",
+    "Malgun Gothic",
+    "Apple SD Gothic Neo",
+    "AppleGothic",
+    "UnDotum",
+)
+_LATIN_FONT: Final = "DejaVu Sans"
+"""It comes with matplotlib, and has the triangles."""
+_MOST_TICKS: Final = 7
+_DRAWING: Final = Lock()
+"""matplotlib's fonts are for one thread at a time."""
+
+
+def can_draw() -> bool:
+    """Whether the extra is installed. It is not loaded."""
+    return find_spec("matplotlib") is not None
+
+
+def draw_png(chart: Chart, language: Language) -> bytes:
+    """It takes a while: for a worker thread. Without a Korean font the words are English."""
+    with _DRAWING:
+        picture = io.BytesIO()
+        figure: Any = build_figure(chart, language, korean_font())
+        figure.savefig(picture, format="png", dpi=DPI)
+        return picture.getvalue()
+
+
+@cache
+def korean_font() -> str | None:
+    from matplotlib import font_manager  # noqa: PLC0415  optional: the extra `charts`
+
+    logging.getLogger(font_manager.__name__).setLevel(logging.ERROR)  # that a font has no bold letters is no news
+    installed = {str(each.name) for each in font_manager.fontManager.ttflist}
+    return next((name for name in _KOREAN_FONTS if name in installed), None)
+
+
+def build_figure(chart: Chart, language: Language, font: str | None) -> "Figure":
+    """`font` is one with Korean letters; None: there is none, and nothing Korean is written."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  optional: the extra `charts`
+
+    language = language if font is not None else "en"
+    fonts = [_LATIN_FONT] if font is None or language == "en" else [font, _LATIN_FONT]
+    figure: Any = Figure(figsize=(WIDTH / DPI, HEIGHT / DPI), dpi=DPI, facecolor="white")
+    has_volume = any(bar.volume for bar in chart.bars)
+    grid = figure.add_gridspec(5, 1, left=0.05, right=0.90, top=0.82, bottom=0.14, hspace=0.12)
+    prices = figure.add_subplot(grid[:4] if has_volume else grid[:])
+    if has_volume:
+        _draw_volume(figure.add_subplot(grid[4], sharex=prices), chart)
+    (_draw_candles if chart.style == "candle" else _draw_line)(prices, chart)
+    _mark_base(prices, chart)
+    _mark_extremes(prices, chart, words.extremes_of(chart, language), fonts)
+    for axes in figure.axes:
+        _style_axes(axes, ticks=6 if axes is prices else 2)
+    _label_times(figure.axes[-1], chart)
+    _write(figure, chart, language, fonts)
+    return figure
+
+
+# ── the price ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _colors(chart: Chart) -> tuple[str, str]:
+    return _UP_DOWN[chart.colors or "green-up"]
+
+
+def _trend_color(chart: Chart) -> str:
+    up, down = _colors(chart)
+    return up if chart.change > 0 else down if chart.change < 0 else _PALE
+
+
+def _draw_line(axes: Any, chart: Chart) -> None:
+    closes = [float(bar.close) for bar in chart.bars]
+    places = range(len(closes))
+    color = _trend_color(chart)
+    axes.plot(places, closes, color=color, linewidth=1.8, marker="o" if len(closes) < 8 else None)
+    axes.fill_between(places, closes, min(*closes, float(chart.base)), color=color, alpha=0.08, linewidth=0)
+
+
+def _draw_candles(axes: Any, chart: Chart) -> None:
+    """A body from open to close on a wick from low to high. One that rose is hollow, so that no colour is needed."""
+    up, down = _colors(chart)
+    lows, highs = [float(bar.low) for bar in chart.bars], [float(bar.high) for bar in chart.bars]
+    thinnest = (max(highs) - min(lows)) / 400 or 0.001
+    for rose, color in ((True, up), (False, down)):
+        places = [place for place, bar in enumerate(chart.bars) if (bar.close >= bar.open) is rose]
+        bars = [chart.bars[place] for place in places]
+        bottoms = [float(min(bar.open, bar.close)) for bar in bars]
+        heights = [max(float(abs(bar.close - bar.open)), thinnest) for bar in bars]
+        axes.vlines(places, [lows[each] for each in places], [highs[each] for each in places], color=color, linewidth=1)
+        face = "white" if rose else color
+        axes.bar(
+            places, heights, bottom=bottoms, width=_width(chart), color=face, edgecolor=color, linewidth=1.1, zorder=3
+        )
+
+
+def _width(chart: Chart) -> float:
+    """Of a candle, in the distance between two; a few would else be walls."""
+    return 0.64 if len(chart.bars) > 12 else 0.3
+
+
+def _mark_base(axes: Any, chart: Chart) -> None:
+    axes.axhline(float(chart.base), color=_PALE, linewidth=0.9, linestyle=(0, (4, 3)))
+
+
+def _mark_extremes(axes: Any, chart: Chart, labels: tuple[str, str], fonts: Sequence[str]) -> None:
+    high, low = chart.highest, chart.lowest
+    top, bottom = float(high.high), float(low.low)
+    room = (top - bottom or 1) * 0.14
+    axes.set_ylim(min(bottom, float(chart.base)) - room, max(top, float(chart.base)) + room)
+    for bar, at, label, offset in ((high, top, labels[0], 8), (low, bottom, labels[1], -8)):
+        place = chart.bars.index(bar)
+        share = place / max(1, len(chart.bars) - 1)
+        axes.plot(place, at, marker="_", color=_INK, markersize=6)
+        axes.annotate(
+            label,
+            (place, at),
+            xytext=(0, offset),
+            textcoords="offset points",
+            ha="left" if share < 0.1 else "right" if share > 0.9 else "center",
+            va="bottom" if offset > 0 else "top",
+            fontsize=9,
+            color=_INK,
+            fontfamily=list(fonts),
+        )
+
+
+def _draw_volume(axes: Any, chart: Chart) -> None:
+    up, down = _colors(chart)
+    colors = [up if bar.close >= bar.open else down for bar in chart.bars]
+    axes.bar(range(len(chart.bars)), [bar.volume for bar in chart.bars], width=_width(chart), color=colors, alpha=0.45)
+    axes.set_ylim(bottom=0)
+
+
+# ── axes and words ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _style_axes(axes: Any, ticks: int) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: PLC0415  optional: the extra `charts`
+
+    axes.yaxis.tick_right()
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=ticks))
+    axes.yaxis.set_major_formatter(FuncFormatter(_format_tick))
+    axes.grid(axis="y", color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, labelsize=9, labelcolor=_PALE, labelbottom=False)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def _format_tick(value: float, _: int) -> str:
+    for size, letter in ((1e9, "B"), (1e6, "M")):
+        if abs(value) >= size:
+            return f"{value / size:,.1f}{letter}"
+    if abs(value) >= 1_000 or value == int(value):
+        return f"{value:,.0f}" if value else ""  # the foot of the volumes needs no figure
+    return f"{value:,.2f}"
+
+
+def _label_times(axes: Any, chart: Chart) -> None:
+    """Bars stand side by side, without gaps for nights and weekends, so some are labelled and not the days."""
+    count = len(chart.bars)
+    shown = min(_MOST_TICKS, count)
+    places = sorted({round(step * (count - 1) / max(1, shown - 1)) for step in range(shown)})
+    axes.set_xticks(places)
+    axes.set_xticklabels([_time_label(chart, chart.bars[place]) for place in places])
+    axes.set_xlim(-0.8, count - 0.2)
+    axes.tick_params(labelbottom=True)
+
+
+def _time_label(chart: Chart, bar: Bar) -> str:
+    if chart.period == "1D":
+        return f"{bar.starts.astimezone(VENUES[chart.instrument.exchange].tz):%H:%M}"
+    return f"{bar.day:%Y-%m}" if chart.period in ("1Y", "5Y") else f"{bar.day:%m-%d}"
+
+
+def _write(figure: Any, chart: Chart, language: Language, fonts: Sequence[str]) -> None:
+    family = list(fonts)
+    figure.text(0.05, 0.925, words.title_of(chart, language), fontsize=17, color=_INK, fontweight="bold", family=family)
+    headline = words.headline_of(chart, language)
+    figure.text(0.05, 0.865, headline, fontsize=13, color=_trend_color(chart), family=family)
+    figure.text(0.05, 0.035, words.source_of(chart, language), fontsize=9, color=_PALE, family=family)
+    if chart.is_demo:
+        style: dict[str, Any] = {"fontsize": 40, "alpha": 0.13, "rotation": 20, "ha": "center", "va": "center"}
+        figure.text(0.48, 0.5, words.watermark_of(language), color=_INK, fontweight="bold", family=family, **style)

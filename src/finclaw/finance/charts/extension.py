@@ -1,0 +1,102 @@
+"""The charts extension: `/chart AAPL 6M candle` and the tool `market__chart`, which draw the same.
+
+What draws is loaded with the first chart (`cold_cpu`).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from msgspec import Meta, Struct, field
+
+from finclaw.finance.market import Market
+from finclaw.finance.market_data.port import MarketData
+from finclaw.finance.period import ChartPeriod
+from finclaw.finance.quote import SymbolName
+from finclaw.kernel.envelope import Capabilities
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.person import Person
+from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope, Tool, ToolOutput, ToolScope
+from finclaw.kernel.text import Language
+from finclaw.tools.define import tool
+
+if TYPE_CHECKING:
+    from finclaw.finance.charts.answer import ChartAnswers
+
+_DESCRIPTION: Final = (
+    "Draws a price chart of one instrument for the person: it goes out with your answer as a picture, or as a line of "
+    "characters where the chat shows no pictures. Gives you the figures in it."
+)
+_NAMES: Final[Mapping[Language, str]] = {"ko": "차트"}
+
+
+class ChartArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    symbol: SymbolName
+    period: Annotated[ChartPeriod, Meta(description="It ends now; YTD is since the first of January.")] = "6M"
+    style: Literal["line", "candle"] = "line"
+    language: Annotated[Language, Meta(description="Of the words in the picture: the person's.")] = "en"
+
+
+class ChartCommand(Struct, frozen=True, kw_only=True):
+    """`/chart` as plain data and one function."""
+
+    usage: str
+    answer: Callable[[Sequence[str], CommandScope], Awaitable[CommandReply]]
+    name: str = "chart"
+    aliases: tuple[str, ...] = ()
+    names: Mapping[Language, str] = field(default_factory=lambda: _NAMES)
+    description: str = "Draws a price chart / 시세 차트"
+    category: Literal["general", "finance", "admin", "debug"] = "finance"
+    roles: tuple[str, ...] = ()
+    cooldown: float = 0.0
+    when: Literal["now", "in_lane"] = "now"
+    arguments: tuple[CommandArgument, ...] = (
+        CommandArgument("SYMBOL", "symbol or name: AAPL, 삼성전자"),
+        CommandArgument("PERIOD", "1D 5D 1M 3M 6M 1Y 5Y YTD", required=False),
+        CommandArgument("STYLE", "line or candle", required=False),
+    )
+
+    async def run(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        return await self.answer(args, scope)
+
+
+class Charts:
+    name = "charts"
+
+    def __init__(
+        self,
+        market: Callable[[], tuple[Market, MarketData]],
+        person: Callable[[str], Person],
+        channel: Callable[[str], Capabilities],
+        prefix: str = "/",
+    ) -> None:
+        """`market` is asked with the first chart; `person` and `channel` are looked up by id and by name."""
+        self._market = market
+        self._person = person
+        self._channel = channel
+        self._prefix = prefix
+        self._made: ChartAnswers | None = None
+
+    def register(self, api: ExtensionApi) -> None:
+        usage = f"{self._prefix}chart SYMBOL [PERIOD] [line|candle]"
+        api.commands.register(ChartCommand(usage=usage, answer=self._answer_command))
+        api.tools.register(self._make_tool())
+
+    def _make_tool(self) -> Tool:
+        @tool("market__chart", _DESCRIPTION, group="finance", timeout=60.0)
+        async def chart(args: ChartArguments, scope: ToolScope) -> ToolOutput:
+            from finclaw.finance.charts.words import ChartRequest  # noqa: PLC0415  `cold_cpu`: what draws
+
+            wanted = ChartRequest(args.symbol, args.period, args.style)
+            person, channel = self._person(scope.person), self._channel(scope.channel)
+            return await self._answers().answer_tool(wanted, args.language, person, channel)
+
+        return chart
+
+    async def _answer_command(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        return await self._answers().answer_command(args, scope, self._channel(scope.inbound.channel))
+
+    def _answers(self) -> "ChartAnswers":
+        from finclaw.finance.charts.answer import ChartAnswers  # noqa: PLC0415  `cold_cpu`: what draws
+
+        self._made = self._made or ChartAnswers(*self._market(), self._prefix)
+        return self._made
