@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -21,6 +22,8 @@ _PRICES: Final = frozenset({
 # fmt: on
 _LAST: Final = frozenset({"closePrice", "closePriceRaw", "regularMarketPrice", "trade_price", "price", "c", "rate"})
 _WON: Final = 1_400
+_XML_RATE: Final = re.compile("rate='([^']*)'")
+_XML_DAY: Final = re.compile("time='([^']*)'")
 
 
 def _each_leaf(value: Any, change: Callable[[str, Any], Any], key: str = "") -> Any:
@@ -56,7 +59,8 @@ def _scale(factor: float, keys: frozenset[str] = _PRICES) -> Fault:
 def _changed(change: Callable[[str, Any], Any]) -> Fault:
     def fault(vendor: str, reply: Reply) -> Reply:
         if vendor == "ecb":
-            return reply
+            text = _XML_RATE.sub(lambda rate: f"rate='{change('rate', rate[1])}'", reply.body.decode())
+            return replace(reply, body=_XML_DAY.sub(lambda day: f"time='{change('time', day[1])}'", text).encode())
         return replace(reply, body=json.dumps(_each_leaf(json.loads(reply.body), change)).encode())
 
     return fault
@@ -86,7 +90,7 @@ def _wrong_currency(vendor: str, reply: Reply) -> Reply:
     if '"currency": "' in text or '"currencyType"' in text:
         other = text.replace('"currency": "KRW"', '"currency": "JPY"').replace('"currency": "USD"', '"currency": "GBp"')
         return replace(reply, body=other.replace('"code": "USD"', '"code": "EUR"').encode())
-    return _scale(_WON if vendor in ("coinbase", "kraken") else 1 / _WON)(vendor, reply)
+    return _scale(_WON if vendor in ("coinbase", "kraken", "ecb") else 1 / _WON)(vendor, reply)
 
 
 def _renamed(vendor: str, reply: Reply) -> Reply:

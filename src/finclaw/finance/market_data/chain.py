@@ -11,7 +11,13 @@ from msgspec.structs import replace
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Quote
 from finclaw.finance.market_data.bars import read_bars
-from finclaw.finance.market_data.errors import AllSourcesFailed, DataError, DataNotFound, DataUnsupported
+from finclaw.finance.market_data.errors import (
+    AllSourcesFailed,
+    DataError,
+    DataImplausible,
+    DataNotFound,
+    DataUnsupported,
+)
 from finclaw.finance.market_data.fixing import read_fixing
 from finclaw.finance.market_data.last_prices import LastPrices
 from finclaw.finance.market_data.port import (
@@ -102,7 +108,12 @@ class ChainedMarketData:
         async def read() -> BarSeries:
             await self._last_prices.load()
             if self._last_prices.find(symbol) is None:
-                await self.quotes([symbol])  # so that the bars have something to be measured by
+                # The bars need something to be measured by. Where sources differ about the price, so will their bars.
+                latest = (await self.quotes([symbol]))[symbol]
+                if isinstance(latest, AllSourcesFailed) and any(
+                    isinstance(each, DataImplausible) for each in latest.causes
+                ):
+                    raise latest
             return await read_bars(self._access, instrument, span, self._purpose, self._last_prices.find(symbol))
 
         kept_for = _SETTLING if self._access.calendar.opening(instrument.exchange, self._now()).is_open else _CLOSED

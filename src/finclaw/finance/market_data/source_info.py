@@ -87,7 +87,6 @@ _ALL: Final = (
         terms="public market data API, no key; prices in real dollars",
         urls={"api": "https://api.kraken.com/0/public"},
         per_minute=60,
-        batch=20,
     ),
     SourceInfo(
         id="frankfurter",

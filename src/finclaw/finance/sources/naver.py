@@ -27,7 +27,7 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, day_bar, read_number, read_optional, read_time
+from finclaw.finance.sources.reading import Number, day_bar, read_number, read_optional, read_time, trim
 from finclaw.finance.venue import VENUES
 
 _HEADERS: Final = {
@@ -175,10 +175,10 @@ def _read_price(client: SourceClient, instrument: Instrument, price: _Price, per
     return PriceReading(
         instrument=instrument,
         source=name,
-        price=last / per,
+        price=trim(last / per),
         currency=price.currency_type.code if price.currency_type else instrument.currency,
         as_of=read_time(price.local_traded_at, name),
-        previous_close=(last - change) / per,
+        previous_close=trim((last - change) / per),
         low=read_optional(price.low_price, name, "a low"),
         high=read_optional(price.high_price, name, "a high"),
         volume=int(volume or 0),

@@ -13,7 +13,7 @@ from finclaw.finance.market_data.source import SourceClient
 Number = str | int | float | None
 """A figure as JSON has it. Some vendors write texts, some numbers, and some change their mind."""
 
-_NUMBER: Final = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d{1,18})(\.\d{1,12})?([eE][+-]?\d{1,2})?")
+_NUMBER: Final = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d{1,18})(\.\d{1,20})?([eE][+-]?\d{1,2})?")
 
 
 def read_number(value: Number, source: str, what: str) -> Decimal:
@@ -21,7 +21,16 @@ def read_number(value: Number, source: str, what: str) -> Decimal:
     text = str(value).strip()
     if value is None or isinstance(value, bool) or not _NUMBER.fullmatch(text):
         raise DataMalformed(f"{source} gave {text[:40]!r} as {what}", source=source)
-    return Decimal(text.replace(",", ""))
+    return trim(Decimal(text.replace(",", "")))
+
+
+def trim(value: Decimal, digits: int = 12) -> Decimal:
+    """A price without the noise of a float and without zeros behind the point: 100600.0 is 100600."""
+    rounded = round(value, digits)
+    whole = rounded.to_integral_value()
+    if rounded == whole:
+        return Decimal(int(whole))
+    return Decimal(f"{rounded:f}".rstrip("0"))
 
 
 def read_optional(value: Number, source: str, what: str) -> Decimal | None:

@@ -13,7 +13,11 @@ from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source import DataSource
 from finclaw.finance.market_data.source_access import SourceAccess
 from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.sources.coinbase import Coinbase
+from finclaw.finance.sources.ecb import EuropeanCentralBank, Frankfurter
+from finclaw.finance.sources.kraken import Kraken
 from finclaw.finance.sources.naver import Naver
+from finclaw.finance.sources.upbit import Bithumb, Upbit
 from finclaw.finance.sources.yahoo import Yahoo
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.extension import Database, ExtensionApi
@@ -25,7 +29,7 @@ MIGRATIONS: Final = (BUDGET_TABLE, LAST_PRICE_TABLE)
 
 
 def make_sources() -> Mapping[str, DataSource]:
-    sources: tuple[DataSource, ...] = (Naver(), Yahoo())
+    sources = (Naver(), Yahoo(), Upbit(), Bithumb(), Coinbase(), Kraken(), Frankfurter(), EuropeanCentralBank())
     return {each.info.id: each for each in sources}
 
 

@@ -21,7 +21,7 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import day_bar, read_epoch
+from finclaw.finance.sources.reading import Number, day_bar, read_epoch, read_number, read_optional, trim
 from finclaw.finance.venue import VENUES
 
 _HEADERS: Final = {
@@ -38,19 +38,21 @@ _FINEST: Final = 15
 class _Meta(Struct, rename="camel"):
     symbol: str
     currency: str | None
-    regular_market_price: Decimal | None
+    regular_market_price: Number
     regular_market_time: int
     gmtoffset: int
+    price_hint: int = 2
+    """Digits behind the point; what is behind those is the noise of a float."""
     regular_market_volume: int | None = None
-    regular_market_day_high: Decimal | None = None
-    regular_market_day_low: Decimal | None = None
+    regular_market_day_high: Number = None
+    regular_market_day_low: Number = None
 
 
 class _Columns(Struct):
-    open: list[Decimal | None]
-    high: list[Decimal | None]
-    low: list[Decimal | None]
-    close: list[Decimal | None]
+    open: list[Number]
+    high: list[Number]
+    low: list[Number]
+    close: list[Number]
     volume: list[int | None]
 
 
@@ -103,19 +105,17 @@ class Yahoo(DataSource):
         (instrument,) = instruments
         result = await _ask(client, instrument, {"range": "5d", "interval": "1d"})
         meta = result.meta
-        if meta.regular_market_price is None:
-            raise DataMalformed(f"{client.name} gave no price of {instrument.symbol}", source=client.name)
         as_of = read_epoch(meta.regular_market_time, client.name)
         rows = list(_rows(client, result))
         reading = PriceReading(
             instrument=instrument,
             source=client.name,
-            price=meta.regular_market_price,
+            price=trim(read_number(meta.regular_market_price, client.name, "a price"), meta.price_hint),
             currency=meta.currency or "",
             as_of=as_of,
             previous_close=_previous_close(client, instrument, rows, as_of, meta.gmtoffset),
-            low=meta.regular_market_day_low,
-            high=meta.regular_market_day_high,
+            low=read_optional(meta.regular_market_day_low, client.name, "a low"),
+            high=read_optional(meta.regular_market_day_high, client.name, "a high"),
             volume=meta.regular_market_volume or 0,
             delay=_DELAYS.get(instrument.exchange, 0),
         )
@@ -161,12 +161,15 @@ def _rows(client: SourceClient, result: _Result) -> Iterator[_Row]:
     columns, stamps = (result.indicators.quote or [None])[0], result.timestamp or []
     if columns is None or not stamps:
         return
-    parts = (columns.open, columns.high, columns.low, columns.close, columns.volume)
-    if {len(each) for each in parts} != {len(stamps)}:
+    digits = result.meta.price_hint
+    parts = (columns.open, columns.high, columns.low, columns.close)
+    if {len(each) for each in (*parts, columns.volume)} != {len(stamps)}:
         raise DataMalformed(f"{client.name} gave columns of different lengths", source=client.name)
-    for stamp, opened, high, low, close, volume in zip(stamps, *parts, strict=True):
+    for place, stamp in enumerate(stamps):
+        told = [read_optional(column[place], client.name, "a price of a bar") for column in parts]
+        opened, high, low, close = (None if each is None else trim(each, digits) for each in told)
         if opened and high and low and close:
-            yield _Row(read_epoch(stamp, client.name), (opened, high, low, close), volume or 0)
+            yield _Row(read_epoch(stamp, client.name), (opened, high, low, close), columns.volume[place] or 0)
 
 
 def _previous_close(
