@@ -37,8 +37,13 @@ CRASH_POINTS: Final = (
 FILE_CRASH_POINTS: Final = ("fold:before_append", "fold:after_append", "fold:after_clear")
 """Met between the commit of an end and the receipt, where conversations are kept in files."""
 
+JOIN_CRASH_POINTS: Final = ("join:before_commit", "join:after_commit")
+"""Met where a message joins a turn that runs."""
+
 BLOB_CRASH_POINTS: Final = ("blob:after_file", "blob:after_commit", "blob:before_erase")
 """Met where a file is kept or removed."""
+
+ALL_CRASH_POINTS: Final = (*CRASH_POINTS, *FILE_CRASH_POINTS, *JOIN_CRASH_POINTS, *BLOB_CRASH_POINTS)
 
 armed: Callable[[str], None] | None = None
 

@@ -43,6 +43,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     """What the log does tell of is in the books; it is not where an older release has written the log."""
     items: "tuple[OutboxItem, ...]" = ()
     """What the turn has appended to the outbox in earlier processes: a person has seen it, or will."""
+    joined: "tuple[Accepted, ...]" = ()
+    """Messages that joined the turn in earlier processes and that its model has seen: it answers them too."""
 
     @property
     def resumed(self) -> bool:
@@ -76,6 +78,8 @@ class Accepted(Struct, frozen=True, kw_only=True):
     claim: Claim | None = None
     """Its turn's, if it got a head start. The log is empty then, and begins with what is next committed."""
     items: int = 0  # of what a crash left: outbox items that its turn has appended
+    joined_to: str | None = None
+    """Of what a crash left: the message whose turn it had joined. That turn answers it, or puts it back."""
 
 
 class TextRange(Struct, frozen=True):
@@ -197,6 +201,26 @@ class Finish(Struct, frozen=True, kw_only=True):
     spend: tuple[Spend, ...] = ()
     context: int = 0
     """Tokens of the conversation from here on."""
+    joined: "tuple[JoinedOutcome, ...]" = ()
+    """Ends of messages that joined the turn. Those that are not named go back to their places in the session; the
+    events must have taken their words out."""
+
+
+class JoinedOutcome(Struct, frozen=True):
+    """The end of a message that had joined a turn, with the turn's own."""
+
+    inbound_id: str
+    outcome: Outcome
+
+
+class JoinedMessage(Struct, frozen=True, kw_only=True):
+    """A message that joined another's turn."""
+
+    inbound_id: str
+    inbound: Inbound
+    accepted_at: datetime
+    message_id: str
+    """Of its words in the conversation."""
 
 
 class Blob(Struct, frozen=True):
@@ -259,6 +283,8 @@ class TurnTrace(Struct, frozen=True, kw_only=True):
     before: tuple[Message, ...]
     messages: tuple[Message, ...]
     whole: bool
+    joined: tuple[JoinedMessage, ...] = ()
+    """Those that it answered beside the one that began it, in the order of their acceptance."""
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True):

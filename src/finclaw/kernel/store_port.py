@@ -26,6 +26,7 @@ from finclaw.kernel.record import (
     Finish,
     InboundRecord,
     IntegrityFinding,
+    JoinedOutcome,
     OutboxItem,
     Pruned,
     Reserve,
@@ -63,9 +64,11 @@ class Inbox(Protocol):
         spend: Sequence[Spend] = (),
         *,
         begun: bool = True,
+        joined: Sequence[JoinedOutcome] = (),
     ) -> bool:
         """Record the one outcome with what the sender is told. False if it had one: nothing is written then.
 
+        Messages that joined its turn end with it, as in `Finish.joined`, or go back to their places.
         `then` runs after a commit that did it, also if the caller is gone. A turn that was claimed but not `begun`, for
         the message ended before it, is as if it had never been.
         """
@@ -97,6 +100,8 @@ class ConversationStore(Protocol):
     ) -> Claim:
         """Begin the turn or, after a crash, take it up again: attempts rise, the log so far comes back.
 
+        Messages that had joined it come back with it, or go back to their places if its model had not seen them.
+
         `then` runs after the commit, also if the caller is gone. `reserve` is for a turn whose model call comes next.
         """
         ...
@@ -112,6 +117,16 @@ class ConversationStore(Protocol):
         """Append to the turn's log, from `seq` on; `then` as above. Raises Superseded: a newer writer has the session.
 
         `calls` replaces what was reserved before, and its spend is entered, in the same commit.
+        """
+        ...
+
+    async def join(
+        self, claim: Claim, accepted: Accepted, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]
+    ) -> bool:
+        """Make a later message of the session part of a turn that runs, before its model sees it.
+
+        `events` go into the turn's log as with `record`; the last appends the message's words. False, and nothing is
+        written, for one that has ended or was tried before: it has a turn of its own. Raises Superseded as above.
         """
         ...
 

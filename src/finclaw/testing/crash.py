@@ -87,7 +87,7 @@ def _parse(wish: str) -> tuple[str, int]:
 
 
 def _check_name(name: str) -> str:
-    points = (*crash_points.CRASH_POINTS, *crash_points.FILE_CRASH_POINTS, *crash_points.BLOB_CRASH_POINTS)
+    points = crash_points.ALL_CRASH_POINTS
     if name not in points:
         near = difflib.get_close_matches(name, points, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(points)}"

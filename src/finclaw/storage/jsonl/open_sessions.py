@@ -15,6 +15,7 @@ from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.event import Emit, SessionRepaired
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.port import Clock
+from finclaw.storage.jsonl import database_state
 from finclaw.storage.jsonl.directories import Directories
 from finclaw.storage.jsonl.files import FileChanged, Files
 from finclaw.storage.jsonl.identity import Identity
@@ -22,7 +23,6 @@ from finclaw.storage.jsonl.lock import LockHandle, WriteLocks
 from finclaw.storage.jsonl.null_transcript import UNCOUNTED, set_count
 from finclaw.storage.jsonl.record import MessageLine
 from finclaw.storage.jsonl.transcript import SessionFiles
-from finclaw.storage.sqlite import conversation
 from finclaw.storage.sqlite.codec import PublicIds
 
 log = logging.getLogger(__name__)
@@ -120,13 +120,13 @@ class OpenSessions:
         """A session's lines and a turn's log where nothing can be written: without the lock, and nothing is mended."""
         files = SessionFiles(self.files, self.directories.of(session))
         turns = await self.run(files.load)
-        standing = await self._read(lambda db: conversation.read_state(db, self._ids, session, turns))
+        standing = await self._read(lambda db: database_state.read_state(db, self._ids, session, turns))
         lines = () if standing is None else await self.run(lambda: files.lines_as_of(standing))
         return lines, files.logs.events(turn)
 
     async def _settle(self, session: str, files: SessionFiles) -> None:
         turns = await self.run(files.load)
-        standing = await self._read(lambda db: conversation.read_state(db, self._ids, session, turns))
+        standing = await self._read(lambda db: database_state.read_state(db, self._ids, session, turns))
         if standing is None:
             raise SessionError(f"there is no session {session!r}")
         identity = Identity(session, self._ids.database, standing.began)

@@ -6,9 +6,9 @@ from datetime import datetime
 from pathlib import Path
 
 from finclaw.errors import StoreFailed
+from finclaw.storage.jsonl import database_state
 from finclaw.storage.jsonl.identity import Identity, erase, read_identity, remove
 from finclaw.storage.jsonl.open_sessions import Commit, OpenSessions
-from finclaw.storage.sqlite import conversation
 from finclaw.storage.sqlite.erasure import Target
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Removal:
 
     async def _remove(self, path: Path, identity: Identity) -> None:
         async with self._sessions.lock(identity.key):
-            there = await self._read(lambda db: conversation.start_times(db, [identity.key]))
+            there = await self._read(lambda db: database_state.start_times(db, [identity.key]))
             if there.get(identity.key) == identity.began:
                 return
             await self._sessions.run(lambda: remove(self._sessions.files, path))
@@ -70,7 +70,7 @@ class Removal:
     async def _directories(self, *, missing: bool) -> dict[Path, Identity]:
         found = await self._sessions.run(self._look)
         keys = [identity.key for identity in found.values()]
-        there = await self._read(lambda db: conversation.start_times(db, keys))
+        there = await self._read(lambda db: database_state.start_times(db, keys))
         return {path: each for path, each in found.items() if (there.get(each.key) != each.began) == missing}
 
     def _look(self) -> dict[Path, Identity]:

@@ -5,57 +5,41 @@ follows. Only the second decides. Whatever the third leaves undone is done when 
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 import apsw
 from msgspec.structs import replace
 
-from finclaw.errors import SessionError, StoreFailed
+from finclaw.errors import SessionError
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.event import Emit
-from finclaw.kernel.fact import Fact
-from finclaw.kernel.message import Append, Message, TurnEvent
+from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
     Accepted,
     Claim,
     ClaimOnAccept,
     Finish,
-    IntegrityFinding,
+    JoinedOutcome,
     OutboxItem,
-    Pruned,
     Reserve,
-    SessionPage,
-    SessionRecord,
     Spend,
     TurnCalls,
     TurnTrace,
 )
 from finclaw.kernel.scope import Outcome
-from finclaw.storage.jsonl.directories import SESSIONS, copy_sessions
+from finclaw.storage.jsonl.directories import SESSIONS
 from finclaw.storage.jsonl.files import Files
-from finclaw.storage.jsonl.null_transcript import UNCOUNTED, NullTranscript, restore_count, set_count
-from finclaw.storage.jsonl.open_sessions import OpenSessions
-from finclaw.storage.jsonl.record import MessageLine
-from finclaw.storage.jsonl.removal import Removal
-from finclaw.storage.jsonl.tasks import FileTasks
-from finclaw.storage.jsonl.transcript import copy_name
-from finclaw.storage.sqlite import conversation, inbox
-from finclaw.storage.sqlite.codec import PublicIds, to_micros
+from finclaw.storage.jsonl.whole_sessions import JsonlSessions
+from finclaw.storage.sqlite import conversation, inbox, joining
 from finclaw.storage.sqlite.database import open_database
-from finclaw.storage.sqlite.erasure import Target
-from finclaw.storage.sqlite.store import SqliteStore, open_writer
-from finclaw.storage.sqlite.writer import Writer
+from finclaw.storage.sqlite.store import open_writer
 from finclaw.transcript.fold import fold
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 _Then = Callable[[], None]
 
 
@@ -74,20 +58,8 @@ def open_jsonl_store(
     return JsonlStore(state / SESSIONS, writer, clock, ids, emit, threaded=threaded, files=files or Files())
 
 
-class JsonlStore(SqliteStore):
-    transcript = NullTranscript()
-    writes_files = True
-
-    def __init__(
-        self, place: Path, writer: Writer, clock: Clock, ids: PublicIds, emit: Emit, *, threaded: bool, files: Files
-    ) -> None:
-        super().__init__(writer, clock, ids)
-        self._sessions = OpenSessions(place, clock, emit, ids, self._commit, self._read, files=files, threaded=threaded)
-        self._removal = Removal(self._sessions, self._read, ids.database)
-        self._tasks = FileTasks()
-        self._place = place
-
-    # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────
+class JsonlStore(JsonlSessions):
+    """The store. What it adds here are turns, whose logs are in files."""
 
     async def accept(
         self,
@@ -117,17 +89,19 @@ class JsonlStore(SqliteStore):
         then: Callable[[Claim], None] | None,
         reserve: Reserve | None,
     ) -> Claim:
-        turn = self._ids.turn(inbox.must_row(self._ids, accepted.id))
+        row = inbox.must_row(self._ids, accepted.id)
+        turn = self._ids.turn(row)
         async with self._sessions.hold(accepted.session) as hands:
             # Read before the commit: once it stands, nothing may fail any more.
             base = None if hands.files.version == known else await hands.do(hands.files.messages)
             logged = hands.logs.events(turn)
-            begun = () if logged else first
-            await hands.do(lambda: hands.logs.append(turn, len(logged), begun))
+            # Words of joined messages that go back to their places are out of the log before the database says so.
+            added = await self._read(lambda db: joining.unseen_words(db, row, logged)) if logged else first
+            await hands.do(lambda: hands.logs.append(turn, len(logged), added))
             try:
-                claim = await super().claim(accepted, logged or first, known, reserve=reserve)
+                claim = await super().claim(accepted, (*logged, *added), known, reserve=reserve)
             except Exception:
-                await hands.do(lambda: hands.logs.undo(turn, begun))
+                await hands.do(lambda: hands.logs.undo(turn, added))
                 raise
             claim = replace(claim, base=base)
             if then is not None:
@@ -150,6 +124,20 @@ class JsonlStore(SqliteStore):
                 then()
             except Exception:  # the events are on disk, whatever becomes of who is told
                 log.exception("what was to follow a commit failed")
+
+    async def join(self, claim: Claim, accepted: Accepted, seq: int, events: Sequence[TurnEvent], then: _Then) -> bool:
+        return await self._whole(self._join(claim, accepted, seq, tuple(events), then))
+
+    async def _join(
+        self, claim: Claim, accepted: Accepted, seq: int, events: tuple[TurnEvent, ...], then: _Then
+    ) -> bool:
+        """A message whose words a crash keeps from the log is one that the model has not seen."""
+        async with self._sessions.hold(claim.session) as hands:
+            done = await super().join(claim, accepted, seq, events, lambda: None)
+            if done:
+                await hands.do(lambda: hands.logs.append(claim.turn_id, seq, events))
+                then()
+            return done
 
     async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
         return await self._whole(self._finish(finish, finish.turn_id, finish.events, then))
@@ -178,20 +166,13 @@ class JsonlStore(SqliteStore):
         spend: Sequence[Spend] = (),
         *,
         begun: bool = True,
+        joined: Sequence[JoinedOutcome] = (),
     ) -> bool:
-        return await self._whole(self._end(inbound_id, outcome, units, then, spend, begun=begun))
+        commit = partial(super().end, inbound_id, outcome, units, then, spend, begun=begun, joined=joined)
+        return await self._whole(self._end(inbound_id, commit))
 
-    async def _end(
-        self,
-        inbound_id: str,
-        outcome: Outcome,
-        units: Sequence[OutboxItem],
-        then: Callable[[], None],
-        spend: Sequence[Spend],
-        *,
-        begun: bool,
-    ) -> bool:
-        done = await super().end(inbound_id, outcome, units, then, spend, begun=begun)
+    async def _end(self, inbound_id: str, commit: Callable[[], Awaitable[bool]]) -> bool:
+        done = await commit()
         turn = await self._read(lambda db: conversation.turn_of(db, self._ids, inbound_id)) if done else None
         if turn is not None:
             await self._forget_log(*turn)
@@ -220,131 +201,3 @@ class JsonlStore(SqliteStore):
         own = tuple(line.message for line in lines if line.turn == turn)
         before = tuple(line.message for line in lines if (self._ids.row(line.turn) or 0) < row)
         return replace(story, before=before if added else (), messages=own, whole=0 < len(own) == added)
-
-    # ── whole sessions ──────────────────────────────────────────────────────────────────────────────────────
-
-    async def messages(self, session: str) -> Sequence[Message]:
-        return await self._whole(self._messages(session))
-
-    async def _messages(self, session: str) -> tuple[Message, ...]:
-        if not await self._has_files(session):
-            return ()
-        lines, _ = await self._lines(session)
-        return tuple(line.message for line in lines)
-
-    async def _lines(self, session: str, turn: str = "") -> tuple[Sequence[MessageLine], Sequence[TurnEvent]]:
-        """What was said, and the log of a turn; also from a disk that takes no writes, not even a lock's."""
-        try:
-            async with self._sessions.hold(session) as hands:
-                return await hands.do(hands.files.lines), hands.logs.events(turn)
-        except StoreFailed as error:
-            log.warning("session %r is read as it stands: %s", session, error)
-        return await self._sessions.look(session, turn)
-
-    async def reset(self, session: str) -> None:
-        await self._whole(self._reset(session))
-
-    async def _reset(self, session: str) -> None:
-        if not await self._has_files(session):
-            await super().reset(session)
-            return
-        async with self._sessions.hold(session) as hands:
-            await super().reset(session)
-            await hands.afterwards(lambda: hands.files.rewrite((), hands.files.version + 1))
-
-    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
-        page = await super().sessions(limit, after, containing)
-        return replace(page, items=tuple([await self._count_messages(each) for each in page.items]))
-
-    async def _count_messages(self, record: SessionRecord) -> SessionRecord:
-        if record.messages != UNCOUNTED:
-            return record
-        messages = len(await self.messages(record.key))
-        with suppress(StoreFailed):  # it is counted again next time
-            await self._commit(lambda db: set_count(db, record.key, messages))
-        return replace(record, messages=messages)
-
-    async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None:
-        await self._whole(self._restore(session, tuple(messages), facts))
-
-    async def _restore(self, session: str, messages: tuple[Message, ...], facts: Sequence[Fact]) -> None:
-        if len({message.id for message in messages}) < len(messages):
-            raise SessionError("two of the messages have the same id; ids are unique in a conversation")
-        now = self._clock.now()
-        await self._commit(lambda db: conversation.begin_session(db, session, now))
-        async with self._sessions.hold(session) as hands:
-            if held := len(await hands.do(hands.files.messages)):
-                raise SessionError(f"session {session!r} has {held} messages already; choose another key, or reset it")
-            version = max(hands.files.version + 1, to_micros(now))
-            turn, events = copy_name(version), tuple(map(Append, messages))
-            await hands.do(lambda: hands.logs.append(turn, 0, events))
-            try:
-                await self._commit(lambda db: restore_count(db, session, messages, facts, now))
-            except Exception:
-                await hands.do(lambda: hands.logs.undo(turn, events))
-                raise
-            await hands.afterwards(lambda: hands.files.fold(turn, version))
-
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
-        return await self._whole(self._repair(session, dry_run))
-
-    async def _repair(self, session: str, dry_run: bool) -> tuple[IntegrityFinding, ...]:
-        if not await self._has_files(session):
-            return ()
-        async with self._sessions.hold(session) as hands:
-            found = await hands.do(hands.files.look)
-            if found and not dry_run:
-                await hands.do(hands.files.repair)
-                # Whoever has a copy in memory must know that it is not current any more.
-                await self._commit(lambda db: (conversation.touch(db, session), set_count(db, session, UNCOUNTED)))
-                await hands.afterwards(lambda: hands.files.rewrite(hands.files.lines(), hands.files.version + 1))
-            return found
-
-    async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
-        if dry_run:
-            return await super().prune(before, dry_run=True)
-        present = await self._removal.present()
-        pruned = await super().prune(before)
-        await self._whole(self._removal.remove(present, before))
-        return pruned
-
-    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
-        erased = await super().erase_session(session, dry_run=dry_run)
-        if not dry_run:
-            await self._whole(self._removal.erase_left(lambda key: key == session))
-        return erased
-
-    async def erase_person(self, person: SenderId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
-        erased = await super().erase_person(person, part_of, dry_run=dry_run)
-        if not dry_run:
-            await self._whole(self._removal.erase_left(lambda key: part_of(key) == "own"))
-        return erased
-
-    async def _erase(self, target: Target) -> int:
-        return await self._whole(self._removal.erase(target, super()._erase))
-
-    async def _has_files(self, session: str) -> bool:
-        """A question about a session that is not there must not leave anything behind."""
-        row = await self._read(lambda db: conversation.session_row(db, session))
-        return row is not None and self._sessions.directories.of(session).is_dir()
-
-    # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do all of it, also when the caller is cancelled meanwhile; the caller leaves when it is done."""
-        return await self._tasks.run(work)
-
-    async def copy_into(self, directory: Path) -> None:
-        """Nobody is at the files from just before the database's snapshot until they are copied."""
-        async with self._tasks.pause() as resume:
-
-            def copy_files() -> None:
-                copy_sessions(self._place, directory / SESSIONS)
-                resume()
-
-            await self._copy_database(directory, copy_files)
-
-    async def close(self) -> None:
-        await self._tasks.close()
-        await self._sessions.close()
-        await super().close()

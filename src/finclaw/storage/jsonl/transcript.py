@@ -13,6 +13,7 @@ from typing import Final
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import IntegrityFinding
+from finclaw.storage.jsonl.database_state import ConversationState
 from finclaw.storage.jsonl.files import Files
 from finclaw.storage.jsonl.identity import MESSAGES, NAMES, Identity, introduce
 from finclaw.storage.jsonl.lines import read_lines
@@ -27,7 +28,6 @@ from finclaw.storage.jsonl.record import (
     write_base_line,
 )
 from finclaw.storage.jsonl.repair import repair_file, repair_transcript
-from finclaw.storage.sqlite.conversation import ConversationState
 from finclaw.transcript.fold import touches_only_own
 
 log = logging.getLogger(__name__)

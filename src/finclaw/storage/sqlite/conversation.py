@@ -1,20 +1,28 @@
 """Turns and conversations: claim, log, fold. Each function is one all-or-nothing piece of a group commit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import apsw
-from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.diagnostics.crash_points import crash_point
-from finclaw.errors import Superseded
+from finclaw.errors import SessionError, Superseded
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.message import TurnEvent
-from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Finish, OutboxItem, Reserve, Spend, TurnCalls
+from finclaw.kernel.message import Append, TurnEvent
+from finclaw.kernel.record import (
+    Accepted,
+    Claim,
+    ClaimOnAccept,
+    Finish,
+    OutboxItem,
+    Reserve,
+    Spend,
+    TurnCalls,
+)
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import costs, facts, inbox, outbox, persons, reservations
+from finclaw.storage.sqlite import costs, facts, inbox, joining, outbox, persons, reservations
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.reservations import SettledCalls
 from finclaw.storage.sqlite.transcript import Transcript
@@ -54,7 +62,15 @@ def claim(
     calls_next = len(events) <= len(first[:1])  # a turn with more in its log may have tools to run before
     left = reservations.interrupt(db, inbox.must_row(ids, accepted.id))
     claim = _claim(db, ids, transcript, accepted, known_version, now, reserve if calls_next else None, left)
-    return replace(claim, events=events, items=outbox.items_of(db, ids, inbox.must_row(ids, accepted.id)))
+    claim = replace(claim, events=events, items=outbox.items_of(db, ids, inbox.must_row(ids, accepted.id)))
+    return _resume_joined(db, ids, transcript, claim) if claim.resumed or len(events) > 1 else claim
+
+
+def _resume_joined(db: apsw.Connection, ids: PublicIds, transcript: Transcript, claim: Claim) -> Claim:
+    row = inbox.must_row(ids, claim.turn_id)
+    found = joining.resume(db, ids, row, claim.events)
+    transcript.append(db, row, len(claim.events), found.removed)
+    return replace(claim, events=(*claim.events, *found.removed), joined=found.joined)
 
 
 def _claim(
@@ -123,6 +139,28 @@ def record(
         reservations.keep(db, row, calls)
 
 
+def join(
+    db: apsw.Connection,
+    ids: PublicIds,
+    transcript: Transcript,
+    claim: Claim,
+    accepted: Accepted,
+    seq: int,
+    events: Sequence[TurnEvent],
+) -> bool:
+    """Write the message into the turn's log, and that the turn answers it. False, and nothing, where it may not be."""
+    row = inbox.must_row(ids, claim.turn_id)
+    session = _must_own(db, row, claim.epoch, running=True)
+    last = events[-1] if events else None
+    if not isinstance(last, Append):
+        raise SessionError("a message joins a turn by its words; let the last event append them")
+    if not joining.begin(db, session, row, inbox.must_row(ids, accepted.id), last.message.id):
+        return False
+    transcript.append(db, row, seq, events)
+    crash_point("join:before_commit")
+    return True
+
+
 def append_items(
     db: apsw.Connection, ids: PublicIds, claim: Claim, items: Sequence[OutboxItem]
 ) -> tuple[OutboxItem, ...]:
@@ -145,8 +183,10 @@ def release(db: apsw.Connection, ids: PublicIds, inbound_id: str, calls: TurnCal
     db.execute(
         "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'", (row,)
     )
-    if calls is not None and db.changes():
-        reservations.keep(db, row, calls)
+    if db.changes():
+        joining.release(db, row)
+        if calls is not None:
+            reservations.keep(db, row, calls)
 
 
 def take_back(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:
@@ -195,6 +235,7 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     session = _must_own(db, row, finish.epoch)
     if not inbox.end(db, ids, finish.inbound_id, finish.outcome, finish.units, now):
         return False
+    joining.end(db, ids, row, finish.joined, now)
     folded = transcript.fold(db, session, row, finish.events)
     blobs.use(db, "session", session, folded.blobs)
     db.execute("UPDATE session SET version = version + 1, tokens = ? WHERE id = ?", (finish.context, session))
@@ -237,48 +278,6 @@ def reset(db: apsw.Connection, transcript: Transcript, key: str) -> None:
         "UPDATE session SET epoch = epoch + 1, version = version + 1, cleared = version + 1, tokens = 0 WHERE id = ?",
         (session,),
     )
-
-
-class ConversationState(Struct, frozen=True, kw_only=True):
-    """The database's state of a conversation that is kept in files."""
-
-    version: int
-    cleared: int
-    """The version that its last reset made; whatever is older is forgotten."""
-    began: int
-    live: frozenset[str]
-    """Of the turns that were asked for: those that have not ended."""
-    ended: Mapping[str, int]
-    """Those that were folded, with the number of their events."""
-
-
-def read_state(db: apsw.Connection, ids: PublicIds, key: str, turns: Sequence[str]) -> ConversationState | None:
-    """None: there is no such session."""
-    found = db.execute("SELECT id, version, cleared, created_at FROM session WHERE key = ?", (key,)).fetchone()
-    if found is None:
-        return None
-    session, version, cleared, began = map(int, found)
-    rows = {
-        turn: db.execute(
-            "SELECT ended_at, last_event FROM turn WHERE id = ? AND session = ?", (ids.row(turn), session)
-        ).fetchone()
-        for turn in turns
-    }
-    return ConversationState(
-        version=version,
-        cleared=cleared,
-        began=began,
-        live=frozenset(turn for turn, row in rows.items() if row is not None and row[0] is None),
-        ended={turn: int(row[1]) for turn, row in rows.items() if row is not None and row[1] is not None},
-    )
-
-
-def start_times(db: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
-    """When each of these sessions began, as far as they are there."""
-    rows = db.execute(
-        "SELECT key, created_at FROM session WHERE key IN (SELECT value FROM json_each(?))", (write(keys),)
-    )
-    return {str(key): int(at) for key, at in rows}
 
 
 def begin_session(db: apsw.Connection, key: str, now: datetime) -> None:

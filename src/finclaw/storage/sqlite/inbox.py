@@ -54,7 +54,7 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
         # An extension's key is said once, whatever the words; a message is deleted once, whoever did it.
         if known[1] != digest and inbound.from_extension is None and inbound.kind != "delete":
             raise InboundConflict(f"message id {inbound.message_id!r} was already used for another text")
-        return _find_accepted(db, ids, int(known[0]), duplicate=True)
+        return find_accepted(db, ids, int(known[0]), duplicate=True)
     key = key_name(inbound)
     if key is not None and (said := db.execute("SELECT inbound FROM said_key WHERE name = ?", (key,)).get) is not None:
         # The message itself may be pruned or erased by now; that it was said stays known.
@@ -107,7 +107,7 @@ def accept_again(db: apsw.Connection, ids: PublicIds, inbound_id: str, now: date
     row = must_row(ids, inbound_id)
     if db.execute("SELECT 1 FROM inbound WHERE id = ? AND kind = ?", (row, ERASED)).fetchone():
         return None
-    first = _find_accepted(db, ids, row)
+    first = find_accepted(db, ids, row)
     if first.inbound.reissue_of is not None or first.inbound.from_extension is not None:
         return None
     again = replace(first.inbound, message_id=f"{first.inbound.message_id}#again", reissue_of=first.id)
@@ -135,18 +135,19 @@ def _ticket(db: apsw.Connection, session: str, at: int) -> tuple[int, int]:
 
 
 _ACCEPTED = (
-    "SELECT inbound.id, key, ticket, body, accepted_at, attempts, state FROM inbound "
-    "JOIN session ON session.id = session "
+    "SELECT inbound.id, key, inbound.ticket, inbound.body, inbound.accepted_at, inbound.attempts, "
+    "coalesce(host.state, inbound.state), host.id FROM inbound JOIN session ON session.id = inbound.session "
+    "LEFT JOIN joined ON joined.id = inbound.id LEFT JOIN inbound AS host ON host.id = joined.turn "
 )
 
 
-def _find_accepted(db: apsw.Connection, ids: PublicIds, row: int, *, duplicate: bool = False) -> Accepted:
+def find_accepted(db: apsw.Connection, ids: PublicIds, row: int, *, duplicate: bool = False) -> Accepted:
     (found,) = db.execute(_ACCEPTED + "WHERE inbound.id = ?", (row,)).fetchall()
     return _read_accepted(ids, found, duplicate=duplicate)
 
 
 def _read_accepted(ids: PublicIds, row: tuple[Any, ...], *, duplicate: bool = False, left: bool = False) -> Accepted:
-    number, key, ticket, body, at, attempts, state = row
+    number, key, ticket, body, at, attempts, state, host = row
     return Accepted(
         id=ids.inbound(int(number)),
         session=str(key),
@@ -157,11 +158,12 @@ def _read_accepted(ids: PublicIds, row: tuple[Any, ...], *, duplicate: bool = Fa
         begun=state == "running",
         left=left,
         duplicate=duplicate,
+        joined_to=None if host is None else ids.inbound(int(host)),
     )
 
 
 def unfinished(db: apsw.Connection, ids: PublicIds) -> list[Accepted]:
-    rows = db.execute(_ACCEPTED + "WHERE kind IS NULL ORDER BY inbound.session, ticket")
+    rows = db.execute(_ACCEPTED + "WHERE inbound.kind IS NULL ORDER BY inbound.session, inbound.ticket")
     found = [_read_accepted(ids, row, left=True) for row in rows]
     items = {
         ids.inbound(int(row)): int(number)

@@ -314,4 +314,12 @@ MIGRATIONS: Final = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX blob_use_of ON blob_use (blob);
     """,
+    """
+    CREATE TABLE joined (                       -- messages that another's turn answers too
+        id INTEGER PRIMARY KEY REFERENCES inbound,
+        turn INTEGER NOT NULL,
+        name TEXT NOT NULL                      -- of its words in the conversation
+    ) STRICT;
+    CREATE INDEX joined_by ON joined (turn);
+    """,
 )

@@ -28,6 +28,7 @@ from finclaw.kernel.record import (
     Finish,
     InboundRecord,
     IntegrityFinding,
+    JoinedOutcome,
     OutboxItem,
     Pruned,
     Reserve,
@@ -42,6 +43,7 @@ from finclaw.storage.sqlite import (
     conversation,
     costs,
     inbox,
+    joining,
     outbox,
     reservations,
     sessions,
@@ -118,6 +120,7 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
         spend: Sequence[Spend] = (),
         *,
         begun: bool = True,
+        joined: Sequence[JoinedOutcome] = (),
     ) -> bool:
         now = self._clock.now()
         told, paid = tuple(units), tuple(spend)
@@ -125,7 +128,10 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
         def run(db: apsw.Connection) -> bool:
             if not begun:
                 conversation.take_back(db, self._ids, inbound_id)
-            return conversation.end(db, self._ids, self.transcript, inbound_id, outcome, told, paid, now)
+            done = conversation.end(db, self._ids, self.transcript, inbound_id, outcome, told, paid, now)
+            if done:
+                joining.end(db, self._ids, inbox.must_row(self._ids, inbound_id), joined, now)
+            return done
 
         return await self._commit(run, lambda done: then() if done else None)
 
@@ -168,6 +174,19 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
         await self._commit(
             lambda db: conversation.record(db, self._ids, self.transcript, claim, seq, events, calls), lambda _: then()
         )
+
+    async def join(
+        self, claim: Claim, accepted: Accepted, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]
+    ) -> bool:
+        def committed(done: bool) -> None:
+            if done:
+                then()
+
+        done = await self._commit(
+            lambda db: conversation.join(db, self._ids, self.transcript, claim, accepted, seq, events), committed
+        )
+        crash_point("join:after_commit")
+        return done
 
     async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
         def committed(done: bool) -> None:

@@ -9,7 +9,7 @@ import apsw
 from finclaw.kernel.fact import SessionFact
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import TurnRecord, TurnTrace
-from finclaw.storage.sqlite import facts, inbox, transcript
+from finclaw.storage.sqlite import facts, inbox, joining, transcript
 from finclaw.storage.sqlite.codec import (
     PublicIds,
     events_of,
@@ -61,6 +61,7 @@ def turn(db: apsw.Connection, ids: PublicIds, name: str) -> TurnTrace | None:
         before=before,
         messages=own,
         whole=whole,
+        joined=joining.find(db, ids, row),
     )
 
 

@@ -1,0 +1,146 @@
+"""SQL of messages that join another's turn. Each function is a part of an all-or-nothing piece of a commit.
+
+A joined message is answered by the turn and has none of its own. The model has seen it once an answer stands behind it
+in the turn's log; until then it can go back to its place in the session, where nobody notices that it was away.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import apsw
+from msgspec import Struct
+
+from finclaw.kernel.message import Append, Remove, Replace, TurnEvent
+from finclaw.kernel.record import Accepted, JoinedMessage, JoinedOutcome
+from finclaw.storage.sqlite import inbox
+from finclaw.storage.sqlite.codec import PublicIds
+
+
+def begin(db: apsw.Connection, session: int, turn: int, message: int, name: str) -> bool:
+    """False, and nothing, for a message that has ended, is not behind the turn's own, or was tried before.
+
+    What was in the pipeline when a process died may have caused it, and must not take a turn with it. `name` is the id
+    of its words in the conversation.
+    """
+    db.execute(
+        "UPDATE inbound SET state = 'joined', attempts = attempts + 1 WHERE id = ?1 AND session = ?2 "
+        "AND kind IS NULL AND state = 'received' AND attempts = 0 "
+        "AND ticket > (SELECT ticket FROM inbound WHERE id = ?3) "
+        "AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.id = ?1)",
+        (message, session, turn),
+    )
+    if not db.changes():
+        return False
+    db.execute("INSERT INTO joined (id, turn, name) VALUES (?, ?, ?)", (message, turn, name))
+    return True
+
+
+class Resumed(Struct, frozen=True):
+    """What becomes of the messages that had joined a turn which is taken up again."""
+
+    joined: tuple[Accepted, ...] = ()
+    """Those that the model has seen: the turn answers them too."""
+    removed: tuple[Remove, ...] = ()
+    """Events that take the words of the others out of its log."""
+
+
+def resume(db: apsw.Connection, ids: PublicIds, turn: int, events: Sequence[TurnEvent]) -> Resumed:
+    """Count an attempt of those that the model has seen, and put the others back, with the attempts that they had."""
+    joined: list[Accepted] = []
+    removed = unseen_words(db, turn, events)
+    for row, name in _open(db, turn):
+        if _is_seen(events, name):
+            db.execute("UPDATE inbound SET attempts = attempts + 1 WHERE id = ?", (row,))
+            joined.append(inbox.find_accepted(db, ids, row))
+        else:
+            _put_back(db, row, tried=True)
+    return Resumed(tuple(joined), removed)
+
+
+def unseen_words(db: apsw.Connection, turn: int, events: Sequence[TurnEvent]) -> tuple[Remove, ...]:
+    """Events that take what the model has not seen out of the log; none for what is out of it already."""
+    names = [_present_name(events, name) for _, name in _open(db, turn) if not _is_seen(events, name)]
+    return tuple(Remove(name) for name in names if name is not None)
+
+
+def _open(db: apsw.Connection, turn: int) -> list[tuple[int, str]]:
+    rows = db.execute(
+        "SELECT joined.id, joined.name FROM joined JOIN inbound ON inbound.id = joined.id "
+        "WHERE turn = ? AND kind IS NULL ORDER BY joined.id",
+        (turn,),
+    )
+    return [(int(row), str(name)) for row, name in rows]
+
+
+def _place(events: Sequence[TurnEvent], name: str) -> int | None:
+    found = (place for place, each in enumerate(events) if isinstance(each, Append) and each.message.id == name)
+    return next(found, None)
+
+
+def _is_seen(events: Sequence[TurnEvent], name: str) -> bool:
+    place = _place(events, name)
+    behind = () if place is None else events[place + 1 :]
+    return any(isinstance(each, Append) and each.message.source.kind == "assistant" for each in behind)
+
+
+def _present_name(events: Sequence[TurnEvent], name: str) -> str | None:
+    """The id under which the words are in the conversation: a layer may have replaced them. None: they are not."""
+    place = _place(events, name)
+    if place is None:
+        return None
+    for event in events[place + 1 :]:
+        match event:
+            case Replace(target, message) if target == name:
+                name = message.id
+            case Remove(target) if target == name:
+                return None
+            case _:
+                pass
+    return name
+
+
+def end(db: apsw.Connection, ids: PublicIds, turn: int, ends: Sequence[JoinedOutcome], now: datetime) -> None:
+    """End those that are named, and put back all others that had joined the turn, as if they had not been tried."""
+    for each in ends:
+        inbox.end(db, ids, each.inbound_id, each.outcome, (), now)
+    for row, _ in _open(db, turn):
+        _put_back(db, row, tried=False)
+
+
+def _put_back(db: apsw.Connection, row: int, *, tried: bool) -> None:
+    db.execute(
+        "UPDATE inbound SET state = 'received', attempts = attempts - ? WHERE id = ? AND state = 'joined'",
+        (0 if tried else 1, row),
+    )
+    db.execute("DELETE FROM joined WHERE id = ?", (row,))
+
+
+def release(db: apsw.Connection, turn: int) -> None:
+    """The turn is put back in good order, as if nobody in it had been tried; the next process takes it up whole."""
+    db.execute(
+        "UPDATE inbound SET attempts = attempts - 1 WHERE state = 'joined' AND kind IS NULL "
+        "AND id IN (SELECT id FROM joined WHERE turn = ?)",
+        (turn,),
+    )
+
+
+def forget(db: apsw.Connection, row: int) -> None:
+    """Of a message, or of all that had joined its turn."""
+    db.execute("DELETE FROM joined WHERE id = ?1 OR turn = ?1", (row,))
+
+
+def find(db: apsw.Connection, ids: PublicIds, turn: int) -> tuple[JoinedMessage, ...]:
+    """All that joined a turn, also after their end."""
+    rows = db.execute("SELECT id, name FROM joined WHERE turn = ? ORDER BY id", (turn,)).fetchall()
+    found: list[JoinedMessage] = []
+    for row, name in rows:
+        accepted = inbox.find_accepted(db, ids, int(row))
+        found.append(
+            JoinedMessage(
+                inbound_id=accepted.id,
+                inbound=accepted.inbound,
+                accepted_at=accepted.accepted_at,
+                message_id=str(name),
+            )
+        )
+    return tuple(found)
