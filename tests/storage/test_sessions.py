@@ -14,10 +14,10 @@ from tests.machine import examples
 from tests.ports.nouns import adds, answer, begin, ended, ending, nothing, said, take, tool_step, written
 
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Source, ToolCall, Truncate, TurnEvent
-from finclaw.storage.sqlite import retention
 from finclaw.storage.sqlite.codec import to_micros
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.storage.sqlite.store import SqliteStore, open_store
+from finclaw.storage.upkeep import retention
 from finclaw.testing import FakeClock
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)

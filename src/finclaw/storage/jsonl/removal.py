@@ -9,7 +9,7 @@ from finclaw.errors import StoreFailed
 from finclaw.storage.jsonl import database_state
 from finclaw.storage.jsonl.identity import Identity, erase, read_identity, remove
 from finclaw.storage.jsonl.open_sessions import Commit, OpenSessions
-from finclaw.storage.sqlite.erasure import Target
+from finclaw.storage.upkeep.erasure import Target
 
 log = logging.getLogger(__name__)
 

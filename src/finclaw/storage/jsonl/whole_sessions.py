@@ -26,9 +26,9 @@ from finclaw.storage.jsonl.tasks import FileTasks
 from finclaw.storage.jsonl.transcript import copy_name
 from finclaw.storage.sqlite import conversation
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
-from finclaw.storage.sqlite.erasure import Target
 from finclaw.storage.sqlite.store import SqliteStore
 from finclaw.storage.sqlite.writer import Writer
+from finclaw.storage.upkeep.erasure import Target
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from finclaw.errors import ConfigError, ExtensionError, SessionError, StoreFaile
 from finclaw.kernel.extension import EXTENSIONS as EXTENSIONS  # noqa: PLC0414  others look for it beside its files
 from finclaw.kernel.extension import Transaction
 from finclaw.storage.sqlite.database import close_quietly, explain
-from finclaw.storage.sqlite.erasure import scrub
+from finclaw.storage.upkeep.erasure import scrub
 
 T = TypeVar("T")
 

@@ -28,7 +28,7 @@ from finclaw.storage.sqlite.codec import (
 )
 
 ERASED: Final = "erased"
-"""The kind of a row whose words were erased; `erasure.py` makes it."""
+"""The kind of a row whose words were erased; `storage/upkeep/erasure.py` makes it."""
 
 LOOKED_BACK: Final = 10_000
 """Rows that `find_unsolicited` reads at most. A person who was away for longer has other ways to find out, and the

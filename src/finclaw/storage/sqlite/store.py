@@ -52,14 +52,14 @@ from finclaw.storage.sqlite import (
 from finclaw.storage.sqlite.approval_rows import ApprovalRows
 from finclaw.storage.sqlite.approval_times import ApprovalTimes
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
-from finclaw.storage.sqlite.copying import copy_database
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
-from finclaw.storage.sqlite.erasure_rows import ErasureRows
 from finclaw.storage.sqlite.persons import PersonRows
-from finclaw.storage.sqlite.retention import Sweep, limit_prune_time
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
 from finclaw.storage.sqlite.turn_traces import TurnRows
 from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer
+from finclaw.storage.upkeep.copying import copy_database
+from finclaw.storage.upkeep.erasure_rows import ErasureRows
+from finclaw.storage.upkeep.retention import Sweep, limit_prune_time
 
 
 def open_store(

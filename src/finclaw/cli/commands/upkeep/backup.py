@@ -16,8 +16,8 @@ from finclaw.cli.options import settings_to_look
 from finclaw.config.load import FILE_NAME as SETTINGS
 from finclaw.config.schema import Settings
 from finclaw.kernel.extension import EXTENSIONS
-from finclaw.storage.sqlite.copying import copy_database
 from finclaw.storage.sqlite.database import DATABASE
+from finclaw.storage.upkeep.copying import copy_database
 from finclaw.web.token import FILE_NAME as TOKEN
 
 SKILLS = "skills"

@@ -22,10 +22,10 @@ from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.config.load import state_directory
 from finclaw.errors import ConfigError, StateBusy
 from finclaw.storage.blobs.directory import BLOBS
-from finclaw.storage.sqlite.copying import check
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.storage.state_lock import StateLock
+from finclaw.storage.upkeep.copying import check
 from finclaw.web.token import FILE_NAME as TOKEN
 
 _EXCHANGE: Final = 2

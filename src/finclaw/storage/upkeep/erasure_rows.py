@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.message import Message
 from finclaw.storage.blobs.store import BlobRows
-from finclaw.storage.sqlite import erasure, persons
-from finclaw.storage.sqlite.erasure import Target
+from finclaw.storage.sqlite import persons
 from finclaw.storage.sqlite.transcript import Transcript
+from finclaw.storage.upkeep import erasure
+from finclaw.storage.upkeep.erasure import Target
 
 
 class ErasureRows(BlobRows, ABC):

@@ -1,0 +1,1 @@
+"""Upkeep of a whole state: erasure, retention and copies."""
