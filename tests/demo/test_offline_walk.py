@@ -29,6 +29,8 @@ async def reply(app: App, text: str, conversation: str = "main") -> str:
         (["삼성전자 얼마야?", "그리고 카카오는?"], "카카오(035720) 현재가는"),
         (["samsung price", "the first"], "Samsung Electronics (005930) is at ₩75,400"),
         (["apple tesla price"], "Tesla (TSLA) closed at"),
+        (["Show me a chart of Apple", "and Tesla?"], "Tesla (TSLA) "),
+        (["애플 차트 보여줘"], "애플(AAPL) 최근 6개월: "),
         (["삼성전자 8만원 넘으면 알려줘", "내 알림"], "삼성전자(005930) 80,000원 이상"),
     ],
 )
@@ -36,6 +38,12 @@ async def test_it_remembers_and_labels(app: App, lines: list[str], last: str) ->
     replies = [await reply(app, line) for line in lines]
     assert last in replies[-1]
     assert any(line in replies[-1] for line in DEMO_LINES.values())
+
+
+async def test_a_chart_that_cannot_be_shown_is_a_line_of_characters(app: App) -> None:
+    shape = (await reply(app, "카카오 한 달 차트")).splitlines()[1].strip("`")
+    assert set(shape) <= set("▁▂▃▄▅▆▇█")
+    assert len(shape) > 10
 
 
 async def test_one_conversation_knows_nothing_of_another(app: App) -> None:

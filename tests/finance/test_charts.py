@@ -123,7 +123,7 @@ async def test_source_time_and_move_stand_in_the_picture() -> None:
         "삼성전자 (005930) · 3개월",
         "하락",
         "▼",
-        "출처: demo market · 2026-11-17 14:00 KST 기준",
+        "출처: 데모 시장 · 2026-11-17 14:00 KST 기준",
         "DEMO",
     ):
         assert words_in_it in written

@@ -12,13 +12,14 @@ from finclaw.demo.assistant.sayings import SAYINGS
 from finclaw.demo.assistant.tell_basics import tell_left, tell_product, tell_result, tell_time
 from finclaw.demo.assistant.tell_market import tell_calendar, tell_conversion, tell_hours
 from finclaw.demo.assistant.tell_own import tell_alerts, tell_portfolio
-from finclaw.demo.assistant.tell_price import tell_comparison, tell_history, tell_quote
+from finclaw.demo.assistant.tell_price import tell_chart, tell_comparison, tell_history, tell_quote
 from finclaw.kernel.message import ToolCall, ToolResult
 from finclaw.kernel.text import Language
 
 _TELLERS: Mapping[str, Callable[[Language, ToolResult, Clause], str]] = {
     "market__quote": tell_quote,
     "market__history": tell_history,
+    "market__chart": tell_chart,
     "market__compare": tell_comparison,
     "market__hours": tell_hours,
     "market__calendar": tell_calendar,

@@ -38,7 +38,7 @@ class Exchange(Struct, frozen=True):
         subjects = (
             fact.subject.partition("#")[0]
             for call in self.answered_calls
-            if call.name in ("market__quote", "market__history", "market__compare", "alert__add")
+            if call.name in ("market__quote", "market__history", "market__chart", "market__compare", "alert__add")
             for fact in (self.result_of(call) or ToolResult("", "", "")).facts
             if fact.field in ("price", "start", "threshold", "close")
         )

@@ -18,6 +18,7 @@ from finclaw.kernel.message import ToolCall
 _INTENT_OF: dict[str, Intent] = {
     "market__quote": "price",
     "market__history": "change",
+    "market__chart": "change",
     "market__compare": "compare",
     "market__hours": "hours",
     "market__calendar": "calendar",

@@ -1,7 +1,7 @@
 """The plan of an answer: tool calls and plain sentences, in the order in which they were wanted."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -25,7 +25,7 @@ TOOLS = frozenset(
     (
         *("market__quote", "market__history", "market__compare", "market__hours", "market__calendar"),
         *("fx__convert", "portfolio__show", "alert__add", "alert__list", "alert__remove"),
-        *("calc__evaluate", "time__now"),
+        *("market__chart", "calc__evaluate", "time__now"),
     )
 )
 """The only tools it ever calls, whatever a message says."""
@@ -167,9 +167,33 @@ def _price(clause: Clause, language: Language) -> _Planned:
     return tuple(("market__quote", {"symbol": name, **extra}) for name in clause.names)
 
 
+_CHART_PERIODS: Mapping[str | None, str] = {
+    None: "6M",
+    "day": "1D",
+    "week": "5D",
+    "this_week": "5D",
+    "month": "1M",
+    "quarter": "3M",
+    "year": "1Y",
+    "year_to_date": "YTD",
+}
+"""Periods that a chart has; of the others the figures are told."""
+
+
+def _chart_period(clause: Clause) -> str | None:
+    """None: no chart is wanted. One that was wanted before has its period already."""
+    if clause.period in _CHART_PERIODS.values():
+        return clause.period
+    is_chart = "chart" in clause.text.casefold() or "차트" in clause.text
+    return _CHART_PERIODS.get(clause.period) if is_chart and clause.on is None else None
+
+
 def _change(clause: Clause, language: Language) -> _Planned:
     if clause.period == UNKNOWN:
         return ("periods",)
+    if clause.names and (period := _chart_period(clause)) is not None:
+        wanted = {"period": period, "language": language}
+        return tuple(("market__chart", {"symbol": name, **wanted}) for name in clause.names)
     if clause.on is not None and clause.names:
         return tuple(("market__history", {"symbol": name, "on": clause.on}) for name in clause.names)
     if clause.period is None:  # a quote tells the change of the day, and the price with it

@@ -38,6 +38,13 @@ _PERIODS: Mapping[str, Mapping[Language, str]] = {
     "quarter": {"en": "over the past quarter", "ko": "최근 한 분기"},
     "year": {"en": "over the past year", "ko": "최근 한 해"},
     "year_to_date": {"en": "this year so far", "ko": "올해"},
+    "1D": {"en": "in the latest session", "ko": "최근 거래일"},
+    "5D": {"en": "over five sessions", "ko": "최근 5거래일"},
+    "1M": {"en": "over the past month", "ko": "최근 한 달"},
+    "3M": {"en": "over three months", "ko": "최근 3개월"},
+    "6M": {"en": "over six months", "ko": "최근 6개월"},
+    "1Y": {"en": "over the past year", "ko": "최근 1년"},
+    "YTD": {"en": "this year so far", "ko": "올해"},
 }
 _CURRENCY_KO = {"KRW": "원화", "USD": "달러", "EUR": "유로", "JPY": "엔화", "GBP": "파운드"}
 
@@ -75,6 +82,14 @@ def tell_history(language: Language, result: ToolResult, clause: Clause) -> str:
         opening = amount(language, facts["open"])
         moved = (f"시가는 {opening}입니다. " if language == "ko" else f"It opened at {opening}. ") + moved
     return " ".join((moved, *_extremes(language, facts), _note(language, end, record)))
+
+
+def tell_chart(language: Language, result: ToolResult, clause: Clause) -> str:
+    """What the picture shows; where there is none, with its shape in a line of characters."""
+    told = tell_history(language, result, clause)
+    records = by_symbol(result.content).values()
+    shape = next((each["sparkline"] for each in records if "sparkline" in each), "")
+    return f"{told}\n`{shape}`" if shape else told
 
 
 def tell_comparison(language: Language, result: ToolResult, clause: Clause) -> str:

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from finclaw.finance.charts.chart import PERIODS, Chart, ChartStyle
+from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.market_data.port import Adjustment
 from finclaw.finance.period import ChartPeriod, session_day
 from finclaw.finance.venue import VENUES
@@ -53,6 +54,7 @@ _LABELS: Final[dict[Language, dict[str, str]]] = {
         "low": "Low {0}",
         "source": "Source: {source} · as of {as_of}",
         "stale": "not up to date",
+        "demo source": DEMO_SOURCE,
         "demo": "DEMO: simulated prices",
         "caption": "**{name} ({symbol})**, {period}: {end}, {move} ({change}) since {day}.\n{high}, {low}. {source}.",
         "alt": "{style} of {name} ({symbol}), {first} to {last}: from {start} to {end}, {move}. {high}, {low}.",
@@ -67,6 +69,7 @@ _LABELS: Final[dict[Language, dict[str, str]]] = {
         "low": "최저 {0}",
         "source": "출처: {source} · {as_of} 기준",
         "stale": "최신 아님",
+        "demo source": "데모 시장",
         "demo": "DEMO: 모의 가격",
         "caption": "**{name} ({symbol})**, {period}: {end}, {day} 대비 {move} ({change}).\n{high}, {low}. {source}.",
         "alt": "{name} ({symbol}) {style}, {first}~{last}: {start}에서 {end}까지, {move}. {high}, {low}.",
@@ -119,7 +122,8 @@ def extremes_of(chart: Chart, language: Language) -> tuple[str, str]:
 def source_of(chart: Chart, language: Language) -> str:
     labels = _LABELS[language]
     at = chart.as_of.astimezone(VENUES[chart.instrument.exchange].tz)
-    told = labels["source"].format(source=chart.source, as_of=f"{at:%Y-%m-%d %H:%M %Z}")
+    source = labels["demo source"] if chart.is_demo else chart.source
+    told = labels["source"].format(source=source, as_of=f"{at:%Y-%m-%d %H:%M %Z}")
     is_share = chart.instrument.kind in ("stock", "etf")
     adjusted = _ADJUSTMENTS[language][chart.adjustment] if is_share else ""
     return " · ".join(filter(None, (told, adjusted, labels["stale"] if chart.stale else "")))
