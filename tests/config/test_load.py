@@ -257,6 +257,8 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "chains": st.just({}),
         "urls": st.just({"yahoo.api": "https://query1.finance.yahoo.com"}),
         "private": st.just(["127.0.0.1:8000"]),
+        "contact": st.sampled_from(["", "ops@example.com"]),
+        "keys": st.just({}),
     },
     "compaction": {
         "strategy": st.sampled_from(["summarize", "truncate-oldest", "truncate-tools", "hybrid"]),

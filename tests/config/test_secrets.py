@@ -113,3 +113,13 @@ def test_who_only_looks_is_told_all_the_same_that_a_secret_stands_in_the_file(tm
     (tmp_path / "finclaw.yaml").write_text(f"providers: {{a: {{kind: openai, key: {VALUE}}}}}")
     with pytest.raises(ConfigError, match="must not hold the secret"):
         load_settings(state=tmp_path, environ={}, only_looking=True)
+
+
+def test_keys_of_market_data_come_by_reference_too(tmp_path: Path) -> None:
+    (tmp_path / "finclaw.yaml").write_text("market_data: {keys: {opendart.key: 'env:DART'}}\n")
+    settings = load_settings(state=tmp_path, environ={"DART": VALUE})
+    assert settings.market_data.keys == {"opendart.key": Secret(VALUE)}
+    (tmp_path / "finclaw.yaml").write_text(f"market_data: {{keys: {{opendart.key: {VALUE}}}}}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(state=tmp_path, environ={})
+    assert VALUE not in str(caught.value)

@@ -11,6 +11,7 @@ from tests.finance.sources.faults import FAULTS
 from finclaw.finance.market import Quote
 from finclaw.finance.market_data.errors import AllSourcesFailed, DataError
 from finclaw.finance.market_data.port import BarRange
+from finclaw.finance.market_data.settings import DEFAULT_CHAINS, MarketDataSettings
 from finclaw.finance.sources.registry import make_sources
 
 TRUE: Final = {
@@ -46,7 +47,9 @@ FIXINGS: Final = {Decimal("1402.31"), Decimal("1402.308403")}
 
 
 def test_every_source_is_in_the_table() -> None:
-    assert set(make_sources()) == {vendor for vendor, _ in CASES} | {"frankfurter", "ecb"}
+    settings = MarketDataSettings()
+    priced = {each for key in DEFAULT_CHAINS if key.endswith(".quote") for each in settings.chain(key)}
+    assert set(make_sources()) & priced == {vendor for vendor, _ in CASES}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal, TypeVar, cast
 
 from msgspec import Struct
@@ -11,12 +12,12 @@ from msgspec.structs import replace
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Quote
 from finclaw.finance.market_data.bars import read_bars
+from finclaw.finance.market_data.documents import read_earnings, read_filings, read_news, read_profile
 from finclaw.finance.market_data.errors import (
     AllSourcesFailed,
     DataError,
     DataImplausible,
     DataNotFound,
-    DataUnsupported,
 )
 from finclaw.finance.market_data.fixing import read_fixing
 from finclaw.finance.market_data.last_prices import LastPrices
@@ -44,6 +45,10 @@ _RATE: Final = timedelta(seconds=30)
 _CLOSED: Final = timedelta(minutes=10)
 _SETTLING: Final = timedelta(minutes=1)
 _FIXING: Final = timedelta(hours=1)
+_NEWS: Final = timedelta(minutes=10)
+_FILINGS: Final = timedelta(minutes=30)
+_EARNINGS: Final = timedelta(hours=6)
+_PROFILE: Final = timedelta(hours=24)
 
 
 class _Kept(Struct, frozen=True):
@@ -140,18 +145,21 @@ class ChainedMarketData:
         )
 
     async def news(self, symbol: str | None = None, limit: int = 10) -> Sequence[NewsItem]:
-        raise _no_source("news")
+        instrument = None if symbol is None else self._must_find(symbol)
+        read = partial(read_news, self._access, instrument, limit, self._purpose)
+        return await self._share(("news", symbol, limit), read, _NEWS)
 
     async def filings(self, symbol: str, limit: int = 10) -> Sequence[Filing]:
-        self._must_find(symbol)
-        raise _no_source("filings")
+        read = partial(read_filings, self._access, self._must_find(symbol), limit, self._purpose)
+        return await self._share(("filings", symbol, limit), read, _FILINGS)
 
     async def earnings(self, first: date, last: date) -> Sequence[EarningsDate]:
-        raise _no_source("earnings dates")
+        read = partial(read_earnings, self._access, first, last, self._purpose)
+        return await self._share(("earnings", first, last), read, _EARNINGS)
 
     async def profile(self, symbol: str) -> CompanyProfile:
-        self._must_find(symbol)
-        raise _no_source("company profiles")
+        read = partial(read_profile, self._access, self._must_find(symbol), self._purpose)
+        return await self._share(("profile", symbol), read, _PROFILE)
 
     def _must_find(self, symbol: str) -> Instrument:
         found = self._find(symbol)
@@ -190,7 +198,10 @@ class ChainedMarketData:
             old = self._find_old(key)
             if old is None:
                 raise
-            return replace(old, stale=True, failed=_name_causes(error))
+            # Headlines, filings and dates carry days of their own, by which anybody sees how old they are.
+            if not isinstance(old, BarSeries | ExchangeRate):
+                return old
+            return cast("T", replace(old, stale=True, failed=_name_causes(error)))
         self._keep(key, value, kept_for)
         return value
 
@@ -241,7 +252,3 @@ def _name_causes(error: DataError) -> tuple[str, ...]:
 
 def _not_found(symbol: str) -> DataNotFound:
     return DataNotFound(f"There is no instrument {symbol!r} in our records. Ask for another one.")
-
-
-def _no_source(what: str) -> DataUnsupported:
-    return DataUnsupported(f"There is no source of {what} yet. Say so.")

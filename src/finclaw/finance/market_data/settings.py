@@ -7,6 +7,7 @@ from typing import Final
 
 from finclaw.errors import ConfigError
 from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.redaction import Secret
 
 DEFAULT_CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "stock.KRX.quote": ("naver", "yahoo"),
@@ -15,8 +16,8 @@ DEFAULT_CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "index.KRX.quote": ("naver", "yahoo"),
     "index.KRX.bars": ("yahoo",),
     "index.KRX.minutes": ("yahoo",),
-    "stock.US.quote": ("yahoo", "naver"),
-    "stock.US.bars": ("yahoo",),
+    "stock.US.quote": ("alpaca", "yahoo", "naver"),
+    "stock.US.bars": ("alpaca", "yahoo"),
     "stock.US.minutes": ("yahoo",),
     "index.US.quote": ("yahoo", "naver"),
     "index.US.bars": ("yahoo",),
@@ -31,9 +32,19 @@ DEFAULT_CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "coin.USD.quote": ("coinbase", "kraken"),
     "coin.USD.bars": ("coinbase", "kraken"),
     "coin.USD.minutes": ("coinbase", "kraken"),
+    "stock.KRX.news": ("google_news",),
+    "stock.US.news": ("alpaca", "google_news", "edgar"),
+    "coin.KRW.news": ("google_news",),
+    "coin.USD.news": ("google_news",),
+    "market.ALL.news": ("central_banks",),
+    "stock.KRX.filings": ("opendart", "dart"),
+    "stock.US.filings": ("edgar",),
+    "stock.US.earnings": ("nasdaq",),
+    "stock.US.profile": ("edgar",),
 }
 """Sources by asset class, market and kind of data, the preferred one first. The second one is another vendor; US bars
-and minutes have none without a key. Funds go with stocks. Nothing outside of a chain is ever asked."""
+and minutes have none without a key. Funds go with stocks. Nothing outside of a chain is ever asked, and of a chain only
+those whose keys are given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +59,10 @@ class MarketDataSettings:
     """Other addresses of sources, such as `yahoo.api: https://query1.finance.yahoo.com`."""
     private: tuple[str, ...] = ()
     """Hosts of your own network among those addresses, each as `host:port`."""
+    contact: str = ""
+    """An address of mail. The SEC wants one in every request; without it US filings are not asked for."""
+    keys: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
+    """Keys of sources that want one, such as `opendart.key: env:OPENDART_KEY`, `alpaca.id` and `alpaca.secret`."""
 
     def __post_init__(self) -> None:
         for source in self.disabled:
@@ -56,6 +71,9 @@ class MarketDataSettings:
             _must_know("chains", chain, DEFAULT_CHAINS)
             for source in sources:
                 _must_know(f"chains has {chain}, which", source, SOURCES)
+        names = {key: True for source in SOURCES.values() for key in source.keys}
+        for key in self.keys:
+            _must_know("keys", key, names)
         apis = {f"{source.id}.{api}": url for source in SOURCES.values() for api, url in source.urls.items()}
         for api, url in self.urls.items():
             _must_know("urls", api, apis)
@@ -63,8 +81,12 @@ class MarketDataSettings:
                 raise ConfigError(f"urls has {api}: {url}, which is no address; write https://HOST/PATH")
 
     def chain(self, key: str) -> tuple[str, ...]:
-        """The sources for a kind of data, in their order, without those that are switched off."""
-        return tuple(each for each in self.chains.get(key, DEFAULT_CHAINS.get(key, ())) if each not in self.disabled)
+        """The sources for a kind of data, in their order, without those that are switched off or lack a key."""
+        named = self.chains.get(key, DEFAULT_CHAINS.get(key, ()))
+        return tuple(each for each in named if each not in self.disabled and self.has_keys(each))
+
+    def has_keys(self, source: str) -> bool:
+        return all(key in self.keys for key in SOURCES[source].keys)
 
     def used(self) -> tuple[str, ...]:
         """The sources of all chains, each once."""

@@ -99,10 +99,14 @@ class SourceClient:
         *,
         api: str = "api",
         headers: Mapping[str, str] | None = None,
+        accept: tuple[str, ...] = (),
     ) -> bytes:
+        """`accept`: media types of an answer that is no text."""
         url = f"{self._url(api)}/{escape(path, safe='/,:=.')}" + (f"?{urlencode(query)}" if query else "")
         await self._take()
-        request = FetchRequest(url=url, purpose=f"market data: {self.info.id}", headers=headers or {}, limits=_LIMITS)
+        request = FetchRequest(
+            url=url, purpose=f"market data: {self.info.id}", headers=headers or {}, accept=accept, limits=_LIMITS
+        )
         try:
             reply = await self._fetcher.fetch(request)
         except ToolTimeout as error:

@@ -39,9 +39,11 @@ class SourceAccess:
 
     def chain(self, instrument: Instrument, kind: DataKind) -> tuple[DataSource, ...]:
         """The sources that have this kind of data for the instrument, in the order of the settings."""
-        wanted = self._settings.chain(chain_key(instrument, kind))
-        named = (self._sources[each] for each in wanted if each in self._sources)
-        return tuple(each for each in named if each.has(instrument, kind))
+        return tuple(each for each in self.named_chain(chain_key(instrument, kind)) if each.has(instrument, kind))
+
+    def named_chain(self, key: str) -> tuple[DataSource, ...]:
+        """The sources of a chain by its name, for what is about no single instrument."""
+        return tuple(self._sources[each] for each in self._settings.chain(key) if each in self._sources)
 
     async def ask(self, source: DataSource, purpose: Purpose, request: Callable[[SourceClient], Awaitable[T]]) -> T:
         """Raises DataError; one that rests is not asked at all."""

@@ -29,6 +29,8 @@ class SourceInfo(Struct, frozen=True, kw_only=True):
     """Symbols in one request for quotes."""
     rest: int = 60
     """Seconds for which it is left alone after it has refused us without saying for how long."""
+    keys: tuple[str, ...] = ()
+    """Names in `market_data.keys` without which it is not asked."""
 
 
 _ALL: Final = (
@@ -103,6 +105,72 @@ _ALL: Final = (
         terms="reference rates of the European Central Bank, for information, one a business day",
         urls={"api": "https://www.ecb.europa.eu/stats/eurofxref"},
         per_minute=10,
+    ),
+    SourceInfo(
+        id="edgar",
+        name="SEC EDGAR",
+        standing="official",
+        terms="public domain; wants an address of mail in every request (`market_data.contact`)",
+        urls={"data": "https://data.sec.gov", "www": "https://www.sec.gov"},
+        per_minute=60,
+        rest=600,
+    ),
+    SourceInfo(
+        id="dart",
+        name="DART",
+        standing="official",
+        terms="public RSS of the Korean supervisor, with the source named; today's filings alone",
+        urls={"api": "https://dart.fss.or.kr"},
+        per_minute=10,
+    ),
+    SourceInfo(
+        id="opendart",
+        name="OpenDART",
+        standing="official",
+        terms="free key of the Korean supervisor, 10,000 requests a day, with the source named",
+        urls={"api": "https://opendart.fss.or.kr/api"},
+        per_minute=30,
+        keys=("opendart.key",),
+    ),
+    SourceInfo(
+        id="nasdaq",
+        name="Nasdaq",
+        standing="unofficial",
+        terms="the calendar of Nasdaq's own pages, for personal use; its dates are expected ones",
+        urls={"api": "https://api.nasdaq.com"},
+        per_minute=20,
+        rest=600,
+    ),
+    SourceInfo(
+        id="google_news",
+        name="Google News",
+        standing="unofficial",
+        terms="RSS for personal, non-commercial use: headlines with their links, nothing of the articles",
+        urls={"api": "https://news.google.com"},
+        per_minute=10,
+        rest=900,
+    ),
+    SourceInfo(
+        id="central_banks",
+        name="central banks",
+        standing="official",
+        terms="public press feeds of the Federal Reserve, the ECB and the Bank of Korea: headlines with their links",
+        urls={
+            "fed": "https://www.federalreserve.gov",
+            "ecb": "https://www.ecb.europa.eu",
+            "bok": "https://www.bok.or.kr",
+        },
+        per_minute=10,
+    ),
+    SourceInfo(
+        id="alpaca",
+        name="Alpaca",
+        standing="official",
+        terms="free key; live prices of IEX alone, bars of all US exchanges fifteen minutes late",
+        urls={"api": "https://data.alpaca.markets"},
+        per_minute=150,
+        batch=50,
+        keys=("alpaca.id", "alpaca.secret"),
     ),
 )
 

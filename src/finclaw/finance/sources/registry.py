@@ -13,9 +13,14 @@ from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source import DataSource
 from finclaw.finance.market_data.source_access import SourceAccess
 from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.sources.alpaca import Alpaca
 from finclaw.finance.sources.coinbase import Coinbase
+from finclaw.finance.sources.dart import DartFeed, OpenDart
 from finclaw.finance.sources.ecb import EuropeanCentralBank, Frankfurter
+from finclaw.finance.sources.edgar import Edgar
+from finclaw.finance.sources.headlines import CentralBanks, GoogleNews
 from finclaw.finance.sources.kraken import Kraken
+from finclaw.finance.sources.nasdaq import NasdaqCalendar
 from finclaw.finance.sources.naver import Naver
 from finclaw.finance.sources.upbit import Bithumb, Upbit
 from finclaw.finance.sources.yahoo import Yahoo
@@ -28,8 +33,26 @@ MIGRATIONS: Final = (BUDGET_TABLE, LAST_PRICE_TABLE)
 """The tables of the finance extension. Others are added behind these, never between."""
 
 
-def make_sources() -> Mapping[str, DataSource]:
-    sources = (Naver(), Yahoo(), Upbit(), Bithumb(), Coinbase(), Kraken(), Frankfurter(), EuropeanCentralBank())
+def make_sources(settings: MarketDataSettings | None = None) -> Mapping[str, DataSource]:
+    settings = settings or MarketDataSettings()
+    keys = settings.keys
+    sources: tuple[DataSource, ...] = (
+        Naver(),
+        Yahoo(),
+        Upbit(),
+        Bithumb(),
+        Coinbase(),
+        Kraken(),
+        Frankfurter(),
+        EuropeanCentralBank(),
+        Edgar(settings.contact),
+        DartFeed(),
+        OpenDart(keys.get("opendart.key")),
+        NasdaqCalendar(),
+        GoogleNews(),
+        CentralBanks(),
+        Alpaca(keys.get("alpaca.id"), keys.get("alpaca.secret")),
+    )
     return {each.info.id: each for each in sources}
 
 
@@ -49,7 +72,7 @@ def open_market_data(
     find: Callable[[str], Instrument | None],
 ) -> ChainedMarketData:
     """`find` gives the instrument of an exact symbol of our records."""
-    access = SourceAccess(make_sources(), settings, fetcher, RequestBudget(database, clock), clock, calendar)
+    access = SourceAccess(make_sources(settings), settings, fetcher, RequestBudget(database, clock), clock, calendar)
     return ChainedMarketData(access, LastPrices(database), find)
 
 

@@ -1,0 +1,204 @@
+"""Alpaca, with a key: US quotes of one exchange, daily bars of all of them, and news.
+
+The free plan's live prices are those of IEX alone: a few percent of the market, so they name their venue and bring no
+volume. Bars of all exchanges must be at least fifteen minutes old.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Final
+
+from msgspec import Struct, field
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.instruments.vendor_symbols import own_symbol, vendor_symbol
+from finclaw.finance.market import Bar
+from finclaw.finance.market_data.errors import DataAuthExpired, DataError, DataMalformed, DataStale, DataUnsupported
+from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.port import BarRange, BarSeries, NewsItem
+from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.sources.feeds import clean_line
+from finclaw.finance.sources.headlines import newest
+from finclaw.finance.sources.reading import day_bar, read_number, read_time
+from finclaw.finance.venue import VENUES
+from finclaw.kernel.calendar import Session
+from finclaw.redaction import Secret
+
+_TOO_NEW: Final = timedelta(minutes=16)
+"""Prices of all exchanges are free once they are so old."""
+_MOST_PAGES: Final = 5
+_LONGEST_BREAK: Final = timedelta(days=10)
+"""Within so many days there is a session before."""
+_NEWS: Final = timedelta(days=7)
+
+
+class _Trade(Struct):
+    t: str
+    p: float
+
+
+class _Bar(Struct):
+    t: str
+    o: float
+    h: float
+    l: float  # noqa: E741  as they name it
+    c: float
+    v: float
+
+
+class Snapshot(Struct, rename="camel"):
+    """The latest of one symbol. Its daily bars are of IEX too, so that their closes are not the official ones."""
+
+    latest_trade: _Trade
+
+
+class _Bars(Struct):
+    bars: dict[str, list[_Bar]] | None
+    next_page_token: str | None = None
+
+
+class _Article(Struct):
+    headline: str
+    url: str
+    created_at: str
+    source: str = ""
+    symbols: list[str] = field(default_factory=list[str])
+
+
+class _News(Struct):
+    news: list[_Article]
+
+
+class Alpaca(DataSource):
+    """Alpaca's market data."""
+
+    info = SOURCES["alpaca"]
+
+    def __init__(self, id: Secret | None = None, secret: Secret | None = None) -> None:
+        self._id = id
+        self._secret = secret
+
+    def has(self, instrument: Instrument, kind: DataKind) -> bool:
+        return kind in ("quote", "bars", "news") and vendor_symbol("alpaca", instrument) is not None
+
+    async def read_quotes(
+        self, client: SourceClient, instruments: Sequence[Instrument]
+    ) -> Mapping[str, PriceReading | DataError]:
+        """The last trade on IEX in the session, the close of all exchanges after it; official closes to compare."""
+        names = {vendor_symbol("alpaca", each) or "": each for each in instruments}
+        now = client.now()
+        session = next(client.calendar.sessions_before("NYSE", now))
+        if session.closes <= now < session.closes + _TOO_NEW:
+            raise DataStale(f"{client.name} has a close a quarter of an hour after it", source=client.name)
+        closes = await self._read_days(client, list(names), session.day - _LONGEST_BREAK, now)
+        trades: dict[str, Snapshot] = {}
+        if now < session.closes:
+            query = {"symbols": ",".join(names), "feed": "iex"}
+            trades = await client.get(dict[str, Snapshot], "v2/stocks/snapshots", query, headers=self._headers())
+        return {
+            each.symbol: _make_reading(client, each, session, closes.get(name, ()), trades.get(name))
+            for name, each in names.items()
+        }
+
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
+        name = vendor_symbol("alpaca", instrument) or ""
+        end = datetime.combine(span.last + timedelta(days=1), time(0), VENUES[instrument.exchange].tz)
+        rows = (await self._read_days(client, [name], span.first, end)).get(name, ())
+        bars = [bar for row in rows if (bar := _read_bar(client, instrument, row)) is not None]
+        return BarSeries(instrument=instrument, bars=tuple(bars), adjustment="split", source=client.name)
+
+    async def _read_days(
+        self, client: SourceClient, names: Sequence[str], first: date, end: datetime
+    ) -> Mapping[str, Sequence[_Bar]]:
+        """Daily bars of all exchanges by symbol, adjusted for splits: as traded, which is their default, they jump."""
+        query = {
+            "symbols": ",".join(names),
+            "timeframe": "1Day",
+            "start": first.isoformat(),
+            "end": min(end, client.now() - _TOO_NEW).isoformat(),
+            "adjustment": "split",
+            "feed": "sip",
+            "limit": "10000",
+        }
+        found: dict[str, list[_Bar]] = {}
+        for _ in range(_MOST_PAGES):
+            answer = await client.get(_Bars, "v2/stocks/bars", query, headers=self._headers())
+            for name, rows in (answer.bars or {}).items():
+                found.setdefault(name, []).extend(rows)
+            if not answer.next_page_token:
+                return found
+            query["page_token"] = answer.next_page_token
+        raise DataMalformed(f"{client.name}'s bars have no end", source=client.name)
+
+    async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
+        query = {"limit": str(min(max(limit, 10), 50))}
+        if instrument is not None:
+            query["symbols"] = vendor_symbol("alpaca", instrument) or ""
+        answer = await client.get(_News, "v1beta1/news", query, headers=self._headers())
+        items = [
+            NewsItem(
+                title=clean_line(each.headline),
+                url=each.url,
+                publisher=clean_line(each.source, 100),
+                published_at=read_time(each.created_at, client.name),
+                source=client.name,
+                symbols=tuple(filter(None, (own_symbol("alpaca", symbol) for symbol in each.symbols))),
+            )
+            for each in answer.news
+            if each.url.startswith(("https://", "http://"))
+        ]
+        return newest(items, client, _NEWS, limit)
+
+    def _headers(self) -> Mapping[str, str]:
+        if self._id is None or self._secret is None:
+            raise DataAuthExpired("Alpaca wants a key: set `market_data.keys` to one", source=self.info.name)
+        return {"APCA-API-KEY-ID": self._id.reveal(), "APCA-API-SECRET-KEY": self._secret.reveal()}
+
+
+def _make_reading(
+    client: SourceClient, instrument: Instrument, session: Session, rows: Sequence[_Bar], trade: Snapshot | None
+) -> PriceReading | DataError:
+    """A running session is priced by the trade, one that is over by its bar. Both stand against the bar before."""
+    name, zone = client.name, VENUES[instrument.exchange].tz
+    try:
+        days = {read_time(row.t, name).astimezone(zone).date(): row for row in rows}
+        earlier = [day for day in days if day < session.day]
+        if not earlier:
+            raise DataUnsupported(f"{name} does not have {instrument.symbol}", source=name)
+        before = read_number(days[max(earlier)].c, name, "a previous close")
+        if client.now() < session.closes:
+            if trade is None:
+                raise DataUnsupported(f"{name} has no trade of {instrument.symbol}", source=name)
+            price, as_of = trade.latest_trade.p, read_time(_shorten(trade.latest_trade.t), name)
+            venue, volume = "IEX", 0
+        else:
+            if session.day not in days:
+                raise DataStale(f"{name} has no bar of {session.day} yet", source=name)
+            price, as_of = days[session.day].c, session.closes
+            venue, volume = "", int(days[session.day].v)
+        return PriceReading(
+            instrument=instrument,
+            source=name,
+            price=read_number(price, name, "a price"),
+            currency="USD",
+            as_of=as_of,
+            previous_close=before,
+            volume=volume,
+            venue=venue,
+        )
+    except DataError as error:
+        return error
+
+
+def _read_bar(client: SourceClient, instrument: Instrument, row: _Bar) -> Bar | None:
+    """A day's time is its midnight in New York, 04:00 or 05:00 UTC: the day is that of the exchange."""
+    day = read_time(row.t, client.name).astimezone(VENUES[instrument.exchange].tz).date()
+    opened, high, low, close = (read_number(each, client.name, "a bar") for each in (row.o, row.h, row.l, row.c))
+    return day_bar(client, instrument, day, (opened, high, low, close), int(row.v))
+
+
+def _shorten(text: str) -> str:
+    """Their times have nanoseconds, which Python's have not."""
+    head, dot, tail = text.partition(".")
+    return f"{head}.{tail.removesuffix('Z')[:6]}Z" if dot else text

@@ -1,0 +1,187 @@
+"""EDGAR of the SEC: filings of US companies, the figures they reported, and their 8-K notices as news.
+
+It is public and wants to know who asks: without a contact in the settings it refuses, so it is not asked then.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Final
+
+from msgspec import Struct, field
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market_data.errors import DataAuthExpired, DataEmpty, DataMalformed, DataUnsupported
+from finclaw.finance.market_data.port import CompanyProfile, Filing, NewsItem
+from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.sources.feeds import clean_line, parse_feed
+
+_FIGURES: Final = {
+    "revenue": ("Revenues", "RevenueFromContractWithCustomerExcludingAssessedTax", "SalesRevenueNet"),
+    "net_income": ("NetIncomeLoss", "ProfitLoss"),
+    "eps_diluted": ("EarningsPerShareDiluted",),
+}
+"""Concepts of a figure: companies change from one to another over the years."""
+_ANNUAL: Final = (350, 380)
+"""Days of a year's figure. Quarters and years to date have the same concept."""
+
+
+class _Recent(Struct, rename="camel"):
+    """Columns, not rows: the same place in each is one filing."""
+
+    accession_number: list[str]
+    filing_date: list[date]
+    form: list[str]
+    primary_document: list[str]
+    primary_doc_description: list[str] = field(default_factory=list[str])
+
+
+class _Filings(Struct):
+    recent: _Recent
+
+
+class _Submissions(Struct, rename="camel"):
+    cik: str | int
+    name: str
+    filings: _Filings
+    sic_description: str = ""
+    fiscal_year_end: str | None = None
+
+
+class ReportedFigure(Struct, frozen=True):
+    """A figure as one filing reported it. `fy` and `fp`, which it has too, are of the filing and not of the figure."""
+
+    end: date
+    val: int | float
+    filed: date
+    form: str
+    start: date | None = None
+
+
+class _Concept(Struct):
+    units: dict[str, list[ReportedFigure]]
+
+
+class _Facts(Struct):
+    cik: str | int
+    facts: dict[str, dict[str, _Concept]]
+
+
+class Edgar(DataSource):
+    """EDGAR's JSON and Atom, by the company's number in our records."""
+
+    info = SOURCES["edgar"]
+
+    def __init__(self, contact: str = "") -> None:
+        """`contact`: an address of mail, which the SEC wants in every request."""
+        self._contact = contact
+
+    def has(self, instrument: Instrument, kind: DataKind) -> bool:
+        return bool(instrument.cik) and kind in ("filings", "profile", "news")
+
+    async def read_filings(self, client: SourceClient, instrument: Instrument, limit: int) -> Sequence[Filing]:
+        path = f"submissions/CIK{instrument.cik:010}.json"
+        found = await client.get(_Submissions, path, api="data", headers=self._headers())
+        return parse_submissions(found, instrument, client.name)[:limit]
+
+    async def read_profile(self, client: SourceClient, instrument: Instrument) -> CompanyProfile:
+        path = f"CIK{instrument.cik:010}.json"
+        about = await client.get(_Submissions, f"submissions/{path}", api="data", headers=self._headers())
+        _check_number(about.cik, instrument, client.name)
+        facts = await client.get(_Facts, f"api/xbrl/companyfacts/{path}", api="data", headers=self._headers())
+        fields = {"company": clean_line(about.name), "industry": clean_line(about.sic_description)}
+        fields |= parse_company_facts(facts, instrument, client.name)
+        known = {name: text for name, text in fields.items() if text}
+        return CompanyProfile(instrument=instrument, fields=known, as_of=client.now(), source=client.name)
+
+    async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
+        if instrument is None or not instrument.cik:
+            raise DataUnsupported(f"{client.name} has news of US companies alone", source=client.name)
+        query = {"action": "getcompany", "CIK": f"{instrument.cik:010}", "type": "8-K", "output": "atom"}
+        body = await client.get_body("cgi-bin/browse-edgar", query, api="www", headers=self._headers())
+        entries = parse_feed(body, client.name, client.now())
+        return [
+            NewsItem(
+                title=f"{instrument.name_en}: {each.title}",
+                url=each.url,
+                publisher="SEC EDGAR",
+                published_at=each.published_at,
+                source=client.name,
+                symbols=(instrument.symbol,),
+            )
+            for each in entries[:limit]
+        ]
+
+    def _headers(self) -> Mapping[str, str]:
+        """Raises DataAuthExpired without a contact: a request that is refused counts against everybody here."""
+        if "@" not in self._contact:
+            name = self.info.name
+            raise DataAuthExpired(
+                f"{name} answers only who says who asks: set `market_data.contact` to an address of mail", source=name
+            )
+        return {"User-Agent": f"FinClaw {self._contact}", "Accept": "application/json, application/atom+xml, text/xml"}
+
+
+def parse_submissions(found: _Submissions, instrument: Instrument, source: str) -> list[Filing]:
+    """The newest filings, newest first. Raises DataMalformed or DataEmpty."""
+    _check_number(found.cik, instrument, source)
+    recent = found.filings.recent
+    count = len(recent.accession_number)
+    if not len(recent.filing_date) == len(recent.form) == len(recent.primary_document) == count:
+        raise DataMalformed(f"{source}'s columns of filings differ in length", source=source)
+    if not count:
+        raise DataEmpty(f"{source} has no filings of {instrument.symbol}", source=source)
+    words = recent.primary_doc_description if len(recent.primary_doc_description) == count else recent.form
+    rows = zip(recent.accession_number, recent.filing_date, recent.form, recent.primary_document, words, strict=True)
+    filings = [
+        Filing(
+            symbol=instrument.symbol,
+            form=clean_line(form, 40),
+            title=clean_line(title or form),
+            filed_on=filed,
+            url=_document_url(instrument.cik, accession, document),
+            source=source,
+        )
+        for accession, filed, form, document, title in rows
+    ]
+    return sorted(filings, key=lambda each: each.filed_on, reverse=True)
+
+
+def parse_company_facts(found: _Facts, instrument: Instrument, source: str) -> dict[str, str]:
+    """The latest year's figures in words, each with its period and the day on which it was filed."""
+    _check_number(found.cik, instrument, source)
+    concepts = found.facts.get("us-gaap") or found.facts.get("ifrs-full") or {}
+    fields: dict[str, str] = {}
+    for name, tags in _FIGURES.items():
+        figures = [each for tag in tags if tag in concepts for each in _figures_of(concepts[tag])]
+        if latest := pick_annual(figures):
+            unit, figure = latest
+            told = f"{Decimal(str(figure.val)):,} {unit}"
+            fields[name] = f"{told} in the year from {figure.start} to {figure.end}, filed {figure.filed}"
+    return fields
+
+
+def pick_annual(figures: Sequence[tuple[str, ReportedFigure]]) -> tuple[str, ReportedFigure] | None:
+    """The figure of the latest whole year, as it was last filed. A period is told by its own days, never by `fy`."""
+    least, most = _ANNUAL
+    years = [
+        (unit, each)
+        for unit, each in figures
+        if each.start is not None and least <= (each.end - each.start).days <= most
+    ]
+    return max(years, key=lambda each: (each[1].end, each[1].filed), default=None)
+
+
+def _figures_of(concept: _Concept) -> list[tuple[str, ReportedFigure]]:
+    return [(unit, each) for unit, rows in concept.units.items() for each in rows]
+
+
+def _check_number(told: str | int, instrument: Instrument, source: str) -> None:
+    if int(told) != instrument.cik:
+        raise DataMalformed(f"{source} gave company {told}, not {instrument.cik}", source=source)
+
+
+def _document_url(cik: int, accession: str, document: str) -> str:
+    folder = f"https://www.sec.gov/Archives/edgar/data/{cik}/{accession.replace('-', '')}"
+    return f"{folder}/{document}" if document else folder

@@ -1,0 +1,104 @@
+"""Headlines from feeds: Google News by company, and the press releases of central banks. A title and its link, no more.
+
+The words belong to their publishers: nothing behind a link is read or kept here.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Final
+
+from finclaw.finance.instrument import Instrument, key_of
+from finclaw.finance.market_data.errors import DataError, DataUnsupported
+from finclaw.finance.market_data.port import NewsItem
+from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.sources.feeds import FeedEntry, parse_feed
+
+_WINDOW: Final = timedelta(days=7)
+_XML: Final = {"Accept": "application/rss+xml, application/atom+xml, application/xml, text/xml"}
+_BANKS: Final = {
+    "fed": ("feeds/press_all.xml", "Federal Reserve"),
+    "ecb": ("rss/press.html", "European Central Bank"),
+    "bok": ("portal/bbs/P0000559/news.rss", "Bank of Korea"),
+}
+_PRESS_WINDOW: Final = timedelta(days=14)
+
+
+class GoogleNews(DataSource):
+    """Google News as RSS, by the company's name; for personal use."""
+
+    info = SOURCES["google_news"]
+
+    def has(self, instrument: Instrument, kind: DataKind) -> bool:
+        return kind == "news"
+
+    async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
+        if instrument is None:
+            raise DataUnsupported(f"{client.name} is asked about companies", source=client.name)
+        is_korean = instrument.exchange == "KRX"
+        name = instrument.name_ko if is_korean else instrument.name_en
+        place = {"hl": "ko", "gl": "KR", "ceid": "KR:ko"} if is_korean else {"hl": "en-US", "gl": "US", "ceid": "US:en"}
+        query = {"q": f'"{name}" when:{_WINDOW.days}d', **place}
+        entries = parse_feed(await client.get_body("rss/search", query, headers=_XML), client.name, client.now())
+        items = [_read_entry(each, client.name, instrument.symbol) for each in entries]
+        return newest(items, client, _WINDOW, limit)
+
+
+class CentralBanks(DataSource):
+    """Press releases of the Federal Reserve, the European Central Bank and the Bank of Korea."""
+
+    info = SOURCES["central_banks"]
+
+    def has(self, instrument: Instrument, kind: DataKind) -> bool:
+        return False
+
+    async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
+        if instrument is not None:
+            raise DataUnsupported(f"{client.name} publish nothing about one company", source=client.name)
+        answers = await asyncio.gather(*(self._read_bank(client, bank) for bank in _BANKS))
+        items = [item for answer in answers if not isinstance(answer, DataError) for item in answer]
+        failures = [answer for answer in answers if isinstance(answer, DataError)]
+        if len(failures) == len(answers):
+            raise failures[0]
+        return newest(items, client, _PRESS_WINDOW, limit)
+
+    async def _read_bank(self, client: SourceClient, bank: str) -> list[NewsItem] | DataError:
+        """One bank that does not answer leaves the others."""
+        path, publisher = _BANKS[bank]
+        try:
+            entries = parse_feed(await client.get_body(path, api=bank, headers=_XML), client.name, client.now())
+        except DataError as error:
+            return error
+        return [
+            NewsItem(
+                title=each.title, url=each.url, publisher=publisher, published_at=each.published_at, source=client.name
+            )
+            for each in entries
+        ]
+
+
+def newest(items: Iterable[NewsItem], client: SourceClient, window: timedelta, limit: int) -> list[NewsItem]:
+    """Newest first, each once, and none older than was asked for, even where a feed lists it."""
+    oldest = client.now() - window
+    seen: set[str] = set()
+    kept: list[NewsItem] = []
+    for item in sorted(items, key=lambda each: each.published_at, reverse=True):
+        keys = {key_of(item.title), item.url.partition("?")[0].partition("#")[0]}
+        if item.published_at >= oldest and not keys & seen:
+            kept.append(item)
+        seen |= keys
+    return kept[:limit]
+
+
+def _read_entry(entry: FeedEntry, source: str, symbol: str) -> NewsItem:
+    """The title of Google's ends with the publisher, who has an element of its own."""
+    title = entry.title.removesuffix(f" - {entry.author}") if entry.author else entry.title
+    return NewsItem(
+        title=title,
+        url=entry.url,
+        publisher=entry.author,
+        published_at=entry.published_at,
+        source=source,
+        symbols=(symbol,),
+    )
