@@ -96,7 +96,7 @@ class App(RecordService):
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
             commands=Commands(prefix, registrar.commands, persons, clock, registrar.disabled_commands, store.put_blob),
-            ack=Ack(enabled=settings.pipeline.enable_ack),
+            ack=Ack(settings.pipeline.ack, clock, enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels, store, clock, persons),
             dispatch=Dispatch(
                 store, lanes, self._pools, opening, clock, agent.reserve_first_call, registrar.fields, persons

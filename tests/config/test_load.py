@@ -297,6 +297,13 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "timeout_ms": st.integers(1, 10**9),
         "enable_ack": st.booleans(),
         "command_prefix": st.none() | _WORDS.filter(bool).map(lambda word: word[:8]),
+        "ack": st.fixed_dictionaries(
+            {
+                "scope": st.sampled_from(["off", "direct", "group-mentions", "all"]),
+                "done": st.sampled_from(["", "👍"]),
+                "failed": st.sampled_from(["", "👎"]),
+            }
+        ),
         "streaming_enabled": st.booleans(),
         "blocks": st.fixed_dictionaries(
             {

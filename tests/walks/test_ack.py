@@ -8,8 +8,9 @@ from tests.walks.house import House, in_virtual_time, until
 
 from finclaw.errors import ChannelError, Overloaded
 from finclaw.kernel.envelope import Capabilities, Inbound
+from finclaw.pipeline.early.settings import AckSettings
 from finclaw.pipeline.settings import PipelineSettings
-from finclaw.testing import MemoryChannel, fails, hold, reply
+from finclaw.testing import MemoryChannel, delay, fails, hold, reply
 
 
 @pytest.mark.spec("P-28", "P-29")
@@ -76,5 +77,49 @@ async def test_signs_end_also_after_a_failure_and_a_stop(house: House) -> None:
         await gateway.ask("first", message_id="m-1")
         await gateway.channel.write("second", message_id="m-2")
         await until(lambda: gateway.provider.streaming == 1)
-    assert gateway.channel.reactions == [("m-1", "👀"), ("m-1", None), ("m-2", "👀"), ("m-2", None)]
-    assert [active for _, active in gateway.channel.typing_log] == [True, False] * 2
+    assert gateway.channel.reactions == [("m-1", "👀"), ("m-1", "😢"), ("m-2", "👀"), ("m-2", None)]
+    assert dict(gateway.channel.typing_log) == {"m-1": False, "m-2": False}
+
+
+@in_virtual_time
+async def test_the_reaction_tells_how_it_ended(house: House) -> None:
+    settings = PipelineSettings(ack=AckSettings(done="👍", failed="👎"))
+    script = ["done", *[fails(Overloaded("busy"))] * 3, "<<NO_REPLY>>", reply(hold(asyncio.Event()))]
+    async with house.open(*script, pipeline=settings) as gateway:
+        await gateway.ask("one", message_id="m-1")
+        await gateway.ask("two", message_id="m-2")
+        await gateway.ask("three", message_id="m-3")
+        accepted = await gateway.channel.write("four", message_id="m-4")
+        await until(lambda: gateway.provider.streaming == 1)
+        gateway.app.stop_message(accepted.id)
+        await gateway.outcome(accepted)
+    assert dict(gateway.channel.reactions) == {"m-1": "👍", "m-2": "👎", "m-3": None, "m-4": None}
+
+
+@pytest.mark.spec("D-08", "DX-15")
+@pytest.mark.parametrize(("seconds", "shown"), [(12, 3), (250, 24)])
+@in_virtual_time
+async def test_typing_is_shown_again_every_five_seconds_for_two_minutes(house: House, seconds: int, shown: int) -> None:
+    async with house.open(reply(delay(seconds), "done")) as gateway:
+        await gateway.ask("hi", message_id="m-1")
+        ended = [active for _, active in gateway.channel.typing_log]
+        assert ended[:shown] == [True] * shown
+        assert set(ended[shown:]) == {False}, "it ends with the turn at the latest"
+        count = len(ended)
+        await house.clock.sleep(60)
+        assert len(gateway.channel.typing_log) == count, "and stays so"
+
+
+@pytest.mark.parametrize(
+    ("scope", "shown"),
+    [("off", []), ("direct", ["d"]), ("group-mentions", ["g"]), ("all", ["d", "g", "n"])],
+)
+@in_virtual_time
+async def test_signs_are_shown_where_they_are_wanted(house: House, scope: Any, shown: list[str]) -> None:
+    settings = PipelineSettings(ack=AckSettings(scope=scope), require_mention=False)
+    async with house.open("one", "two", "three", pipeline=settings) as gateway:
+        await gateway.ask("hi", message_id="d")
+        await gateway.ask("hi", message_id="g", chat_type="group", mentions_us=True)
+        await gateway.ask("hi", message_id="n", chat_type="group")
+        assert list(dict.fromkeys(each for each, _ in gateway.channel.reactions)) == shown
+        assert list(dict.fromkeys(each for each, _ in gateway.channel.typing_log)) == shown

@@ -226,7 +226,7 @@ class Pipeline:
             )
             if stages.hours is not None:
                 stages.hours.admit(run.inbound)
-        async with stages.ack(run.inbound, self._channels.get(run.inbound.channel), stage("ack")):
+        async with stages.ack(run, self._channels.get(run.inbound.channel), stage("ack")):
             with stage("context"), run.stoppable:
                 context = stages.contexts.build(accepted, await stages.contexts.fetch_files(run, message), sender)
             with stage("dispatch"), run.stoppable:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from finclaw.errors import ConfigError
-from finclaw.pipeline.early.settings import BlockSettings
+from finclaw.pipeline.early.settings import AckSettings, BlockSettings
 
 Prefix = Annotated[str, Meta(min_length=1, max_length=8)]
 DEFAULT_PREFIX: Final = "/"
@@ -33,6 +33,7 @@ class PipelineSettings:
     """The whole pipeline of one message, waiting in the lane not counted. Every wait inside it ends with it."""
     enable_ack: bool = True
     """Show a reaction and a typing sign while working, where the channel can."""
+    ack: AckSettings = field(default_factory=AckSettings)
     streaming_enabled: bool = True
     """Show an answer while it is being written, where the channel can: in a message that is edited, or in blocks."""
     blocks: BlockSettings = field(default_factory=BlockSettings)

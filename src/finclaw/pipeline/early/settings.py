@@ -1,9 +1,21 @@
 """Settings of what is shown early."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckSettings:
+    """Settings of the signs that work goes on: a reaction to the message, and typing."""
+
+    scope: Literal["off", "direct", "group-mentions", "all"] = "all"
+    """Where they are shown: nowhere, in private chats, in groups where we are mentioned, or everywhere."""
+    done: str = ""
+    """The reaction when the answer is ready, such as 👍; empty: none is left."""
+    failed: str = "😢"
+    """The reaction when there will be no answer; empty: none is left. A platform may have few emoji to choose from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
