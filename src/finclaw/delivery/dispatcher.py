@@ -54,7 +54,7 @@ class ReplyDispatcher:
 
     def send_block(self, send: SendPart) -> bool:
         """False: its text belongs into the final."""
-        return not self._spoiled and self._add("block", send)
+        return self._add("block", send)
 
     async def send_final(self, send: Callable[[], Awaitable[R]]) -> R:
         """Send the end of the reply behind what is under way. What was not begun by then is part of it, or dropped."""
@@ -85,11 +85,12 @@ class ReplyDispatcher:
         """Wait for what was begun, and begin nothing more but the final."""
         self._spoiled = True
         self._waiting.clear()
-        task, self._task = self._task, None
+        task = self._task
         if task is not None:
             if self._is_pausing:
                 task.cancel()
             await asyncio.wait([task])
+            self._task = None
             if not task.cancelled():
                 task.result()
 
@@ -108,6 +109,8 @@ class ReplyDispatcher:
         phase = _PHASES[kind]
         if self._complete or phase < self._phase or self._phase == _PHASES["final"]:
             log.info("a %s came too late and is dropped", "tool note" if kind == "tool" else kind)
+            return False
+        if kind == "block" and self._spoiled:
             return False
         if len(self._waiting) >= MOST_WAITING:
             self._spoiled = self._spoiled or kind == "block"

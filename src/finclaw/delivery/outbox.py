@@ -72,6 +72,7 @@ class OrderedSender:
         self._since: dict[str, float] = {}
         self._lost: deque[str] = deque(maxlen=MOST_LOST)
         """Messages of whose answer a part was lost lately: a turn that still runs may append more behind it."""
+        self._withdrawn: set[str] = set()
         self._watchers: dict[str, Callable[[OutboxItem], None]] = {}
         self._stopping = self._closing = False
 
@@ -106,6 +107,11 @@ class OrderedSender:
         if doubtful:
             await self._store.settle(*doubtful)
         self.enqueue(units)
+
+    def withdraw(self, items: Collection[str]) -> None:
+        """Do not begin to send these any more: their turn was stopped. What is on its way arrives."""
+        waiting = {unit.id for queue in self._queues.values() for unit in queue}
+        self._withdrawn |= waiting.intersection(items)
 
     def drop(self, sessions: Collection[str]) -> None:
         """Send no more of what was erased; only the one unit that each place is at goes its way."""
@@ -151,9 +157,10 @@ class OrderedSender:
                 bind_log_ids(message=unit.inbound_id, turn=unit.turn_id or "", session=unit.session)
                 unit = await self._send_item(unit)
                 del self._since[queue.popleft().id]
+                self._withdrawn.discard(unit.id)
                 if unit.state in ("dead", "expired"):
                     self._drop_rest(queue, unit.inbound_id)
-                if queue and queue[0].state == "planned" and not self._closing:
+                if queue and queue[0].state == "planned" and not (self._closing or queue[0].id in self._withdrawn):
                     queue[0] = await self._settle_and_begin_next(unit, queue[0])
                 else:
                     await self._settle(unit, lazy=unit.state == "sent" and not unit.is_preview)
@@ -194,7 +201,8 @@ class OrderedSender:
         is_doubtful = unit.state == "unknown" and not channel.capabilities.idempotent and unit.edits is None
         if is_doubtful and unit.outbound.kind == "confirmation":
             return replace(unit, state="dead")  # it may have arrived, and an order must not be confirmed twice
-        if unit.is_preview and (is_doubtful or self._is_replaced(unit)):
+        is_withdrawn = unit.id in self._withdrawn and unit.state != "sending"
+        if is_withdrawn or (unit.is_preview and (is_doubtful or self._is_replaced(unit))):
             return supersede(unit)
         if unit.doubts > MAX_DOUBTS or unit.attempts > MAX_ATTEMPTS:
             return supersede(unit) if unit.is_preview else replace(unit, state="dead")

@@ -131,7 +131,10 @@ class ConversationStore(Protocol):
         ...
 
     async def finish(self, finish: Finish, then: Callable[[], None]) -> bool:
-        """Fold and end, all at once, with `then` as in `Inbox.end`. False if it had ended. Raises Superseded."""
+        """Fold and end, all at once, with `then` as in `Inbox.end`. False if it had ended. Raises Superseded.
+
+        What an aborted turn has appended and nobody has begun to send becomes `superseded`.
+        """
         ...
 
     async def mark_attempt(self, inbound_id: str) -> None: ...  # a try, as by a claim, before its turn has come

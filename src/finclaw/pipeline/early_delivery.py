@@ -89,17 +89,20 @@ class EarlyDelivery:
         progress = Progress(view, emit, run.inbound, self._clock, seconds, tool_notes=tool_notes)
         try:
             yield progress.follow
-        except BaseException:
-            dispatcher.cancel()
-            view.cancel()
-            raise
-        finally:
             progress.close()
             items.stop_waiting()
-            try:
-                await view.close()
-            finally:
-                items.close()
+            await view.close()
+        except BaseException:  # also while it waits for the last edit
+            progress.close()
+            items.stop_waiting()
+            dispatcher.cancel()
+            view.cancel()
+            if run.stoppable.is_stopped:
+                items.withdraw()
+            await view.close()
+            raise
+        finally:
+            items.close()
 
     def _open_blocks(
         self, run: MessageRun, turn: TurnLog, channel: Channel, items: TurnItems, dispatcher: ReplyDispatcher

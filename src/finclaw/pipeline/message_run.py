@@ -33,6 +33,10 @@ class Stoppable:
         self._cancelling = 0
         self._reason: str | None = None
 
+    @property
+    def is_stopped(self) -> bool:
+        return self._reason is not None
+
     def stop(self, reason: str) -> bool:
         """False where there is nothing to stop: not begun, stopped already, or past the point of no return."""
         if self._task is None or self._reason is not None:

@@ -238,7 +238,7 @@ class TurnLog:
         """The same as the person sees it: with the model's white space between the blocks."""
         shown: list[str] = []
         for item in self.items:
-            if item.span is not None and item.span.answer == answer:
+            if item.span is not None and item.span.answer == answer and item.state != "superseded":
                 words = item.span.text
                 body = words.strip()
                 before, _, after = words.partition(body) if body else ("\n", "", "")

@@ -45,6 +45,14 @@ class TurnItems:
         self._latest[item.id] = item
         self._moved.set()
 
+    def withdraw(self) -> None:
+        """The turn was stopped: what has not left by now never does."""
+        self._sender.withdraw([item.id for item in self._turn.items])
+        for place, item in enumerate(self._turn.items):
+            known = self._latest.get(item.id, item)
+            if known.state in ("planned", "unknown"):
+                self._turn.items[place] = replace(known, state="superseded")
+
     async def append(
         self, outbounds: Sequence[Outbound], mark: Callable[[OutboxItem, int], OutboxItem] = lambda item, _: item
     ) -> tuple[OutboxItem, ...]:

@@ -233,6 +233,8 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     """Outcome, fold, units and spend in one piece. False, and nothing, if the message had already ended."""
     row = inbox.must_row(ids, finish.turn_id)
     session = _must_own(db, row, finish.epoch)
+    if finish.status == "aborted":
+        outbox.withdraw(db, row)
     if not inbox.end(db, ids, finish.inbound_id, finish.outcome, finish.units, now):
         return False
     joining.end(db, ids, row, finish.joined, now)

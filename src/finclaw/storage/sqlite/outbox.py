@@ -79,6 +79,11 @@ def plan(db: apsw.Connection, inbound: int, units: Sequence[OutboxItem]) -> tupl
     return tuple(units)
 
 
+def withdraw(db: apsw.Connection, inbound: int) -> None:
+    """A stopped turn: what it has appended and nobody has begun to send is not sent any more."""
+    db.execute("UPDATE unit SET state = 'superseded' WHERE id BETWEEN ? AND ? AND state = 'planned'", units_of(inbound))
+
+
 def _lost_state(db: apsw.Connection, first: int, end: int) -> OutboxState | None:
     found = db.execute(
         "SELECT state FROM unit WHERE id >= ? AND id < ? AND state IN ('dead', 'expired') LIMIT 1", (first, end)
