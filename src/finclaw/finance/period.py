@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market, percent
 from finclaw.finance.output import plain_fact, price_fact
@@ -60,13 +61,22 @@ class Move(Struct, frozen=True, kw_only=True):
         return percent(self.change, self.start)
 
 
+class HistoryTooShort(ToolError):
+    """The first known price is inside the period: there is nothing that a change could start from."""
+
+
 async def move(market: Market, instrument: Instrument, period: Period) -> Move:
     today = market.now().astimezone(VENUES[instrument.exchange].tz).date()
     first, last = days_of(period, today)
     found = await market.closes(instrument.symbol, first - timedelta(days=_LONGEST_BREAK))
     closes = found.prices
     inside = _inside(closes, instrument, period, first, last)
-    before = closes.index(inside[0]) - 1 if inside else -1
+    before = closes.index(inside[0]) - 1 if inside else len(closes) - 1
+    if before < 0:
+        raise HistoryTooShort(
+            f"The prices of {instrument.symbol} begin on {session_day(instrument, closes[0][0])}, so that there is no "
+            "close before that period. Say so and give no figure, or ask for a shorter one."
+        )
     starts, start = closes[before]
     inside = inside or closes[-1:]  # on New Year's Day the year has had no session yet, and nothing has moved
     prices = [price for _, price in inside]
