@@ -74,8 +74,15 @@ def convert_tool(market: Market) -> Tool:
 
 
 async def convert(market: Market, amount: Decimal, source: str, target: str) -> tuple[Decimal, tuple[Leg, ...]]:
-    """The amount in the other currency, not rounded, by way of the dollar, with the rates in their order."""
-    legs = (*await _dollars_for(market, source), *(_reverse(leg) for leg in await _dollars_for(market, target)))
+    """The amount in the other currency, not rounded, with the rates in their order.
+
+    The way goes through the dollar, but for a coin that is traded in won: its price there is another one.
+    """
+    direct = await _coin_in_won(market, source, target)
+    legs = direct or (
+        *await _dollars_for(market, source),
+        *(_reverse(leg) for leg in await _dollars_for(market, target)),
+    )
     for leg in legs:
         amount = amount * leg.quote.price if leg.times else amount / leg.quote.price
     return amount, legs
@@ -106,6 +113,14 @@ def rounded_amount(value: Decimal, currency: str) -> Decimal:
 
 def coins(value: Decimal) -> Decimal:
     return value.quantize(Decimal("0.00000001"))
+
+
+async def _coin_in_won(market: Market, source: str, target: str) -> tuple[Leg, ...]:
+    """The one rate between a coin and the won; empty where the market does not have it."""
+    coin = source if target == "KRW" else target if source == "KRW" else ""
+    if coin not in _COINS or market.instruments.get(f"{coin}-KRW") is None:
+        return ()
+    return (Leg(await market.quote(f"{coin}-KRW"), times=coin == source),)
 
 
 async def _dollars_for(market: Market, currency: str) -> tuple[Leg, ...]:
