@@ -72,3 +72,38 @@ async def test_no_price_at_all_is_said_without_a_figure(tmp_path: Path, asked: s
     said = "\n".join(gateway.said)
     assert said
     assert not any(figure in said for figure in ("100,", "71,", "102,"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "lines"),
+    [
+        ("market__quote", {"symbol": "AAPL"}, ["price: 250.12", "previous_close: 251.3", "delayed_minutes: 15"]),
+        ("market__quote", {"symbol": "KOSPI"}, ["price: 3951.24", "source: Naver"]),
+        ("market__quote", {"symbol": "BTC-KRW"}, ["price: 141000000", "change_counted_from: 09:00 KST"]),
+        ("fx__convert", {"amount": "100", "from": "USD", "to": "KRW"}, ["result: 140050 KRW", "source: Naver"]),
+        ("fx__convert", {"amount": "2", "from": "BTC", "to": "KRW"}, ["rate BTC-KRW: 141000000", "source: Upbit"]),
+        ("market__history", {"symbol": "005930", "period": "week"}, ["end: 100500 (2026-11-16T05:00+00:00)"]),
+        ("market__history", {"symbol": "005930", "period": "day"}, ["source: Naver"]),
+        ("market__history", {"symbol": "005930", "on": "2026-11-13"}, ["close: 102000", "source: Naver"]),
+    ],
+)
+async def test_every_tool_speaks_with_the_sources_words(
+    tmp_path: Path, tool: str, arguments: dict[str, Any], lines: list[str]
+) -> None:
+    script = (reply(call(tool, arguments)), reply(say("Here.")))
+    async with opened(tmp_path, Vendors(), *script) as gateway:
+        await gateway.ask("?")
+        (result,) = gateway.results
+    assert result.status == "ok", result.content
+    assert [line for line in lines if line not in result.content.splitlines()] == [], result.content
+
+
+async def test_a_history_that_begins_too_late_gives_no_change(tmp_path: Path) -> None:
+    """The fixture begins on the second: there is no close from which a month's change could start."""
+    script = (reply(call("market__history", {"symbol": "005930", "period": "month"})), reply(say("Sorry.")))
+    async with opened(tmp_path, Vendors(), *script) as gateway:
+        await gateway.ask("?")
+        (result,) = gateway.results
+    assert result.status == "error"
+    assert "begin on 2026-11-02" in result.content
+    assert not result.facts

@@ -101,6 +101,11 @@ def has_price_limit(instrument: Instrument) -> bool:
     return instrument.exchange == "KRX" and instrument.kind in ("stock", "etf")
 
 
+def has_known_range(instrument: Instrument) -> bool:
+    """Whether it is known where its price can be at all, so that a first one needs no second source."""
+    return instrument.kind == "rate" and instrument.symbol in _RATES
+
+
 def agree(one: Decimal, other: Decimal) -> bool:
     return abs(one / other - 1) <= _AGREE
 

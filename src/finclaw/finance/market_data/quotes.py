@@ -26,6 +26,7 @@ from finclaw.finance.market_data.plausible import (
     accept_reading,
     agree,
     check_reading,
+    has_known_range,
     has_price_limit,
     is_rare,
 )
@@ -37,6 +38,7 @@ _SAMPLE: Final = 5
 """Of many instruments that were never priced before, so many are compared with a second source."""
 _SAME_UNIT: Final = Decimal("0.30")
 """How near two sources are when they count in the same unit."""
+_OTHER_UNIT: Final = 5
 
 
 class _Search(Struct):
@@ -140,19 +142,19 @@ class QuoteReader:
 
     def _is_doubtful(self, reading: PriceReading) -> bool:
         last = self._last_prices.find(reading.instrument.symbol)
-        return last is None or is_rare(reading, last)
+        return is_rare(reading, last) or (last is None and not has_known_range(reading.instrument))
 
     async def _confirm(self, doubtful: list[_Search], others: Sequence[DataSource], purpose: Purpose) -> None:
         """Decide each: its reading stays, is replaced by a better one, or is taken away with a cause."""
         rare = [each for each in doubtful if self._is_rare(each.reading)]
         new = [each for each in doubtful if each not in rare]
-        asked = [*rare, *new[:_SAMPLE]]
-        found = await self._second_readings([each.instrument for each in asked], others, purpose)
+        found = await self._second_readings([each.instrument for each in (*rare, *new[:_SAMPLE])], others, purpose)
         for each in rare:
             self._decide_rare(each, found.get(each.instrument.symbol))
-        for each in new[:_SAMPLE]:
+        sample = new[:_SAMPLE]
+        for each in sample:
             self._decide_new(each, found.get(each.instrument.symbol))
-        if any(each.reading is None for each in new[:_SAMPLE]):
+        if 2 * sum(each.reading is None for each in sample) > len(sample):
             for each in new[_SAMPLE:]:
                 _refuse(each, "counts in a unit that a second source does not know")
 
@@ -177,12 +179,16 @@ class QuoteReader:
         if isinstance(other, PriceReading) and not self._is_rare(other):
             _refuse(search, f"has a move to {reading.price} that {other.source} does not have")
             search.reading = other
-        elif has_price_limit(search.instrument):
-            _refuse(
-                search, f"has a move to {reading.price}, beyond its exchange's limit, and nobody confirms it", other
-            )
+        elif self._is_impossible(reading):
+            _refuse(search, f"has a move to {reading.price}, beyond what can be, and nobody confirms it", other)
         else:
             search.is_confirmed = False
+
+    def _is_impossible(self, reading: PriceReading) -> bool:
+        """Beyond the limit of its exchange, or so far from the last price that the unit must be another one."""
+        last = self._last_prices.find(reading.instrument.symbol)
+        is_other_unit = last is not None and not last / _OTHER_UNIT < reading.price < last * _OTHER_UNIT
+        return is_other_unit or (has_price_limit(reading.instrument) and is_rare(reading, None))
 
     def _decide_new(self, search: _Search, other: PriceReading | DataError | None) -> None:
         reading = search.reading
@@ -191,17 +197,24 @@ class QuoteReader:
         if not isinstance(other, PriceReading):
             search.is_confirmed = False
         elif abs(reading.price / other.price - 1) > _SAME_UNIT:
-            _refuse(search, f"says {reading.price}, but {other.source} says {other.price}: one of them is wrong", other)
+            _refuse(
+                search,
+                f"says {reading.price}, but {other.source} says {other.price}: one of them is wrong",
+                other,
+                is_final=True,
+            )
 
 
-def _refuse(search: _Search, why: str, other: PriceReading | DataError | None = None) -> None:
-    """Take the reading away. With the other source's word, that is the end: neither of them can be believed."""
+def _refuse(
+    search: _Search, why: str, other: PriceReading | DataError | None = None, *, is_final: bool = False
+) -> None:
+    """Take the reading away. Where that is final, nobody else is asked: no source can be believed."""
     reading, search.reading = search.reading, None
     if reading is None:
         return
     text = f"{reading.source} {why} ({reading.instrument.symbol})"
     search.causes.append(DataImplausible(text, source=reading.source))
-    search.is_disputed = other is not None or has_price_limit(search.instrument)
+    search.is_disputed = is_final
     if isinstance(other, PriceReading):
         search.causes.append(DataImplausible(text, source=other.source))
     elif other is not None:
