@@ -22,6 +22,7 @@ from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
+from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.tools.guard.redact import redact_for_display
 
 _COLOURS = {"ok": "32", "warn": "33", "bad": "31"}
@@ -65,6 +66,9 @@ def _settings(args: Namespace) -> Iterator[DoctorFinding]:
         settings = settings_from(args)
         yield ok("settings", f"valid; market {settings.market}, model {chosen_model(settings)}")
         yield from (warn("budget", each) for each in warnings(args))
+        if settings.market == "live":
+            sources = (SOURCES[each] for each in settings.market_data.used())
+            yield from (ok("market data", f"{each.name} ({each.standing}): {each.terms}") for each in sources)
 
 
 def _valid_settings(args: Namespace) -> Settings | None:
