@@ -25,6 +25,10 @@ class Document:
     words: list[str] = field(default_factory=list[str])
     heads: list[str] = field(default_factory=list[str])
     """The heads of its tables, which may be repeated."""
+    cells_above: set[str] = field(default_factory=set[str])
+    """The cells of those heads."""
+    addresses: set[str] = field(default_factory=set[str])
+    """What its links lead to."""
 
 
 def make_document(seed: int) -> Document:
@@ -65,9 +69,11 @@ def _heading(chance: random.Random, document: Document) -> str:
 
 
 def _link(chance: random.Random, document: Document) -> str:
+    _say(document, "See")
     label = _say(document, chance.choice(("the source", "출처", "a `b` c")).replace("`", ""))
     query = "".join(chance.choices(string.ascii_lowercase, k=chance.choice((3, 30, 300))))
-    return f"{_say(document, 'See')} [{label}](https://example.com/{query}) {_say(document, 'there.')}"
+    document.addresses.add(f"https://example.com/{query}")
+    return f"See [{label}](https://example.com/{query}) {_say(document, 'there.')}"
 
 
 def _bullets(chance: random.Random, document: Document, depth: int = 0) -> str:
@@ -117,6 +123,7 @@ def _table(chance: random.Random, document: Document) -> str:
     head = [f"Head{chance.randint(100, 999)}x{n}" for n in range(columns)]
     document.heads.append("".join(head))
     document.words.extend(head)
+    document.cells_above.update(head)
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * columns]
     for _ in range(chance.randint(1, 9)):
         cells = [_say(document, chance.choice(("AAPL", "삼성전자", "1.25%", "₩71,200", FAMILY, "up"))) for _ in head]

@@ -14,7 +14,8 @@ from tests.ports import nouns
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.telegram.channel import TelegramChannel
 from finclaw.delivery.limits import text_length
-from finclaw.delivery.split import RESENT_MARK, split_outbound
+from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.visible import make_visible
 from finclaw.errors import AttachmentRefused, SendRefused
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Attachment, AttachmentKind, Capabilities, Inbound, InboundKind, Outbound, Sender
@@ -104,9 +105,9 @@ async def test_a_repeat_is_recognised_where_the_channel_says_so(channel: Channel
 @given(text=st.text(st.sampled_from(WIDE), max_size=300).map(lambda few: few * 50))
 def test_every_part_of_a_long_text_is_taken_as_the_platform_counts(name: str, text: str):
     channel = make(name)
-    parts = split_outbound(Outbound(text=text), channel.capabilities)
+    parts = make_visible(Outbound(text=text), channel.capabilities).parts
     for part in parts:
-        asyncio.run(channel.send(unit(RESENT_MARK + part.text)))
+        asyncio.run(channel.send(unit(RESENT_MARK + part.formatted)))
     assert "".join("".join(each.text for each in parts).split()) == "".join(text.split())
 
 

@@ -12,6 +12,7 @@ from typing import Final, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
+from finclaw.delivery.format import FormatOptions
 from finclaw.delivery.visible import Visible, make_visible
 from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.text import Language
@@ -61,19 +62,22 @@ def apply_visibility_checks(
     *,
     begun: bool = False,
     is_card: bool = False,
+    options: FormatOptions | None = None,
 ) -> Visible:
     """What a person gets: the words without what a check found in them, or a line that says why there are none.
 
-    `about` is a draft in all but its text; `begun` and `is_card` are as for `make_visible`.
+    `about` is a draft in all but its text; `begun`, `is_card` and `options` are as for `make_visible`.
     """
-    visible = make_visible(outbound, capabilities, begun=begun, is_card=is_card)
+    visible = make_visible(outbound, capabilities, begun=begun, is_card=is_card, options=options)
     if not (visible.parts and checks):
         return visible
     reasons = list[str]()
     try:
         parts = visible.parts
         cards = _keep(checks, (each for part in parts for each in part.embeds), about, reasons)
-        files = _keep(checks, (each for part in parts for each in part.attachments), about, reasons)
+        made = {each.name for each in visible.files}  # made of the text, which is checked
+        attached = (each for part in parts for each in part.attachments if each.name not in made)
+        files = _keep(checks, attached, about, reasons)
         actions = _keep(checks, (each for part in parts for each in part.actions), about, reasons)
         text = _correct(checks, replace(about, text=visible.text), reasons)
         if text == visible.text and not reasons:
@@ -81,7 +85,7 @@ def apply_visibility_checks(
         if not reasons or _has_words(text) or cards or files:
             text = _tell_left_out(checks, text, about, reasons)
             corrected = replace(outbound, text=text, embeds=cards, attachments=files, actions=actions)
-            shown = make_visible(corrected, capabilities, begun=begun, is_card=is_card)
+            shown = make_visible(corrected, capabilities, begun=begun, is_card=is_card, options=options)
             return replace(shown, tokens=visible.tokens)
         why = reasons[0]
     except _Withheld as withheld:

@@ -52,6 +52,8 @@ class Block(NamedTuple):
     children: "Sequence[Block]" = ()
     wrapper: Wrapper | None = None
     keep: bool = False
+    resume: Forms | None = None
+    """What the wrapper around it is opened with where a part begins with it: a numbered list goes on counting."""
 
 
 def join_forms(pieces: Sequence[Forms], nothing: Forms) -> Forms:

@@ -1,125 +1,222 @@
-"""Rendering of Markdown in a platform's own markup, and as plain text. What it does not know stays as it is."""
+"""Markups of the platforms: how each writes what Markdown can say, and how words are escaped in it."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from finclaw.kernel.envelope import Markup
 
-_SIGNS: Final = re.compile(r"[*_`~\[<>&#|\\]")
-"""A text without any of these looks the same in every markup but HTML."""
-_INLINE: Final = re.compile(
-    r"`(?P<code>[^`\n]+)`"
-    r"|\[(?P<label>[^\]\n]{1,300})\]\((?P<url>https?://[^\s()<>]{1,2000})\)"
-    r"|(?<![*\d])\*\*(?=[^\s*])(?P<bold>.{1,500}?)(?<=[^\s*])\*\*(?![*\d])"
-    r"|(?<!\w)__(?=[^\s_])(?P<bold_too>.{1,500}?)(?<=[^\s_])__(?![\w.])"
-    r"|(?<![\w*])\*(?=[^\s*])(?P<italic>[^*\n]{1,500}?)(?<=[^\s*])\*(?![*0-9A-Za-z])"
-    r"|(?<!\w)_(?=[^\s_])(?P<italic_too>[^_\n]{1,500}?)(?<=[^\s_])_(?!\w)"
-    r"|~~(?=[^\s~])(?P<strike>[^~\n]{1,500}?)(?<=[^\s~])~~"
-)
-"""A star between digits is a sign of arithmetic, and an underscore inside a word belongs to a name."""
-_HEADING: Final = re.compile(r"#{1,6} +(?P<words>.+?)[ #]*")
-_FENCE: Final = re.compile(r" {0,3}(?:```|~~~)[^`]*")
-_MARKDOWN: Final = re.compile(r"([\\*_~`|>\[\]#])")
+Marks = tuple[str, str]
+"""What stands before and behind the words."""
+NO_MARKS: Final[Marks] = ("", "")
+
+_MARKDOWN: Final = re.compile(r"([\\*_~`|>\[\]#<])")
+_RUNS: Final = re.compile("`+")
+_LANGUAGE: Final = re.compile(r"[A-Za-z0-9_+#.-]{1,24}")
 
 
-class _Dialect(NamedTuple):
-    """How a markup writes what Markdown can say; `{}` is where the words go."""
+def _no_heading(_level: int) -> Marks:
+    return NO_MARKS
 
-    escape: Callable[[str], str]
-    bold: str
-    italic: str
-    strike: str
-    code: str
-    block: str
-    link: str
-    """`{url}` is the address."""
-    bullet: str
+
+def _no_code(_code: str) -> Marks:
+    return NO_MARKS
+
+
+def _no_fence(_code: str, _language: str) -> Marks:
+    return NO_MARKS
+
+
+class Dialect(NamedTuple):
+    """A way to write formatted text. Where it has no marks for something, the words stand for themselves."""
+
+    escape: Callable[[str], str] = str
+    escape_code: Callable[[str], str] = str
+    escape_address: Callable[[str], str] = str
+    """Of an address that stands in the text, which the platform makes a link by itself."""
+    bold: Marks = NO_MARKS
+    italic: Marks = NO_MARKS
+    strike: Marks = NO_MARKS
+    heading: Callable[[int], Marks] = _no_heading
+    code: Callable[[str], Marks] = _no_code
+    """Around code in a line: the marks depend on it."""
+    fence: Callable[[str, str], Marks] = _no_fence
+    """Around lines of code, which may have a language."""
+    link: Callable[[str], Marks] | None = None
+    """None: the address stands behind the label."""
+    quote: Marks = NO_MARKS
+    quote_prefix: str = "> "
+    """Before every line of a quote."""
+    bullet: str = "• "
+    rule: str = "———"
     newline: str = "\n"
+    counts_marks: bool = True
+    """The platform counts the marks too, and not only what is left when it has read them."""
+    has_blocks: bool = False
+    """Paragraphs, lists and tables have marks of their own."""
+
+
+def get_dialect(markup: Markup) -> Dialect:
+    return _DIALECTS[markup]
+
+
+def escape(text: str, markup: Markup) -> str:
+    """A text that is no Markdown, such as a card's, so that it is shown to the letter."""
+    dialect = _DIALECTS[markup]
+    escaped = dialect.escape(text)
+    return escaped if dialect.newline == "\n" else escaped.replace("\n", dialect.newline)
+
+
+# ── HTML ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _escape_html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
+def _tag(name: str) -> Marks:
+    return f"<{name}>", f"</{name}>"
+
+
+def _bold_heading(_level: int) -> Marks:
+    return _tag("b")
+
+
+def _html_heading(level: int) -> Marks:
+    return _tag(f"h{level}")
+
+
+def _html_code(_code: str) -> Marks:
+    return _tag("code")
+
+
+def _html_fence(_code: str, language: str) -> Marks:
+    known = _LANGUAGE.match(language)
+    return (f'<pre><code class="language-{known[0]}">', "</code></pre>") if known else _tag("pre")
+
+
+def _html_link(url: str) -> Marks:
+    return f'<a href="{_escape_html(url)}">', "</a>"
+
+
+# ── Markdown ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _escape_markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", text)
+
+
+def _markdown_heading(level: int) -> Marks:
+    """Discord knows three."""
+    return (f"{'#' * level} ", "") if level <= 3 else ("**", "**")
+
+
+def _markdown_code(code: str) -> Marks:
+    marks = "`" * (max((len(run) for run in _RUNS.findall(code)), default=0) + 1)
+    space = " " if code[:1] == "`" or code[-1:] == "`" else ""
+    return marks + space, space + marks
+
+
+def _markdown_fence(code: str, language: str) -> Marks:
+    marks = "`" * max(3, max((len(run) for run in _RUNS.findall(code)), default=0) + 1)
+    known = _LANGUAGE.match(language)
+    return f"{marks}{known[0] if known else ''}\n", f"\n{marks}"
+
+
+def _markdown_link(url: str) -> Marks:
+    return "[", f"]({quote(url, safe=_IN_ADDRESS)})"
+
+
+_IN_ADDRESS: Final = ":/?#[]@!$&'*+,;=%~|{}^" + "".join(map(chr, range(0xA0, 0x250)))
+"""What stays in an address as it is: everything but white space, parentheses and angle brackets."""
+
+
+# ── Slack ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 def _escape_mrkdwn(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-_HTML: Final = _Dialect(
-    _escape_html,
-    "<b>{}</b>",
-    "<i>{}</i>",
-    "<s>{}</s>",
-    "<code>{}</code>",
-    "<pre>{}</pre>",
-    '<a href="{url}">{}</a>',
-    "• ",
-)
-_DIALECTS: Final[dict[Markup, _Dialect]] = {
-    "plain": _Dialect(str, "{}", "{}", "{}", "{}", "{}", "{} ({url})", "• "),
-    "inline_html": _HTML,
-    "html": _HTML._replace(newline="<br/>"),
-    "mrkdwn": _Dialect(_escape_mrkdwn, "*{}*", "_{}_", "~{}~", "`{}`", "```\n{}\n```", "<{url}|{}>", "• "),
+def _escape_mrkdwn_code(text: str) -> str:
+    """Three backticks would end the code, and there is no escape for them."""
+    return _escape_mrkdwn(text).replace("```", "`\u200b`\u200b`")
+
+
+def _mrkdwn_heading(_level: int) -> Marks:
+    return "*", "*"
+
+
+def _mrkdwn_fence(_code: str, _language: str) -> Marks:
+    return "```\n", "\n```"
+
+
+def _mrkdwn_code(code: str) -> Marks:
+    return NO_MARKS if "`" in code else ("`", "`")
+
+
+def _mrkdwn_link(url: str) -> Marks:
+    return f"<{_escape_mrkdwn(url).replace('|', '%7C')}|", ">"
+
+
+_PLAIN: Final = Dialect()
+_DIALECTS: Final[dict[Markup, Dialect]] = {
+    "plain": _PLAIN,
+    "source": _PLAIN,
+    "inline_html": Dialect(
+        escape=_escape_html,
+        escape_code=_escape_html,
+        escape_address=_escape_html,
+        bold=_tag("b"),
+        italic=_tag("i"),
+        strike=_tag("s"),
+        heading=_bold_heading,
+        code=_html_code,
+        fence=_html_fence,
+        link=_html_link,
+        quote=_tag("blockquote"),
+        quote_prefix="",
+        counts_marks=False,
+    ),
+    "html": Dialect(
+        escape=_escape_html,
+        escape_code=_escape_html,
+        escape_address=_escape_html,
+        bold=_tag("strong"),
+        italic=_tag("em"),
+        strike=_tag("del"),
+        heading=_html_heading,
+        code=_html_code,
+        fence=_html_fence,
+        link=_html_link,
+        quote=_tag("blockquote"),
+        quote_prefix="",
+        rule="<hr/>",
+        newline="<br/>",
+        has_blocks=True,
+    ),
+    "markdown": Dialect(
+        escape=_escape_markdown,
+        bold=("**", "**"),
+        italic=("*", "*"),
+        strike=("~~", "~~"),
+        heading=_markdown_heading,
+        bullet="- ",
+        code=_markdown_code,
+        fence=_markdown_fence,
+        link=_markdown_link,
+    ),
+    "mrkdwn": Dialect(
+        escape=_escape_mrkdwn,
+        escape_code=_escape_mrkdwn_code,
+        escape_address=_escape_mrkdwn,
+        bold=("*", "*"),
+        italic=("_", "_"),
+        strike=("~", "~"),
+        heading=_mrkdwn_heading,
+        code=_mrkdwn_code,
+        fence=_mrkdwn_fence,
+        link=_mrkdwn_link,
+    ),
 }
-
-
-def render(text: str, markup: Markup) -> str:
-    """Markdown in that markup. The very same text where nothing changes."""
-    dialect = _DIALECTS.get(markup)
-    if dialect is None or (markup != "html" and _SIGNS.search(text) is None):
-        return text
-    return dialect.newline.join(_blocks(text, dialect))
-
-
-def escape(text: str, markup: Markup) -> str:
-    """A text that is no Markdown, such as a card's, so that it is shown to the letter."""
-    if markup == "markdown":
-        return _MARKDOWN.sub(r"\\\1", text)
-    dialect = _DIALECTS.get(markup)
-    return text if dialect is None else dialect.escape(text).replace("\n", dialect.newline)
-
-
-def _blocks(text: str, dialect: _Dialect) -> Iterator[str]:
-    """Line by line, but code as one; a fence that nobody closed reaches to the end."""
-    lines, code = iter(text.split("\n")), list[str]()
-    for line in lines:
-        if _FENCE.fullmatch(line):
-            for inside in lines:
-                if _FENCE.fullmatch(inside):
-                    break
-                code.append(inside)
-            yield dialect.block.format(dialect.escape("\n".join(code)))
-            code.clear()
-        else:
-            yield _line(line, dialect)
-
-
-def _line(line: str, dialect: _Dialect) -> str:
-    heading = _HEADING.fullmatch(line)
-    if heading is not None:
-        return dialect.bold.format(_inline(heading["words"], dialect._replace(bold="{}")))
-    stripped = line.lstrip(" ")
-    indent = line[: len(line) - len(stripped)]
-    if stripped.startswith("* "):
-        return f"{indent}{dialect.bullet}{_inline(stripped[2:], dialect)}"
-    return indent + _inline(stripped, dialect)
-
-
-def _inline(text: str, dialect: _Dialect) -> str:
-    parts: list[str] = []
-    at = 0
-    for found in _INLINE.finditer(text):
-        parts += (dialect.escape(text[at : found.start()]), _span(found, dialect))
-        at = found.end()
-    return "".join((*parts, dialect.escape(text[at:])))
-
-
-def _span(found: re.Match[str], dialect: _Dialect) -> str:
-    kind, words = next((name, words) for name, words in found.groupdict().items() if words is not None)
-    if kind == "code":
-        return dialect.code.format(dialect.escape(words))
-    if kind == "label":
-        return dialect.link.format(_inline(words, dialect), url=dialect.escape(found["url"]))
-    form = {"bold": dialect.bold, "italic": dialect.italic, "strike": dialect.strike}[kind.removesuffix("_too")]
-    return form.format(_inline(words, dialect))

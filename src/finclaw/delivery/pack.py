@@ -73,6 +73,8 @@ class Packer:
     # ── blocks ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _put(self, block: Block) -> None:
+        if block.resume is not None:
+            self._open[-1] = self._open[-1]._replace(resume=block.resume)
         whole = join_forms(list(write_block(block)), self._nothing)
         if self._has_room(block.gap, whole):
             self._add(block.gap, whole)

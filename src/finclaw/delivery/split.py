@@ -8,12 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from finclaw.delivery.document import Block, Fixed, Inline, TextRun, Wrapper
 from finclaw.delivery.limits import text_length
 from finclaw.delivery.pack import Packer
-from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.text import LengthUnit
 
 RESENT_MARK = "(re-sent) "
@@ -45,27 +42,6 @@ def split_message(text: str, max_length: int, unit: LengthUnit = "characters") -
         return [text] if text else []
     parts = Packer(max_length, unit, forms=1, counted=1).pack(list(_read_blocks(text.split("\n"))))
     return [part for (form,) in parts if (part := form.strip())]
-
-
-def split_outbound(outbound: Outbound, capabilities: Capabilities, share: int = 1) -> tuple[Outbound, ...]:
-    """Only the first part answers the message, a reply mark on each would shout; what is beside the text stands below
-    the last. Of the channel's length only one `share`th is used.
-    """
-    limit = max(1, (capabilities.max_length - len(RESENT_MARK)) // share)
-    beside = outbound.embeds or outbound.attachments or outbound.actions
-    texts = split_message(outbound.text, limit, capabilities.length_unit) or ([""] if beside else [])
-    return tuple(
-        replace(
-            outbound,
-            text=part,
-            reply_to=outbound.reply_to if place == 0 else None,
-            embeds=outbound.embeds if place == len(texts) - 1 else (),
-            attachments=outbound.attachments if place == len(texts) - 1 else (),
-            actions=outbound.actions if place == len(texts) - 1 else (),
-            facts=(),
-        )
-        for place, part in enumerate(texts)
-    )
 
 
 # ── blocks of lines ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,14 +4,15 @@ Control tokens are taken out of what the model says, and secrets: a chat is read
 So are approval ids and the head of a card, which only the gateway may show.
 """
 
+from hashlib import sha256
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
-from finclaw.delivery.limits import has_buttons_for, has_room_for
-from finclaw.delivery.markup import escape, render
-from finclaw.delivery.split import RESENT_MARK, split_outbound
-from finclaw.kernel.envelope import ActionButton, Capabilities, Embed, Outbound
+from finclaw.delivery.format import FormatOptions, FormattedPart, format_message, get_format_options, write_embed
+from finclaw.delivery.limits import has_buttons_for, text_length
+from finclaw.kernel.envelope import ActionButton, Capabilities, Embed, NewFile, Outbound, OutboundFile
 from finclaw.tools.approval.forgery import without_forged_consent
 from finclaw.tools.guard.control_tokens import ControlToken
 from finclaw.tools.guard.redact import redact_for_display
@@ -23,15 +24,23 @@ class Visible(Struct, frozen=True):
     parts: tuple[Outbound, ...]
     text: str
     tokens: tuple[ControlToken, ...] = ()
+    files: tuple[NewFile, ...] = ()
+    """Files among the attachments of the parts that are not on disk yet, and must be before the parts are."""
 
 
 def make_visible(
-    outbound: Outbound, capabilities: Capabilities, *, begun: bool = False, is_card: bool = False
+    outbound: Outbound,
+    capabilities: Capabilities,
+    *,
+    begun: bool = False,
+    is_card: bool = False,
+    options: FormatOptions | None = None,
 ) -> Visible:
     """Only the model's words may carry control tokens; the gateway's own notices have none to give.
 
     Nor are secrets hidden in those: whoever approves an action sees it to the letter. `begun`: the words before these
-    were sent already. `is_card`: the gateway asks for an approval, and only then may a button hold one.
+    were sent already. `is_card`: the gateway asks for an approval, and only then may a button hold one. `options`: how
+    it is formatted; None: as the channel alone needs it.
     """
     if outbound.kind != "notice":
         outbound = _clean_outbound(outbound)
@@ -41,13 +50,15 @@ def make_visible(
     if is_silent(tokens):
         return Visible((), text, tokens)
     if outbound.embeds and not capabilities.embeds:
-        text = "\n\n".join([text, *map(_as_text, outbound.embeds)])
+        text = "\n\n".join([text, *map(write_embed, outbound.embeds)])
         outbound = replace(outbound, embeds=())
     if outbound.attachments or outbound.actions:
         outbound = (_with_decisions if is_card else _with_lines)(replace(outbound, text=text), capabilities)
         text = outbound.text
-    parts = _freeze_parts(replace(outbound, text=text), capabilities, is_card=is_card)
-    return Visible(parts, text.strip(), tokens)
+    options = get_format_options(capabilities) if options is None else options
+    lines = [] if is_card or options.markup == "source" else _action_lines(outbound.actions, "{}")
+    parts, files = _freeze_parts(replace(outbound, text=text), options, "\n".join(lines))
+    return Visible(parts, text.strip(), tokens, files)
 
 
 # ── files and buttons, where the channel has none ───────────────────────────────────────────────────────────────
@@ -83,37 +94,52 @@ def _action_lines(actions: tuple[ActionButton, ...], command: str) -> list[str]:
 # ── the form in which it is kept and sent ───────────────────────────────────────────────────────────────────────
 
 
-def _freeze_parts(outbound: Outbound, capabilities: Capabilities, *, is_card: bool) -> tuple[Outbound, ...]:
-    """Split, and rendered; where markup makes a part too long for the channel, in smaller parts."""
-    parts: tuple[Outbound, ...] = ()
-    for share in (1, 2, 4, 8):
-        split = split_outbound(outbound, capabilities, share)
-        parts = tuple(_freeze(part, capabilities, is_card=is_card) for part in split)
-        if all(_fits(part, capabilities) for part in parts):
-            break
-    return parts
+def _freeze_parts(
+    outbound: Outbound, options: FormatOptions, lines: str
+) -> tuple[tuple[Outbound, ...], tuple[NewFile, ...]]:
+    """The parts, and the files that were made of some blocks. Only the first part answers the message, a reply mark on
+    each would shout; what is beside the text stands below the last. `lines`: the actions as they are typed.
+    """
+    formatted = format_message(outbound.text, options, is_literal=outbound.kind == "notice")
+    if lines and formatted.parts and not _has_room(formatted.parts[-1], lines, options):
+        narrow = replace(options, max_length=options.max_length - text_length(f"\n\n{lines}", options.length_unit))
+        if 2 * narrow.max_length >= options.max_length:
+            formatted = format_message(outbound.text, narrow, is_literal=outbound.kind == "notice")
+        else:
+            lines = ""  # the buttons say it
+    frozen = [_freeze_part(outbound, part, lines, is_whole=not formatted.was_split) for part in formatted.parts]
+    if not frozen and (outbound.embeds or outbound.attachments or outbound.actions):
+        frozen = [replace(outbound, text="", plain=lines or None, facts=())]
+    files = tuple(
+        OutboundFile(
+            blob=sha256(each.data).hexdigest(), name=each.name, mime=each.mime, alt=each.alt, size=len(each.data)
+        )
+        for each in formatted.files
+    )
+    if frozen and files:
+        frozen[-1] = replace(frozen[-1], attachments=(*frozen[-1].attachments, *files))
+    return tuple(frozen), formatted.files
 
 
-def _freeze(part: Outbound, capabilities: Capabilities, *, is_card: bool) -> Outbound:
-    markup = capabilities.markup
-    if markup == "source":
-        return part
-    literal = part.kind == "notice"
-    plain = part.text if literal else render(part.text, "plain")
-    if part.actions and not is_card:
-        plain = "\n\n".join((plain, "\n".join(_action_lines(part.actions, "{}")))).strip()
-    rendered = (escape if literal else render)(part.text, markup)
-    if rendered == plain == part.text:  # as nearly all are
-        return part
-    return replace(part, rendered=None if rendered == plain else rendered, plain=None if plain == part.text else plain)
+def _freeze_part(outbound: Outbound, part: FormattedPart, lines: str, *, is_whole: bool) -> Outbound:
+    """A reply in one part keeps its Markdown; of several each has its words alone."""
+    text = outbound.text.strip() if is_whole else part.plain
+    plain = f"{part.plain}\n\n{lines}" if lines and part.is_last else part.plain
+    return replace(
+        outbound,
+        text=text,
+        reply_to=outbound.reply_to if part.index == 0 else None,
+        embeds=outbound.embeds if part.is_last else (),
+        attachments=outbound.attachments if part.is_last else (),
+        actions=outbound.actions if part.is_last else (),
+        facts=(),
+        rendered=None if part.content == plain else part.content,
+        plain=None if plain == text else plain,
+    )
 
 
-def _fits(part: Outbound, capabilities: Capabilities) -> bool:
-    if part.rendered is None and part.plain is None:
-        return True
-    # Where tags of HTML stand in the text they are not counted: what is read is.
-    shown = part.fallback if capabilities.markup == "inline_html" else part.formatted
-    return has_room_for(capabilities, RESENT_MARK + shown) and has_room_for(capabilities, RESENT_MARK + part.fallback)
+def _has_room(part: FormattedPart, lines: str, options: FormatOptions) -> bool:
+    return text_length(f"{part.plain}\n\n{lines}", options.length_unit) <= options.max_length
 
 
 def _clean_outbound(outbound: Outbound) -> Outbound:
@@ -137,7 +163,3 @@ def _clean_outbound(outbound: Outbound) -> Outbound:
 def clean_words(text: str) -> str:
     """A model's words as a person may see them. The very same text where nothing has to go."""
     return without_forged_consent(redact_for_display(text))
-
-
-def _as_text(embed: Embed) -> str:
-    return "\n".join(part for part in (embed.title, embed.text, embed.url) if part)

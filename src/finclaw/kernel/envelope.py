@@ -174,7 +174,8 @@ class Outbound(Struct, frozen=True, kw_only=True):
     """A message for a person to read. `perishable` answers are worthless once they are old.
 
     Its text is Markdown, but for a `notice`, which is shown to the letter. Part of an outbox item, it is frozen: what
-    the channel shows is `formatted`, and `fallback` where the platform does not take that.
+    the channel shows is `formatted`, and `fallback` where the platform does not take that; one of several parts has its
+    words alone as its text, without marks.
     """
 
     text: str

@@ -1,1 +1,1 @@
-"""Numerals as people and models write them, in English and Korean: one reader for all that meet them, and one writer."""
+"""Numerals as people and models write them, in English and Korean: one reader for all that meet them, one writer."""

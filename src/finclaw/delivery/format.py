@@ -1,0 +1,164 @@
+"""The formatter: a reply in a channel's own markup and as plain text, in parts that the channel takes.
+
+Control tokens are gone before it begins, and numbers that code writes are written. The text is parsed once, with the
+disclaimer that stands at its end, and packed into parts in both forms at once.
+"""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final
+
+from msgspec import Struct
+
+from finclaw.delivery.document import Block, Fixed, Forms, Inline, TextRun
+from finclaw.delivery.limits import text_length
+from finclaw.delivery.markup import escape, get_dialect
+from finclaw.delivery.pack import Packer
+from finclaw.delivery.split import RESENT_MARK, split_message
+from finclaw.delivery.writing import CodeStyle, Writing
+from finclaw.kernel.envelope import Capabilities, Embed, Markup, NewFile
+from finclaw.kernel.text import Language, LengthUnit, language_of
+from finclaw.numerals.write import CurrencyDisplay, NumberStyle, format_financial_number
+
+_SIGNS: Final = re.compile(r"[*_`~\[<&#|\\]|^[ \t]*[-+>]|^(?: {4}|\t)|  $", re.MULTILINE)
+"""A text without any of these looks the same in every markup that has no blocks, and need not be parsed."""
+_LINES: Final = re.compile(r"\n|^\d{1,9}[.)] ")
+_CONTINUED: Final[dict[Language, str]] = {"en": "(continued)", "ko": "(이어짐)"}
+
+
+class FormatOptions(Struct, frozen=True, kw_only=True):
+    """Options of formatting: what a channel can show and how long, and how code and numbers are written."""
+
+    max_length: int = 4_000
+    length_unit: LengthUnit = "characters"
+    markup: Markup = "plain"
+    embeds: bool = False
+    """It shows cards; elsewhere they are text."""
+    code_style: CodeStyle = "fenced"
+    number_locale: str = "en"
+    currency_display: CurrencyDisplay = "symbol"
+    file_bytes: int = 0
+    """The largest file that it takes. Code and tables that are longer than a part become files, which whoever asks
+    for it must keep on disk; 0: none do."""
+    says_continued: bool = False
+    """Every part but the first begins with a word that it continues."""
+
+    def format_number(
+        self, value: Decimal | int, currency: str = "", *, show_sign: bool = False, style: NumberStyle = "decimal"
+    ) -> str:
+        """A value that code writes into a text, before the text is formatted."""
+        return format_financial_number(
+            value,
+            self.number_locale,
+            currency,
+            show_sign=show_sign,
+            style=style,
+            currency_display=self.currency_display,
+        )
+
+
+class FormattedPart(Struct, frozen=True, kw_only=True):
+    """A part that is complete by itself. `plain` says the same without any markup."""
+
+    content: str
+    plain: str
+    index: int
+    is_last: bool
+    embeds: tuple[Embed, ...] = ()
+
+
+class FormattedMessage(Struct, frozen=True, kw_only=True):
+    """A formatted reply. Its cards stand below the last part."""
+
+    parts: tuple[FormattedPart, ...]
+    total_length: int
+    """Of the content of all parts, as the channel counts."""
+    was_split: bool
+    files: tuple[NewFile, ...] = ()
+
+
+def get_format_options(capabilities: Capabilities) -> FormatOptions:
+    """As the channel needs it, with room for the mark of a repeat in every part."""
+    return FormatOptions(
+        max_length=max(1, capabilities.max_length - len(RESENT_MARK)),
+        length_unit=capabilities.length_unit,
+        markup=capabilities.markup,
+        embeds=capabilities.embeds,
+    )
+
+
+def format_message(
+    text: str, options: FormatOptions, *, embeds: Sequence[Embed] = (), is_literal: bool = False
+) -> FormattedMessage:
+    """A text as it is sent. `is_literal`: it is no Markdown, and every sign of it is shown."""
+    if embeds and not options.embeds:
+        text = "\n\n".join([text, *map(write_embed, embeds)])
+        embeds = ()
+    text = text.strip()
+    mark = _CONTINUED[language_of(text)] if options.says_continued else ""
+    limit = max(1, options.max_length - (text_length(mark, options.length_unit) + 5 if mark else 0))
+    forms, files = _make_forms(text, options, limit, is_literal=is_literal)
+    if not forms and embeds:
+        forms = [("", "")]
+    newline = get_dialect(options.markup).newline
+    last = len(forms) - 1
+    parts = tuple(
+        FormattedPart(
+            content=f"{mark}{newline}{marked}" if mark and place else marked,
+            plain=f"{mark}\n{plain}" if mark and place else plain,
+            index=place,
+            is_last=place == last,
+            embeds=tuple(embeds) if place == last else (),
+        )
+        for place, (plain, marked) in enumerate(forms)
+    )
+    total = sum([text_length(part.content, options.length_unit) for part in parts])
+    return FormattedMessage(parts=parts, total_length=total, was_split=last > 0, files=tuple(files))
+
+
+def write_embed(embed: Embed) -> str:
+    """A card as text."""
+    return "\n".join(part for part in (embed.title, embed.text, embed.url) if part)
+
+
+def _make_forms(
+    text: str, options: FormatOptions, limit: int, *, is_literal: bool
+) -> tuple[list[tuple[str, str]], Sequence[NewFile]]:
+    """The parts, each as plain text and in the channel's markup, and the files beside them."""
+    unit, markup = options.length_unit, options.markup
+    is_read = markup != "source" and not is_literal and _has_markdown(text, markup)
+    if not is_read and (not is_literal or escape(text, markup) == text):
+        return [(part, part) for part in split_message(text, limit, unit)], ()
+    dialects = [get_dialect("plain"), *([] if markup == "plain" else [get_dialect(markup)])]
+    writing = Writing(dialects, limit, unit, options.code_style)
+    files: Sequence[NewFile] = ()
+    if is_read:
+        from finclaw.delivery.long_blocks import LongBlocks  # noqa: PLC0415 - 80 ms of `cold_start`, as the next line
+        from finclaw.delivery.read_markdown import read_markdown  # noqa: PLC0415 - 80 ms of `cold_start`: the parser
+
+        long_blocks = LongBlocks(limit, unit, options.file_bytes, language_of(text))
+        blocks, files = read_markdown(text, writing, long_blocks), long_blocks.files
+    else:
+        blocks = _read_literal(text, writing)
+    packed = Packer(limit, unit, len(dialects), writing.counted).pack(blocks)
+    return [pair for forms in packed if (pair := _clean(forms, markup))[0]], files
+
+
+def _has_markdown(text: str, markup: Markup) -> bool:
+    return _SIGNS.search(text) is not None or (markup == "html" and _LINES.search(text) is not None)
+
+
+def _read_literal(text: str, writing: Writing) -> list[Block]:
+    inlines = list[Inline]()
+    for place, line in enumerate(text.split("\n")):
+        if place:
+            inlines.append(Fixed(writing.break_line(writing.top), is_line_end=True))
+        inlines.append(TextRun(line, writing.words))
+    return [Block(writing.nothing, inlines)]
+
+
+def _clean(forms: Forms, markup: Markup) -> tuple[str, str]:
+    """Without white space around it. Where marks are all that a part has in the markup, its words are shown."""
+    plain, marked = forms[0].strip("\n").rstrip(), forms[-1].strip("\n").rstrip()
+    return plain, marked if marked.strip() else escape(plain, markup)

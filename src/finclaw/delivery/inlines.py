@@ -1,0 +1,116 @@
+"""Inline content of Markdown, token by token: words, marks around them, code, links and line ends."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from markdown_it.token import Token
+
+from finclaw.delivery.document import Escapes, Fixed, Inline, Leave, TextRun, Wrapper
+from finclaw.delivery.writing import DocumentPlace, Writing
+
+_STYLES: Final = {"strong_open": "bold", "em_open": "italic", "s_open": "strike", "link_open": "link"}
+_LEAVE: Final = Leave()
+
+
+class _Opened(NamedTuple):
+    """Marks that are open: nothing is written for those that are open already, or for which there is no room."""
+
+    style: str
+    cost: int
+    """What all marks that are open take of a part."""
+    is_link: bool = False
+    """It is a link or inside one: its words stay together."""
+    wrapper: Wrapper | None = None
+    behind: TextRun | None = None
+
+
+class InlineReader:
+    """A reader of inline tokens, each line at one place of the document."""
+
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
+        self._wrappers = {
+            "bold": writing.wrap(lambda dialect: dialect.bold),
+            "italic": writing.wrap(lambda dialect: dialect.italic),
+            "strike": writing.wrap(lambda dialect: dialect.strike),
+        }
+        self._costs = {style: writing.get_cost(wrapper) for style, wrapper in self._wrappers.items()}
+        self._addresses: Escapes = writing.each(lambda dialect: dialect.escape_address)
+        self._behind_label: Escapes = writing.each(lambda dialect: _leave_out if dialect.link else dialect.escape)
+
+    def read(self, tokens: Sequence[Token], place: DocumentPlace, style: str = "") -> list[Inline]:
+        """`style`: what all of it is already, as a heading is bold."""
+        found = list[Inline]()
+        opened = [_Opened(style, place.overhead)]
+        line_end: Fixed | None = None
+        for at, token in enumerate(tokens):
+            kind = token.type
+            if kind == "text":
+                if token.content:
+                    found.append(TextRun(token.content, self._writing.words, not opened[-1].is_link))
+            elif kind in ("softbreak", "hardbreak"):
+                line_end = line_end or Fixed(self._writing.break_line(place), is_line_end=True)
+                found.append(line_end)
+            elif kind == "code_inline":
+                found += self._read_code(token.content, opened[-1].cost)
+            elif kind == "address":
+                found.append(TextRun(token.content, self._addresses, breakable=False))
+            elif kind == "image":
+                found += self._read_image(token, opened)
+            elif token.nesting == 1:
+                opened.append(self._open(token, tokens[at + 1], opened))
+                found += [wrapper] if (wrapper := opened[-1].wrapper) else []
+            elif token.nesting == -1:
+                found += self._close(opened.pop())
+            else:
+                found.append(TextRun(token.content, self._writing.words))
+        return found
+
+    def _read_code(self, code: str, overhead: int) -> list[Inline]:
+        words = TextRun(code, self._writing.code, breakable=False)
+        wrapper = self._writing.wrap(lambda dialect: dialect.code(code))
+        if not self._writing.has_room_for(overhead + self._writing.get_cost(wrapper)):
+            return [words._replace(escapes=self._writing.words)]
+        return [wrapper, words, _LEAVE]
+
+    def _read_image(self, token: Token, opened: list[_Opened]) -> list[Inline]:
+        url = str(token.attrs.get("src", ""))
+        label = TextRun(token.content or url, self._writing.words, breakable=False)
+        if opened[-1].is_link:
+            return [label]
+        link = self._make_link(url, opened[-1].cost, is_shown=not token.content)
+        return [*([link.wrapper] if link.wrapper else []), label, *self._close(link)]
+
+    # ── marks ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _open(self, token: Token, following: Token, opened: Sequence[_Opened]) -> _Opened:
+        style, cost = _STYLES.get(token.type, ""), opened[-1].cost
+        is_link = opened[-1].is_link
+        if style == "link":
+            url = str(token.attrs.get("href", ""))
+            return self._make_link(url, cost, is_shown=following.content != "" and url.endswith(following.content))
+        wrapper = self._wrappers.get(style)
+        more = self._costs.get(style, 0)
+        is_open = any(each.style == style for each in opened)
+        if wrapper is None or is_open or not self._writing.has_room_for(cost + more):
+            return _Opened(style, cost, is_link)
+        return _Opened(style, cost + more, is_link, wrapper)
+
+    def _make_link(self, url: str, cost: int, *, is_shown: bool) -> _Opened:
+        """`is_shown`: the label is the address. Where marks are no way to give it, it stands behind the label."""
+        writing = self._writing
+        wrapper = writing.wrap(lambda dialect: dialect.link(url) if dialect.link else ("", ""))
+        more = writing.get_cost(wrapper)
+        if not writing.has_room_for(cost + more) or 4 * writing.get_size((url,)) > writing.limit:
+            behind = None if is_shown else TextRun(f" ({url})", writing.words, breakable=False)
+            return _Opened("link", cost, is_link=True, behind=behind)
+        behind = None if is_shown else TextRun(f" ({url})", self._behind_label, breakable=False)
+        return _Opened("link", cost + more, is_link=True, wrapper=wrapper, behind=behind)
+
+    def _close(self, opened: _Opened) -> list[Inline]:
+        closing: list[Inline] = [_LEAVE] if opened.wrapper else []
+        return [*closing, opened.behind] if opened.behind else closing
+
+
+def _leave_out(_text: str) -> str:
+    return ""

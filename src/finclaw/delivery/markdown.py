@@ -1,0 +1,158 @@
+"""The parser of the model's Markdown: CommonMark with tables, read as a chat reads it.
+
+A star between digits is arithmetic and an underscore in a name belongs to it; marks work beside Korean, Chinese and
+Japanese letters, where no space stands; tags are text; nothing that was written is left out.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, blockquote, list_block, table
+from markdown_it.rules_block.table import escapedSplit, getLine
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Delimiter
+from markdown_it.token import Token
+
+from finclaw.tools.addresses import DELIMITERS, without_punctuation
+
+_DEEPEST: Final = 12
+"""Levels of quotes and lists; deeper ones are shown as they were written. The parser would leave them out."""
+_DATE: Final = re.compile(r"\d{4}\. ?\d{1,2}\.")
+"""A date in Korean, which looks like the beginning of a list."""
+_SIGNS: Final = re.compile(r"[\n\\`*_~\[<&]|!\[|://")
+_SAFE_LINK: Final = re.compile(r"(?:https?|mailto|tg):", re.IGNORECASE)
+_SCHEME_END: Final = re.compile(r"(?:^|[^a-zA-Z0-9])(https?)$", re.IGNORECASE)
+_ADDRESS: Final = re.compile(rf"://[^{DELIMITERS}*`]+")
+_WIDE: Final = re.compile("[ᄀ-ᇿ⺀-〿ぁ-ヿㄱ-ㆎ㇀-㏿㐀-䶿一-鿿가-힣豈-﫿＀-￯]")
+
+
+def parse_markdown(text: str) -> Sequence[Token]:
+    return _parser.parse(text)
+
+
+class _Parser(MarkdownIt):
+    def validateLink(self, url: str) -> bool:
+        return _SAFE_LINK.match(url) is not None
+
+    def normalizeLink(self, url: str) -> str:
+        return url.replace(" ", "%20")
+
+    def normalizeLinkText(self, link: str) -> str:
+        return link
+
+
+def _make_parser() -> MarkdownIt:
+    parser = _Parser("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.disable(["reference", "lheading", "html_block", "html_inline"])
+    parser.block.ruler.at("blockquote", _read_quote, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    parser.block.ruler.at("list", _read_list, {"alt": ["paragraph", "reference", "blockquote"]})
+    parser.block.ruler.at("table", _read_table, {"alt": ["paragraph", "reference"]})
+    parser.core.ruler.at("inline", _read_inlines)
+    parser.core.ruler.disable("text_join")
+    parser.inline.ruler.at("emphasis", _read_emphasis)
+    parser.inline.ruler.at("linkify", _read_address)
+    parser.inline.ruler.enable("linkify")
+    return parser
+
+
+# ── blocks ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    return state.level < _DEEPEST and blockquote(state, start, end, silent)
+
+
+def _read_list(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    if state.level >= _DEEPEST or _DATE.match(state.src, state.bMarks[start] + state.tShift[start]):
+        return False
+    return list_block(state, start, end, silent)
+
+
+def _read_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """The parser leaves out cells that have no head; here they stand in the last cell of their row."""
+    first = len(state.tokens)
+    if not table(state, start, end, silent):
+        return False
+    columns, row, last = 0, 0, None
+    for token in state.tokens[first:]:
+        if token.type == "th_open":
+            columns += 1
+        elif token.type == "tr_open":
+            row = token.map[0] if token.map else 0
+        elif token.type == "inline":
+            last = token
+        elif token.type == "tr_close" and row > start and last is not None:
+            cells = escapedSplit(getLine(state, row).strip().removeprefix("|").removesuffix("|"))
+            last.content = " | ".join((last.content, *[cell.strip() for cell in cells[columns:]]))
+    return True
+
+
+# ── inline ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_inlines(state: StateCore) -> None:
+    """As the parser's own rule. Words without any sign need no reading: most cells and items of lists are such."""
+    for token in state.tokens:
+        if token.type == "inline":
+            token.children = []
+            if _SIGNS.search(token.content):
+                state.md.inline.parse(token.content, state.md, state.env, token.children)
+            else:
+                token.children.append(Token("text", "", 0, content=token.content))
+
+
+def _read_emphasis(state: StateInline, silent: bool) -> bool:
+    """As the parser's own rule, with other ideas of what may begin and end emphasis."""
+    marker = state.src[state.pos]
+    if silent or marker not in "*_":
+        return False
+    scanned = state.scanDelims(state.pos, marker == "*")
+    length = scanned.length
+    before = state.src[state.pos - 1] if state.pos else " "
+    behind = state.src[state.pos + length : state.pos + length + 2] or " "
+    opens, closes = scanned.can_open, scanned.can_close
+    if _is_word(before, behind, marker, length):
+        opens = closes = False
+    elif marker == "*":
+        opens = opens or (_WIDE.match(before) is not None and not behind[0].isspace())
+        closes = closes or (_WIDE.match(behind) is not None and not before.isspace())
+    for _ in range(length):
+        token = state.push("text", "", 0)
+        token.content = marker
+        state.delimiters.append(
+            Delimiter(marker=ord(marker), length=length, token=len(state.tokens) - 1, end=-1, open=opens, close=closes)
+        )
+    state.pos += length
+    return True
+
+
+def _is_word(before: str, behind: str, marker: str, length: int) -> bool:
+    """Arithmetic, as 2*3 and a*b, or a name, as __init__.py."""
+    if marker == "_":
+        return behind[0] == "." and behind[1:].isalnum()
+    if before.isdigit() and behind[0].isdigit():
+        return True
+    return length == 1 and before.isascii() and before.isalnum() and behind[0].isascii() and behind[0].isalnum()
+
+
+def _read_address(state: StateInline, silent: bool) -> bool:
+    """An address that stands in the text: no sign in it is a mark."""
+    if state.src[state.pos] != ":":
+        return False
+    found = _ADDRESS.match(state.src, state.pos)
+    scheme = _SCHEME_END.search(state.src[max(0, state.pos - 6) : state.pos])
+    if found is None or scheme is None or not (silent or state.pending.endswith(scheme[1])):
+        return False
+    address = without_punctuation(found[0])
+    if not silent:
+        state.pending = state.pending[: -len(scheme[1])]
+        token = state.push("address", "", 0)
+        token.content = scheme[1] + address
+    state.pos += len(address)
+    return True
+
+
+_parser: Final = _make_parser()
