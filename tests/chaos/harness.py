@@ -12,8 +12,9 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Set
+from collections.abc import AsyncGenerator, Callable, Sequence, Set
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -74,6 +75,8 @@ class Run:
         max_attempts: int = 3,
         layer_kills: bool = False,
         sessions: str = "",
+        platform: Callable[[History], FakePlatform] | None = None,
+        child: Sequence[str | Path] = (CHILD,),
     ) -> None:
         self.seed = int(os.environ.get("CHAOS_SEED") or secrets.randbits(32))
         self.dice = random.Random(self.seed)
@@ -84,7 +87,8 @@ class Run:
         self._errors = place / "gateway.log"
         self._work = place / "work.log"
         self.audience = Audience(self._history)
-        self.platform = FakePlatform(self.audience, idempotent=idempotent)
+        self.platform = (platform or partial(FakePlatform, idempotent=idempotent))(self.audience)
+        self._child = child
         self.gateway: Gateway | None = None
         self._conversations = [f"c{number}" for number in range(conversations)]
         self._storage = storage
@@ -165,7 +169,7 @@ class Run:
 
     async def start(self, *, crash: str | None = None, later: bool = False, slow: float = 0.0) -> Gateway:
         """The next gateway, ready; one that is armed from the start may die before that, so it is not waited for."""
-        command = [CHILD, "--state", self.state, "--url", self.platform.url]
+        command = [*self._child, "--state", self.state, "--url", self.platform.url]
         command += ["--work", self._work, "--max-attempts", str(self._max_attempts), "--slow", str(slow)]
         command += ["--storage", self._storage]
         if self._idempotent:
