@@ -113,9 +113,9 @@ async def test_a_pressed_button_is_the_command_that_it_stands_for(desk: Desk) ->
     async def answer(*_: object) -> CommandReply:
         return CommandReply("Who are you?", actions=(ActionButton(label="Tell me", command="/whoami"),))
 
-    ask = BasicCommand(name="ask", description="Asks / 질문", usage="/ask", answer=answer)
+    ask = BasicCommand(name="ask_back", description="Asks / 질문", usage="/ask_back", answer=answer)
     async with desk.gateway(echo, extensions=[Parts(commands=[ask])]):
-        desk.api.write(MINA, "/ask")
+        desk.api.write(MINA, "/ask_back")
         (card,) = await desk.api.until_shown(MINA, 1)
         desk.api.push(desk.api.world.press(card, "Tell me"))
         _, told = await desk.api.until_shown(MINA, 2)
@@ -142,9 +142,9 @@ async def test_a_picture_goes_out_with_its_caption(desk: Desk) -> None:
         file = OutboundFile(blob=blob.sha256, name="chart.png", mime="image/png", alt="a line that rises")
         return CommandReply("Samsung, one year", attachments=(file,))
 
-    chart = BasicCommand(name="chart", description="Draws / 차트", usage="/chart", answer=answer)
-    async with desk.gateway(echo, extensions=[Parts(commands=[chart])]):
-        desk.api.write(MINA, "/chart")
+    show = BasicCommand(name="show_picture", description="Shows / 그림", usage="/show_picture", answer=answer)
+    async with desk.gateway(echo, extensions=[Parts(commands=[show])]):
+        desk.api.write(MINA, "/show_picture")
         (shown,) = await desk.api.until_shown(MINA, 1)
     assert shown.file is not None
     assert shown.file[0] == "photo"
