@@ -20,7 +20,7 @@ GOLDEN: Final = Path(__file__).with_name("conversation.golden.txt")
 FORUM: Final = -1_002_000_000_001
 NAMES: Final = {MINA: "미나", JUN: "Jun"}
 LASTING: Final = ("help", "whoami", "reset")
-"""Commands that will always be there. Lists of commands are kept without the others, so that a new one changes nothing."""
+"""Commands that will always be there. Lists of commands are kept without all others: a new one changes nothing."""
 TAGS: Final = {"bold": "b", "italic": "i", "code": "code", "pre": "pre", "strikethrough": "s", "blockquote": "quote"}
 
 
