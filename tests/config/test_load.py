@@ -305,6 +305,7 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
             }
         ),
         "streaming_enabled": st.booleans(),
+        "max_response_length": st.none() | st.integers(200, 10**6),
         "blocks": st.fixed_dictionaries(
             {
                 "gather": st.booleans(),

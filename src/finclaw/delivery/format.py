@@ -78,10 +78,15 @@ class FormattedMessage(Struct, frozen=True, kw_only=True):
     files: tuple[NewFile, ...] = ()
 
 
-def get_format_options(capabilities: Capabilities) -> FormatOptions:
-    """As the channel needs it, with room for the mark of a repeat in every part."""
+def get_format_options(capabilities: Capabilities, longest: int | None = None) -> FormatOptions:
+    """As the channel needs it, with room for the mark of a repeat in every part.
+
+    `longest`: of a part, where the operator wants shorter ones; the further ones then say that they continue.
+    """
+    most = capabilities.max_length if longest is None else min(longest, capabilities.max_length)
     return FormatOptions(
-        max_length=max(1, capabilities.max_length - len(RESENT_MARK)),
+        max_length=max(1, most - len(RESENT_MARK)),
+        says_continued=longest is not None,
         length_unit=capabilities.length_unit,
         markup=capabilities.markup,
         embeds=capabilities.embeds,

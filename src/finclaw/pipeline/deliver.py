@@ -16,7 +16,7 @@ from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is
 from finclaw.delivery.notice import Notice, notice
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.visible import Visible, make_visible
-from finclaw.errors import SessionError, Superseded
+from finclaw.errors import BlobRefused, SessionError, StoreFailed, Superseded
 from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Finish, OutboxItem, Spend
@@ -30,6 +30,7 @@ from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.tools.approval.messages import CARDS
+from finclaw.tools.outbound_files import keep_files
 from finclaw.tools.sources import sources_met
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Deliver:
         self._recent = recent
         self._clock = clock
         self._checks = checks
+        self._get_options = early.get_options
         self.follow = early.follow
 
     async def answer(self, run: MessageRun, turn: TurnLog, result: TurnResult) -> Outcome:
@@ -151,7 +153,7 @@ class Deliver:
         passed = await self._ring(ctx)
         if run.log is not None and result is not None:
             passed = SafeLinks(run.log, run.accepted.inbound).outbound(passed)
-        visible = self._apply_checks(run, passed, kind, begun=begun)
+        visible = await self._apply_checks_with_files(run, passed, kind, begun=begun)
         most = MOST_PARTS if run.log is None else MOST_PARTS - len(run.log.items)
         if len(visible.parts) > most:  # said here, where a notice can still go out as it is
             raise SessionError(f"an answer in {len(visible.parts)} parts is too long to be sent; {most} are possible")
@@ -172,14 +174,40 @@ class Deliver:
             log.exception("a delivery layer let its own cancellation out on a notice; it goes out as it is")
         return apply_visibility_checks(reply, Capabilities(), self._checks, run.make_draft(kind))
 
-    def _apply_checks(
-        self, run: MessageRun, outbound: Outbound, kind: DraftKind, *, begun: bool = False, is_card: bool = False
+    async def _apply_checks_with_files(
+        self, run: MessageRun, outbound: Outbound, kind: DraftKind, *, begun: bool
     ) -> Visible:
+        """Code and tables that no message can hold are files, where those can be kept before the answer is."""
+        most = self._capabilities(run).media.get("file", 0)
+        visible = self._apply_checks(run, outbound, kind, begun=begun, file_bytes=most)
+        if not visible.files:
+            return visible
+        try:
+            await keep_files(self._store.put_blob, visible.files)
+        except (BlobRefused, StoreFailed) as error:
+            log.warning("a long block stays in the text, its file cannot be kept: %s", error)
+            return self._apply_checks(run, outbound, kind, begun=begun)
+        return visible
+
+    def _apply_checks(
+        self,
+        run: MessageRun,
+        outbound: Outbound,
+        kind: DraftKind,
+        *,
+        begun: bool = False,
+        is_card: bool = False,
+        file_bytes: int = 0,
+    ) -> Visible:
+        """`file_bytes`: as in `FormatOptions`."""
         capabilities, checks = self._capabilities(run), self._checks
+        options = replace(self._get_options(capabilities), file_bytes=file_bytes)
         if not checks:
-            return make_visible(outbound, capabilities, begun=begun, is_card=is_card)
+            return make_visible(outbound, capabilities, begun=begun, is_card=is_card, options=options)
         draft = run.make_draft(kind)
-        return apply_visibility_checks(outbound, capabilities, checks, draft, begun=begun, is_card=is_card)
+        return apply_visibility_checks(
+            outbound, capabilities, checks, draft, begun=begun, is_card=is_card, options=options
+        )
 
     def _with_action(self, run: MessageRun, visible: Visible) -> Visible:
         """With the gateway's own line about an approved action before the model's words, past every layer."""

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.checks import Check, find_objection
 from finclaw.delivery.dispatcher import Pause, ReplyDispatcher
+from finclaw.delivery.format import FormatOptions, get_format_options
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.preview import with_previews
 from finclaw.delivery.visible import Visible, make_visible
-from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.event import Emit
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import OutboxItem, TextRange
@@ -71,6 +72,10 @@ class EarlyDelivery:
         if channel is None or not can_stream or not self._settings.streaming_enabled:
             return nullcontext(self._with_previews(run, turn, run.emit))
         return self._show_early(run, turn, channel)
+
+    def get_options(self, capabilities: Capabilities) -> FormatOptions:
+        """The options of formatting, for what is shown early and for the rest."""
+        return get_format_options(capabilities, self._settings.max_response_length)
 
     def _with_previews(self, run: MessageRun, turn: TurnLog, emit: Emit) -> Emit:
         return with_previews(emit, self._checks, SafeLinks(turn, run.accepted.inbound).text, run.make_draft)
@@ -163,7 +168,8 @@ class EarlyDelivery:
         outbound = Outbound(text=text, reply_to=reply_to, thread=run.inbound.thread)
         ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=outbound, turn=None, kind=kind)
         passed = SafeLinks(turn, run.accepted.inbound).outbound(await self._ring(ctx))
-        visible = make_visible(passed, channel.capabilities, begun=begun)
+        options = self.get_options(channel.capabilities)
+        visible = make_visible(passed, channel.capabilities, begun=begun, options=options)
         is_plain = bool(visible.parts) and not (passed.embeds or passed.attachments or passed.actions)
         draft = run.make_draft(kind, visible.text)
         return visible if is_plain and find_objection(self._checks, draft) is None else None

@@ -34,6 +34,9 @@ class PipelineSettings:
     enable_ack: bool = True
     """Show a reaction and a typing sign while working, where the channel can."""
     ack: AckSettings = field(default_factory=AckSettings)
+    max_response_length: Annotated[int, Meta(ge=200)] | None = None
+    """The longest message of an answer, as its channel counts. A longer answer goes on in further messages, each of
+    which begins with "(continued)". None: as long as the channel takes."""
     streaming_enabled: bool = True
     """Show an answer while it is being written, where the channel can: in a message that is edited, or in blocks."""
     blocks: BlockSettings = field(default_factory=BlockSettings)
