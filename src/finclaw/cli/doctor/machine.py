@@ -17,7 +17,7 @@ OLDEST_PYTHON = (3, 11)
 ZONES = ("Asia/Seoul", "America/New_York")
 BUILT = 2026
 """No clock that is right shows an earlier year."""
-_MODULES = {"pyyaml": "yaml"}
+_MODULES = {"pyyaml": "yaml", "markdown-it-py": "markdown_it"}
 """The packages that are imported by another name than they are installed by."""
 
 
