@@ -1,8 +1,10 @@
 """The contract of the market data port."""
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from tests.finance.sources.bench import Bench
 
 from finclaw.demo.market import DemoMarket
 from finclaw.demo.market_data import DemoMarketData
@@ -14,9 +16,13 @@ from finclaw.testing import FakeClock
 NOW = datetime(2026, 11, 16, 5, 32, tzinfo=UTC)
 
 
-@pytest.fixture
-def data() -> MarketData:
+def open_demo() -> MarketData:
     return DemoMarketData(DemoMarket(FakeClock(NOW)))
+
+
+@pytest.fixture(params=["demo", "chains of sources"])
+def data(request: pytest.FixtureRequest, tmp_path: Path) -> MarketData:
+    return open_demo() if request.param == "demo" else Bench(tmp_path).open()
 
 
 async def test_quotes_are_given_together_each_with_its_source_and_time(data: MarketData) -> None:
@@ -61,7 +67,9 @@ async def test_a_rate_says_whether_it_is_of_the_moment_or_of_a_day(data: MarketD
     assert 500 < spot.rate < 3_000
 
 
-async def test_texts_name_their_source_and_their_time(data: MarketData) -> None:
+async def test_texts_name_their_source_and_their_time() -> None:
+    """Of the demo market; the sources of texts have tests of their own."""
+    data = open_demo()
     assert all(each.source and each.published_at <= NOW for each in await data.news("AAPL"))
     assert all(each.source and each.filed_on <= NOW.date() for each in await data.filings("AAPL"))
     assert all(each.source and each.is_expected for each in await data.earnings(NOW.date(), NOW.date()))
