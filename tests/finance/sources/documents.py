@@ -182,7 +182,38 @@ def corp_codes(*rows: tuple[str, str, str]) -> bytes:
     return packed.getvalue()
 
 
+KIS_PRICE: Final[dict[str, Any]] = {
+    "rt_cd": "0",
+    "msg_cd": "MCA00000",
+    "msg1": "정상처리 되었습니다.",
+    "output": {
+        "stck_prpr": "100500",
+        "prdy_vrss": "-1500",
+        "prdy_vrss_sign": "5",
+        "stck_sdpr": "102000",
+        "stck_hgpr": "102500",
+        "stck_lwpr": "100000",
+        "acml_vol": "9000000",
+        "stck_shrn_iscd": "005930",
+    },
+}
+
+
+def kis_day(day: str, close: int) -> dict[str, str]:
+    prices = {"stck_oprc": close, "stck_hgpr": close + 500, "stck_lwpr": close - 500, "stck_clpr": close}
+    return {"stck_bsop_date": day, "acml_vol": "1000"} | {name: str(price) for name, price in prices.items()}
+
+
+KIS_DAYS: Final[dict[str, Any]] = {
+    "rt_cd": "0",
+    "msg_cd": "MCA00000",
+    "output1": {},
+    "output2": [kis_day("20261113", 102_000), kis_day("20261112", 101_000), {}],
+}
 USUAL: Final[dict[str, bytes]] = {
+    "kis/api/oauth2/tokenP": json.dumps({"access_token": "kis-token-made-up", "expires_in": 86_400}).encode(),
+    "kis/api/uapi/domestic-stock/v1/quotations/inquire-price": json.dumps(KIS_PRICE).encode(),
+    "kis/api/uapi/domestic-stock/v1/quotations/inquire-daily-itemchartprice": json.dumps(KIS_DAYS).encode(),
     "edgar/data/submissions/CIK0000320193.json": json.dumps(SUBMISSIONS).encode(),
     "edgar/data/api/xbrl/companyfacts/CIK0000320193.json": json.dumps(FACTS).encode(),
     "edgar/www/cgi-bin/browse-edgar": ATOM.encode("latin-1"),
@@ -202,6 +233,8 @@ USUAL: Final[dict[str, bytes]] = {
 }
 KEYS: Final = {
     "opendart.key": Secret("dart-key-made-up-40-characters-long-0000"),
+    "kis.key": Secret("kis-key-made-up"),
+    "kis.secret": Secret("kis-secret-made-up"),
     "alpaca.id": Secret("alpaca-id-made-up"),
     "alpaca.secret": Secret("alpaca-secret-made-up"),
 }

@@ -10,8 +10,8 @@ from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.redaction import Secret
 
 DEFAULT_CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
-    "stock.KRX.quote": ("naver", "yahoo"),
-    "stock.KRX.bars": ("naver", "yahoo"),
+    "stock.KRX.quote": ("kis", "naver", "yahoo"),
+    "stock.KRX.bars": ("kis", "naver", "yahoo"),
     "stock.KRX.minutes": ("naver", "yahoo"),
     "index.KRX.quote": ("naver", "yahoo"),
     "index.KRX.bars": ("yahoo",),
@@ -62,7 +62,8 @@ class MarketDataSettings:
     contact: str = ""
     """An address of mail. The SEC wants one in every request; without it US filings are not asked for."""
     keys: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
-    """Keys of sources that want one, such as `opendart.key: env:OPENDART_KEY`, `alpaca.id` and `alpaca.secret`."""
+    """Keys of sources that want one, such as `opendart.key: env:OPENDART_KEY`, `alpaca.id` and `alpaca.secret`,
+    `kis.key` and `kis.secret`."""
 
     def __post_init__(self) -> None:
         for source in self.disabled:

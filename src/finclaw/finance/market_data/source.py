@@ -42,6 +42,8 @@ from finclaw.kernel.port import Clock
 T = TypeVar("T")
 DataKind = Literal["quote", "bars", "minutes", "fixing", "news", "filings", "earnings", "profile"]
 
+Explain = Callable[[bytes], DataError | None]
+
 _LIMITS: Final = FetchLimits(seconds=8, connecting=4, body=4_000_000, redirects=0)
 _REFUSED: Final = frozenset({401, 403, 451})
 _TOO_OFTEN: Final = frozenset({418, 429})
@@ -84,9 +86,27 @@ class SourceClient:
         *,
         api: str = "api",
         headers: Mapping[str, str] | None = None,
+        explain: Explain | None = None,
     ) -> T:
-        """A JSON answer of a documented shape. Raises DataError."""
-        body = await self.get_body(path, query, api=api, headers=headers)
+        """A JSON answer of a documented shape. Raises DataError.
+
+        `explain` reads what an answer with the status of an error says about it; None: the status says it.
+        """
+        return self._decode(kind, await self.get_body(path, query, api=api, headers=headers, explain=explain))
+
+    async def post(self, kind: type[T], path: str, content: Mapping[str, str], *, explain: Explain | None = None) -> T:
+        """The JSON answer to a JSON document: for tokens, which is all that is ever sent. Raises DataError."""
+        request = FetchRequest(
+            url=f"{self._url('api')}/{path}",
+            purpose=f"market data: {self.info.id}",
+            method="POST",
+            headers={"Content-Type": "application/json"},
+            body=msgspec.json.encode(content),
+            limits=_LIMITS,
+        )
+        return self._decode(kind, await self._fetch(request, explain))
+
+    def _decode(self, kind: type[T], body: bytes) -> T:
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -100,19 +120,26 @@ class SourceClient:
         api: str = "api",
         headers: Mapping[str, str] | None = None,
         accept: tuple[str, ...] = (),
+        explain: Explain | None = None,
     ) -> bytes:
         """`accept`: media types of an answer that is no text."""
         url = f"{self._url(api)}/{escape(path, safe='/,:=.')}" + (f"?{urlencode(query)}" if query else "")
-        await self._take()
         request = FetchRequest(
             url=url, purpose=f"market data: {self.info.id}", headers=headers or {}, accept=accept, limits=_LIMITS
         )
+        return await self._fetch(request, explain)
+
+    async def _fetch(self, request: FetchRequest, explain: Explain | None) -> bytes:
+        await self._take()
         try:
             reply = await self._fetcher.fetch(request)
         except ToolTimeout as error:
             raise DataTransport(f"{self.name} took too long", source=self.name) from error
         except ToolError as error:
             raise DataTransport(f"{self.name} could not be asked: {error}", source=self.name) from error
+        explained = explain(reply.body) if explain is not None and reply.status >= 400 else None
+        if explained is not None:
+            raise explained
         self._check(reply)
         return reply.body
 

@@ -163,6 +163,16 @@ _ALL: Final = (
         per_minute=10,
     ),
     SourceInfo(
+        id="kis",
+        name="KIS",
+        standing="official",
+        terms="key of an account at Korea Investment & Securities; Korean prices in real time; looking only, no orders",
+        urls={"api": "https://openapi.koreainvestment.com:9443"},
+        per_minute=300,
+        batch=20,
+        keys=("kis.key", "kis.secret"),
+    ),
+    SourceInfo(
         id="alpaca",
         name="Alpaca",
         standing="official",

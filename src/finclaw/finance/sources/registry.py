@@ -13,12 +13,14 @@ from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source import DataSource
 from finclaw.finance.market_data.source_access import SourceAccess
 from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.market_data.tokens import TOKEN_TABLE, TokenStore
 from finclaw.finance.sources.alpaca import Alpaca
 from finclaw.finance.sources.coinbase import Coinbase
 from finclaw.finance.sources.dart import DartFeed, OpenDart
 from finclaw.finance.sources.ecb import EuropeanCentralBank, Frankfurter
 from finclaw.finance.sources.edgar import Edgar
 from finclaw.finance.sources.headlines import CentralBanks, GoogleNews
+from finclaw.finance.sources.kis import Kis
 from finclaw.finance.sources.kraken import Kraken
 from finclaw.finance.sources.nasdaq import NasdaqCalendar
 from finclaw.finance.sources.naver import Naver
@@ -29,11 +31,13 @@ from finclaw.kernel.extension import Database, ExtensionApi
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.port import Clock
 
-MIGRATIONS: Final = (BUDGET_TABLE, LAST_PRICE_TABLE)
+MIGRATIONS: Final = (BUDGET_TABLE, LAST_PRICE_TABLE, TOKEN_TABLE)
 """The tables of the finance extension. Others are added behind these, never between."""
 
 
-def make_sources(settings: MarketDataSettings | None = None) -> Mapping[str, DataSource]:
+def make_sources(
+    settings: MarketDataSettings | None = None, tokens: TokenStore | None = None
+) -> Mapping[str, DataSource]:
     settings = settings or MarketDataSettings()
     keys = settings.keys
     sources: tuple[DataSource, ...] = (
@@ -51,6 +55,7 @@ def make_sources(settings: MarketDataSettings | None = None) -> Mapping[str, Dat
         NasdaqCalendar(),
         GoogleNews(),
         CentralBanks(),
+        Kis(keys.get("kis.key"), keys.get("kis.secret"), tokens),
         Alpaca(keys.get("alpaca.id"), keys.get("alpaca.secret")),
     )
     return {each.info.id: each for each in sources}
@@ -59,8 +64,10 @@ def make_sources(settings: MarketDataSettings | None = None) -> Mapping[str, Dat
 def fetch_rules(settings: MarketDataSettings) -> FetchRules:
     """Only the hosts of the sources that are used, and of them only what the settings call private."""
     used = (SOURCES[each] for each in settings.used())
-    hosts = {urlsplit(settings.url(info.id, api)).hostname or "" for info in used for api in info.urls}
-    return FetchRules(allow=tuple(sorted(hosts - {""})), private=settings.private)
+    addresses = [urlsplit(settings.url(info.id, api)) for info in used for api in info.urls]
+    hosts = {each.hostname for each in addresses if each.hostname}
+    ports = {80, 443} | {each.port for each in addresses if each.port}
+    return FetchRules(allow=tuple(sorted(hosts)), private=settings.private, ports=tuple(sorted(ports)))
 
 
 def open_market_data(
@@ -72,7 +79,8 @@ def open_market_data(
     find: Callable[[str], Instrument | None],
 ) -> ChainedMarketData:
     """`find` gives the instrument of an exact symbol of our records."""
-    access = SourceAccess(make_sources(settings), settings, fetcher, RequestBudget(database, clock), clock, calendar)
+    sources, budget = make_sources(settings, TokenStore(database, clock)), RequestBudget(database, clock)
+    access = SourceAccess(sources, settings, fetcher, budget, clock, calendar)
     return ChainedMarketData(access, LastPrices(database), find)
 
 

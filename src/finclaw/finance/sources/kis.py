@@ -1,0 +1,246 @@
+"""KIS (한국투자증권), with the key of an account: Korean stocks and funds in real time, and their daily bars.
+
+Only requests that look are in here. A business error comes with status 200 and `rt_cd` other than 0. A price has no
+time of its own, so it is asked for only while the session runs; what counts as its price after the close is not known.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Final, TypeVar
+
+from msgspec import DecodeError, Struct, field, json
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.instruments.vendor_symbols import vendor_symbol
+from finclaw.finance.market import Bar
+from finclaw.finance.market_data.errors import (
+    DataAuthExpired,
+    DataError,
+    DataMalformed,
+    DataRateLimited,
+    DataStale,
+    DataTransport,
+    DataUnsupported,
+)
+from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.port import BarRange, BarSeries
+from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.market_data.tokens import TokenStore
+from finclaw.finance.sources.reading import day_bar, read_number
+from finclaw.redaction import Secret
+
+T = TypeVar("T")
+
+_PRICE: Final = ("uapi/domestic-stock/v1/quotations/inquire-price", "FHKST01010100")
+_DAYS: Final = ("uapi/domestic-stock/v1/quotations/inquire-daily-itemchartprice", "FHKST03010100")
+_KRX: Final = "J"
+"""Of three venues: NX is Nextrade, UN both together, and each has prices of its own."""
+_ADJUSTED: Final = "0"
+"""For Korean bars 0 is adjusted and 1 is not; for US bars it is the other way round."""
+_SIGNS: Final = {"1": 1, "2": 1, "3": 0, "4": -1, "5": -1}
+_MOST_ROWS: Final = 100
+_MOST_PAGES: Final = 12
+
+
+class _Price(Struct):
+    stck_prpr: str
+    prdy_vrss: str
+    prdy_vrss_sign: str
+    stck_sdpr: str
+    """The base price: the close before, or what it was set to on the day of a split or of rights."""
+    stck_hgpr: str
+    stck_lwpr: str
+    acml_vol: str
+    stck_shrn_iscd: str
+
+
+class PriceAnswer(Struct):
+    rt_cd: str
+    msg_cd: str = ""
+    output: _Price | None = None
+
+
+class _Day(Struct):
+    stck_bsop_date: str = ""
+    stck_oprc: str = ""
+    stck_hgpr: str = ""
+    stck_lwpr: str = ""
+    stck_clpr: str = ""
+    acml_vol: str = ""
+
+
+class DaysAnswer(Struct):
+    rt_cd: str
+    msg_cd: str = ""
+    output2: list[_Day] = field(default_factory=list[_Day])
+
+
+class _Token(Struct):
+    access_token: str
+    expires_in: int
+
+
+class _Problem(Struct):
+    msg_cd: str = ""
+    error_code: str = ""
+
+
+class Kis(DataSource):
+    """KIS Open API. All processes of a state directory share one token."""
+
+    info = SOURCES["kis"]
+
+    def __init__(
+        self, key: Secret | None = None, secret: Secret | None = None, tokens: TokenStore | None = None
+    ) -> None:
+        self._key = key
+        self._secret = secret
+        self._tokens = tokens
+
+    def has(self, instrument: Instrument, kind: DataKind) -> bool:
+        is_listed = instrument.exchange == "KRX" and instrument.kind in ("stock", "etf")
+        return is_listed and kind in ("quote", "bars") and vendor_symbol("kis", instrument) is not None
+
+    async def read_quotes(
+        self, client: SourceClient, instruments: Sequence[Instrument]
+    ) -> Mapping[str, PriceReading | DataError]:
+        if client.calendar.session_at("KRX", client.now()) is None:
+            raise DataStale(f"{client.name} is asked for prices only while KRX trades", source=client.name)
+        answers = await asyncio.gather(*(self._read_one(client, each) for each in instruments))
+        return {each.symbol: answer for each, answer in zip(instruments, answers, strict=True)}
+
+    async def _read_one(self, client: SourceClient, instrument: Instrument) -> PriceReading | DataError:
+        query = {"FID_COND_MRKT_DIV_CODE": _KRX, "FID_INPUT_ISCD": _code(instrument)}
+        try:
+            answer = await self._ask(client, PriceAnswer, _PRICE, query)
+            _check(client, answer.rt_cd, answer.msg_cd)
+            return parse_price(client, instrument, answer)
+        except (DataTransport, DataRateLimited, DataAuthExpired):
+            raise
+        except DataError as error:
+            return error
+
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
+        bars: dict[date, Bar] = {}
+        last = span.last
+        for _ in range(_MOST_PAGES):
+            query = {
+                "FID_COND_MRKT_DIV_CODE": _KRX,
+                "FID_INPUT_ISCD": _code(instrument),
+                "FID_INPUT_DATE_1": f"{span.first:%Y%m%d}",
+                "FID_INPUT_DATE_2": f"{last:%Y%m%d}",
+                "FID_PERIOD_DIV_CODE": "D",
+                "FID_ORG_ADJ_PRC": _ADJUSTED,
+            }
+            answer = await self._ask(client, DaysAnswer, _DAYS, query)
+            _check(client, answer.rt_cd, answer.msg_cd)
+            rows = [each for each in answer.output2 if each.stck_bsop_date]
+            bars |= {bar.day: bar for row in rows if (bar := _read_bar(client, instrument, row)) is not None}
+            oldest = min(bars, default=span.first)
+            if len(rows) < _MOST_ROWS or oldest <= span.first or oldest > last:
+                break
+            last = oldest - timedelta(days=1)
+        series = tuple(bars[day] for day in sorted(bars))
+        return BarSeries(instrument=instrument, bars=series, adjustment="split", source=client.name)
+
+    async def _ask(self, client: SourceClient, kind: type[T], call: tuple[str, str], query: Mapping[str, str]) -> T:
+        path, number = call
+        key, secret = self._reveal_keys()
+        if self._tokens is None:
+            raise DataAuthExpired(f"{client.name} has no place for its token", source=client.name)
+        token = await self._tokens.get(self.info, lambda: self._request_token(client, key, secret))
+        headers = {
+            "authorization": f"Bearer {token.reveal()}",
+            "appkey": key,
+            "appsecret": secret,
+            "tr_id": number,
+            "custtype": "P",
+        }
+        try:
+            return await client.get(kind, path, query, headers=headers, explain=lambda body: _explain(client, body))
+        except DataAuthExpired:
+            await self._tokens.forget(self.info)
+            raise
+
+    async def _request_token(self, client: SourceClient, key: str, secret: str) -> tuple[str, timedelta]:
+        wanted = {"grant_type": "client_credentials", "appkey": key, "appsecret": secret}
+        found = await client.post(_Token, "oauth2/tokenP", wanted, explain=lambda body: _explain(client, body))
+        if not found.access_token or not 3_600 < found.expires_in <= 7 * 86_400:
+            raise DataMalformed(f"{client.name} gave no token that can be used", source=client.name)
+        return found.access_token, timedelta(seconds=found.expires_in)
+
+    def _reveal_keys(self) -> tuple[str, str]:
+        if self._key is None or self._secret is None:
+            raise DataAuthExpired("KIS wants a key: set `market_data.keys` to one", source=self.info.name)
+        return self._key.reveal(), self._secret.reveal()
+
+
+def parse_price(client: SourceClient, instrument: Instrument, answer: PriceAnswer) -> PriceReading:
+    """Raises DataMalformed for figures that contradict each other: the sign is a code of its own."""
+    name, found = client.name, answer.output
+    if found is None:
+        raise DataMalformed(f"{name} answered without a price", source=name)
+    if found.stck_shrn_iscd != _code(instrument).removeprefix("Q"):
+        raise DataMalformed(f"{name} gave {found.stck_shrn_iscd!r} for {instrument.symbol}", source=name)
+    price, base = read_number(found.stck_prpr, name, "a price"), read_number(found.stck_sdpr, name, "a base price")
+    sign = _SIGNS.get(found.prdy_vrss_sign)
+    change = abs(read_number(found.prdy_vrss, name, "a change")) * Decimal(sign or 0)
+    if sign is None or price - change != base:
+        raise DataMalformed(f"{name}'s change does not fit its price of {instrument.symbol}", source=name)
+    return PriceReading(
+        instrument=instrument,
+        source=name,
+        price=price,
+        currency="KRW",
+        as_of=client.now(),
+        previous_close=base,
+        low=read_number(found.stck_lwpr, name, "a low") or None,
+        high=read_number(found.stck_hgpr, name, "a high") or None,
+        volume=int(read_number(found.acml_vol, name, "a volume")),
+        venue="KRX",
+    )
+
+
+def _read_bar(client: SourceClient, instrument: Instrument, row: _Day) -> Bar | None:
+    try:
+        day = datetime.strptime(row.stck_bsop_date, "%Y%m%d").replace(tzinfo=UTC).date()
+    except ValueError as error:
+        raise DataMalformed(f"{client.name} gave {row.stck_bsop_date[:20]!r} as a day", source=client.name) from error
+    opened, high, low, close = (
+        read_number(each, client.name, "a bar") for each in (row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr)
+    )
+    volume = int(read_number(row.acml_vol, client.name, "a volume"))
+    return day_bar(client, instrument, day, (opened, high, low, close), volume)
+
+
+def _code(instrument: Instrument) -> str:
+    return (vendor_symbol("kis", instrument) or "").removeprefix("J:")
+
+
+def _check(client: SourceClient, result: str, code: str) -> None:
+    if result != "0":
+        raise _error_of(client, code)
+
+
+def _explain(client: SourceClient, body: bytes) -> DataError | None:
+    """The error in an answer whose status alone says too little."""
+    try:
+        problem = json.decode(body, type=_Problem)
+    except (DecodeError, UnicodeDecodeError):
+        return None
+    code = problem.msg_cd or problem.error_code
+    return _error_of(client, code) if code else None
+
+
+def _error_of(client: SourceClient, code: str) -> DataError:
+    name = client.name
+    shown = code if code.isascii() and code.isalnum() else "an error"
+    if code in ("EGW00201", "EGW00133"):
+        wait = timedelta(minutes=1) if code == "EGW00133" else timedelta(seconds=2)
+        return DataRateLimited(f"{name} wants fewer requests ({code})", source=name, retry_at=client.now() + wait)
+    if code in ("EGW00121", "EGW00123", "EGW00103", "EGW00105"):
+        return DataAuthExpired(f"{name} refused the key or its token ({code})", source=name)
+    return DataUnsupported(f"{name} answered {shown}", source=name)
