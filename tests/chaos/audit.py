@@ -114,7 +114,8 @@ def _ends(books: Books, max_attempts: int) -> Iterator[str]:
             yield f"message {name} ended {entry.row.outcome} after {entry.attempts} attempts"
     hopeless = {unit.inbound_id for unit in books.rows.units if unit.doubts > MAX_DOUBTS}
     for unit in books.rows.units:
-        if unit.state != "sent" and not (unit.state == "dead" and unit.inbound_id in hopeless):
+        is_given_up = unit.state == "superseded" if unit.is_preview else unit.inbound_id in hopeless
+        if unit.state != "sent" and not (unit.state in ("dead", "superseded") and is_given_up):
             yield f"unit {unit.id} is {unit.state} with {unit.doubts} doubts"
 
 
@@ -157,7 +158,8 @@ def _texts(books: Books, seen: Sequence[ReplySeen]) -> Iterator[str]:
         parts.setdefault(reply.token, reply.text.removeprefix(RESENT_MARK))
     units: defaultdict[str, list[UnitRow]] = defaultdict(list)
     for unit in books.rows.units:
-        units[unit.inbound_id].append(unit)
+        if not unit.is_preview:
+            units[unit.inbound_id].append(unit)
     for entry in books.entries:
         number = re.search(r"\bn=(\d+)", entry.text)
         if number is None or entry.row.outcome != "answered":
@@ -264,7 +266,8 @@ def _names(database: Path, query: str) -> set[str]:
 def count_early(database: Path) -> int:
     db = _open_for_reading(database)
     try:
-        return int(db.execute("SELECT count(*) FROM unit_body WHERE body ->> 'span' IS NOT NULL").get)
+        early = "body ->> 'span' IS NOT NULL OR body ->> 'is_preview'"
+        return int(db.execute(f"SELECT count(*) FROM unit_body WHERE {early}").get)
     finally:
         db.close()
 
@@ -312,8 +315,9 @@ def _entries(db: apsw.Connection, ids: PublicIds) -> Iterator[Entry]:
 
 
 def _units(db: apsw.Connection, ids: PublicIds) -> Iterator[UnitRow]:
-    rows = db.execute("SELECT id, state, doubts, body ->> 'turn_id' FROM unit JOIN unit_body USING (id)")
-    for number, state, doubts, turn_id in rows:
+    columns = "id, state, doubts, body ->> 'turn_id', body ->> 'is_preview'"
+    rows = db.execute(f"SELECT {columns} FROM unit JOIN unit_body USING (id)")
+    for number, state, doubts, turn_id, is_preview in rows:
         inbound, seq = divmod(int(number), UNITS)
         yield UnitRow(
             id=ids.unit(inbound, seq),
@@ -322,6 +326,7 @@ def _units(db: apsw.Connection, ids: PublicIds) -> Iterator[UnitRow]:
             seq=seq,
             state=str(state),
             doubts=int(doubts),
+            is_preview=bool(is_preview),
         )
 
 

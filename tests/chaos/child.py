@@ -29,6 +29,7 @@ from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound
 from finclaw.kernel.port import Accept, Tool
 from finclaw.kernel.record import Accepted
+from finclaw.pipeline.early.settings import BlockSettings
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import LoopbackChannel, Reply, ScriptedProvider, arm_from_environment, call, delay, reply, say
 from finclaw.testing.crash import die
@@ -154,12 +155,13 @@ async def serve(args: Namespace) -> None:
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGUSR1, arm_from_environment)
     clock, chaos = SystemClock(), Chaos(args.work, args.slow, layer_kills=args.layer_kills)
-    capabilities = Capabilities(max_length=UNIT, idempotent=args.idempotent, blocks=True)
+    edits: bool = args.edits
+    capabilities = Capabilities(max_length=UNIT, idempotent=args.idempotent, edits=edits, blocks=not edits)
     channel = PictureChannel(args.url, clock, capabilities=capabilities, pause=0.01)
     gateway = finclaw.build(
         Settings(
             state=args.state,
-            pipeline=PipelineSettings(max_attempts=args.max_attempts),
+            pipeline=PipelineSettings(max_attempts=args.max_attempts, blocks=BlockSettings(shortest=200, longest=300)),
             storage=StorageSettings(kind=args.storage),
         ),
         channels=[channel],
@@ -180,6 +182,7 @@ def main() -> None:
     parser.add_argument("--url", required=True)
     parser.add_argument("--storage", choices=("sqlite", "jsonl"), default="sqlite")
     parser.add_argument("--idempotent", action="store_true")
+    parser.add_argument("--edits", action="store_true", help="show answers in a message that is edited, not in blocks")
     parser.add_argument("--max-attempts", type=int, default=3)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--slow", type=float, default=0.0)

@@ -72,6 +72,7 @@ class Run:
         storage: StoreKind = "sqlite",
         conversations: int = 12,
         idempotent: bool = False,
+        edits: bool = False,
         max_attempts: int = 3,
         layer_kills: bool = False,
         sessions: str = "",
@@ -93,6 +94,7 @@ class Run:
         self._conversations = [f"c{number}" for number in range(conversations)]
         self._storage = storage
         self._idempotent = idempotent
+        self._edits = edits
         self._max_attempts = max_attempts
         self._layer_kills = layer_kills
         self._sessions = sessions
@@ -174,6 +176,8 @@ class Run:
         command += ["--storage", self._storage]
         if self._idempotent:
             command.append("--idempotent")
+        if self._edits:
+            command.append("--edits")
         if self._layer_kills:
             command.append("--layer-kills")
         if later:

@@ -92,6 +92,27 @@ async def test_nobody_sees_anything_twice_where_the_platform_knows_tokens(tmp_pa
         assert found.repeats == 0
 
 
+# ── answers that are shown in a message that is edited ─────────────────────────────────────────────────────────
+
+OF_A_PREVIEW = ("items:", "finish:", "send:", "next_unit:", "receipt:")
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_every_crash_point_of_a_preview(tmp_path: Path, doses: Doses, idempotent: bool) -> None:
+    points = [each for each in CRASH_POINTS if each.startswith(OF_A_PREVIEW)] * doses.each_point
+    async with Run(tmp_path, edits=True, idempotent=idempotent, max_attempts=PATIENT) as run:
+        run.dice.shuffle(points)
+        run.platform.fault = run.moods
+        async with run.load(doses.rate):
+            for life, point in enumerate(points):
+                die = run.die_at if life % 3 else run.die_later_at
+                await die(f"{point}:{run.dice.randint(1, 8)}")
+        found = await run.drain()
+        check(found, run)
+        assert found.answered == found.messages
+        assert run.kills == len(points)
+
+
 # ── conversations in files ──────────────────────────────────────────────────────────────────────────────────
 
 OF_THE_STORE = ("claim:", "items:", "tools:", "results:", "finish:")

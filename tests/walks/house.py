@@ -13,6 +13,7 @@ import finclaw
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import CompactionSettings
+from finclaw.channels.settings import ChannelSettings
 from finclaw.config.schema import StorageSettings
 from finclaw.kernel.envelope import Attachment, Capabilities
 from finclaw.kernel.event import Event
@@ -158,6 +159,7 @@ class House:
         rules: Sequence[Rule] = TRUSTING,
         command_settings: CommandSettings | None = None,
         sessions: SessionSettings | None = None,
+        channel_settings: ChannelSettings | None = None,
     ) -> AsyncGenerator[Gateway]:
         channel = channel or MemoryChannel(self.clock, capabilities=capabilities)
         provider = ScriptedProvider(*script, clock=self.clock)
@@ -173,6 +175,7 @@ class House:
             commands=command_settings or CommandSettings(),
             sessions=sessions or SessionSettings(),
             tools=ToolsSettings(rules=tuple(rules)),
+            channels={} if channel_settings is None else {channel.name: channel_settings},
         )
         async with finclaw.build(
             settings,

@@ -1,14 +1,17 @@
 """An answer that is delivered in blocks while the model still writes it, on a channel that takes blocks."""
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from tests.walks.house import House, crash, in_virtual_time, until
 
 from finclaw.agent.model.retry import GO_ON
-from finclaw.errors import SendRefused, StoreFailed
+from finclaw.channels.settings import ChannelSettings
+from finclaw.errors import ConfigError, SendFailed, SendRefused, StoreFailed
 from finclaw.kernel.envelope import Capabilities
+from finclaw.pipeline.early.settings import BlockSettings
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, delay, hold, reply, say
 
@@ -218,3 +221,104 @@ async def test_a_text_that_a_layer_made_anew_is_sent_whole(house: House) -> None
         assert len(gateway.said) > 1
         assert gateway.said[-1] == "Forget that: it was wrong."
         assert outcome.reply == "Forget that: it was wrong."
+
+
+# ── gathering, pauses and sends that fail ───────────────────────────────────────────────────────────────────────
+
+PIECES = [f"This is piece {n} of the answer, and it is as long as a sentence may well be.\n\n" for n in range(40)]
+AS_THEY_COME = PipelineSettings(blocks=BlockSettings(gather=False))
+
+
+@pytest.mark.spec("BS-01", "D-02")
+@in_virtual_time
+async def test_pieces_are_gathered_into_readable_blocks(house: House) -> None:
+    async with house.open(reply(*map(say, PIECES), pace=0.05), capabilities=BLOCKS) as gateway:
+        await gateway.ask("tell me")
+        assert seen(gateway) == " ".join("".join(PIECES).split())
+        assert 3 <= len(gateway.said) <= 5
+        assert all(700 <= len(text) <= 1_200 for text in gateway.said[:-1])
+
+
+@pytest.mark.spec("BS-05")
+@in_virtual_time
+async def test_without_gathering_pieces_are_sent_as_they_come(house: House) -> None:
+    script = reply(*map(say, PIECES[:10]), pace=0.5)
+    async with house.open(script, capabilities=BLOCKS, pipeline=AS_THEY_COME) as gateway:
+        await gateway.ask("tell me")
+        assert gateway.said == [piece.strip() for piece in PIECES[:10]]
+
+
+@pytest.mark.spec("BS-03", "DX-54")
+@in_virtual_time
+async def test_equal_blocks_are_both_said(house: House) -> None:
+    script = reply(*[say("Again.\n\n")] * 4, pace=1)
+    async with house.open(script, capabilities=BLOCKS, pipeline=AS_THEY_COME) as gateway:
+        await gateway.ask("tell me")
+        assert gateway.said == ["Again."] * 4
+
+
+@pytest.mark.spec("D-03", "D-07", "DX-69")
+@pytest.mark.parametrize("pause", [None, (800, 2_500), (500, 1_500)])
+@in_virtual_time
+async def test_the_pause_between_blocks_is_set_by_channel(
+    house: House, pause: tuple[int, int] | None
+) -> None:
+    channel = ChannelSettings(kind="mailbox", pause_ms=pause)
+    script = reply(*map(say, PIECES[:8]), delay(60))
+    async with house.open(script, capabilities=BLOCKS, pipeline=AS_THEY_COME, channel_settings=channel) as gateway:
+        await gateway.ask("tell me")
+        times = [sent.at for sent in gateway.channel.sent]
+        gaps = [(later - sooner).total_seconds() for sooner, later in pairwise(times)]
+        low, high = pause or (0, 0)
+        assert len(gaps) == 7
+        assert all(low / 1000 <= gap <= high / 1000 for gap in gaps)
+
+
+@pytest.mark.parametrize("pause", [(-1, 5), (900, 800), (0, 10**9)])
+def test_a_pause_that_is_no_range_is_refused(pause: tuple[int, int]) -> None:
+    with pytest.raises(ConfigError, match="pause_ms"):
+        ChannelSettings(kind="mailbox", pause_ms=pause)
+
+
+@pytest.mark.spec("BS-04", "DX-54")
+@in_virtual_time
+async def test_a_block_that_hangs_is_cancelled_and_the_rest_comes_with_the_final(house: House) -> None:
+    script = reply(*map(say, PIECES[:10]), pace=5)
+    async with house.open(script, capabilities=BLOCKS, pipeline=AS_THEY_COME) as gateway:
+        accepted = await gateway.channel.write("tell me")
+        await gateway.channel.until_sent(2)
+        gateway.channel.hold_sends()
+        await gateway.channel.until_tried(3)
+        await house.clock.sleep(15.5)
+        gateway.channel.release_sends()
+        await gateway.outcome(accepted)
+        await gateway.app.idle()
+        pieces = [piece.strip() for piece in PIECES[:10]]
+        assert gateway.said[:3] == [*pieces[:2], f"(re-sent) {pieces[2]}"], "nobody knows whether it had arrived"
+        assert gateway.said[3:] == ["\n\n".join(pieces[3:])]
+
+
+@pytest.mark.spec("D-04")
+@in_virtual_time
+async def test_a_block_that_fails_is_tried_again_and_the_rest_waits_for_the_end(house: House) -> None:
+    script = reply(*map(say, PIECES[:4]), pace=1)
+    async with house.open(script, capabilities=BLOCKS, pipeline=AS_THEY_COME) as gateway:
+        gateway.channel.fail_next(SendFailed("busy"))
+        await gateway.ask("tell me")
+        assert gateway.said == [PIECES[0].strip(), "\n\n".join(piece.strip() for piece in PIECES[1:4])]
+
+
+@pytest.mark.spec("M-17")
+@in_virtual_time
+async def test_the_context_names_the_channel_and_holds_none(house: House) -> None:
+    found: list[Any] = []
+
+    async def look(ctx: Any) -> Any:
+        found.append(ctx.context)
+        return await ctx.next()
+
+    async with house.open("done", layers=[("turn", look)], capabilities=BLOCKS) as gateway:
+        await gateway.ask("hi")
+        assert found[0].inbound.channel == gateway.channel.name
+        values = [getattr(found[0], name) for name in found[0].__struct_fields__]
+        assert not any(value is gateway.channel or hasattr(value, "send") for value in values)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from finclaw.testing.history import Acked, HistoryEvent, InboundRow, ReplySeen, Rows, SentIn, UnitRow
 
-NEVER_SHOWN = frozenset({"dead", "expired"})
+NEVER_SHOWN = frozenset({"dead", "expired", "superseded"})
 """Units in these states were given up on the record; silence is then no loss."""
 
 

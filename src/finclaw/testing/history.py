@@ -68,6 +68,7 @@ class UnitRow(Struct, frozen=True, kw_only=True):
     seq: int
     state: str
     doubts: int = 0
+    is_preview: bool = False
 
 
 class Rows(Struct, frozen=True, kw_only=True):

@@ -58,7 +58,13 @@ class LoopbackChannel(Channel):
                 await self._clock.sleep(self._pause)
 
     async def send(self, unit: OutboxItem) -> Receipt:
-        body = SendBody(unit.conversation, unit.token, unit.outbound.formatted, unit.outbound.reply_to)
+        return await self._post(unit, None)
+
+    async def edit(self, platform_id: str, unit: OutboxItem) -> None:
+        await self._post(unit, platform_id)
+
+    async def _post(self, unit: OutboxItem, edits: str | None) -> Receipt:
+        body = SendBody(unit.conversation, unit.token, unit.outbound.formatted, unit.outbound.reply_to, edits)
         try:
             async with self._session().post(f"{self._url}/send", data=msgspec.json.encode(body)) as answer:
                 return _receipt(answer.status, await answer.read())

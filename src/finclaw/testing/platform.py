@@ -152,7 +152,9 @@ class FakePlatform:
                 await asyncio.sleep(fault.seconds or 0)
             elif (refusal := _refusal(fault)) is not None:
                 return refusal
-        platform_id = self._show(body)
+        if body.edits is not None and body.edits not in self._ids.values():
+            return _json(RefusedSend("there is no such message"), 400)
+        platform_id = self._show(body) if body.edits is None else self._change(body, body.edits)
         if fault is not None and fault.kind == "late":
             await asyncio.sleep(fault.seconds or 0)
         if fault is not None and fault.kind == "cut" and request.transport is not None:
@@ -169,6 +171,20 @@ class FakePlatform:
         self._ids[body.token] = f"p{self._times.total()}"
         self._pulse()
         return self._ids[body.token]
+
+    def _change(self, body: SendBody, platform_id: str) -> str:
+        """Show other words in the place of a message. They are seen once, however often they are put there."""
+        if body.token not in self._ids:
+            self._times[body.token] += 1
+            self.history.write(ReplySeen(body.conversation, body.reply_to, body.token, body.text))
+            self._ids[body.token] = platform_id
+        shown = self._shown[body.conversation]
+        tokens = {token for token, place in self._ids.items() if place == platform_id}
+        for place, reply in enumerate(shown):
+            if reply.token in tokens:
+                shown[place] = msgspec.structs.replace(reply, token=body.token, text=body.text)
+        self._pulse()
+        return platform_id
 
     def _pulse(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()

@@ -27,6 +27,8 @@ class SendBody(Struct, frozen=True):
     token: str
     text: str
     reply_to: str | None = None
+    edits: str | None = None
+    """The platform's id of the message that is changed; None: a new one."""
 
 
 class SendAnswer(Struct, frozen=True):
