@@ -260,9 +260,7 @@ async def test_equal_blocks_are_both_said(house: House) -> None:
 @pytest.mark.spec("D-03", "D-07", "DX-69")
 @pytest.mark.parametrize("pause", [None, (800, 2_500), (500, 1_500)])
 @in_virtual_time
-async def test_the_pause_between_blocks_is_set_by_channel(
-    house: House, pause: tuple[int, int] | None
-) -> None:
+async def test_the_pause_between_blocks_is_set_by_channel(house: House, pause: tuple[int, int] | None) -> None:
     channel = ChannelSettings(kind="mailbox", pause_ms=pause)
     script = reply(*map(say, PIECES[:8]), delay(60))
     async with house.open(script, capabilities=BLOCKS, pipeline=AS_THEY_COME, channel_settings=channel) as gateway:

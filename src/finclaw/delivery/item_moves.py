@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.split import RESENT_MARK
-from finclaw.errors import MarkupRefused, SendFailed, SendRefused
+from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.port import Channel
 from finclaw.kernel.record import OutboxItem
 
@@ -53,7 +53,8 @@ def mark_resent(unit: OutboxItem, channel: Channel) -> OutboxItem:
 async def show_in_place(unit: OutboxItem, preview: OutboxItem | None, channel: Channel) -> OutboxItem:
     """Show a unit in the place of its preview. Without `edits` it comes back to be sent as a message of its own.
 
-    An edit may be repeated, so it never leaves anything in doubt. Raises SendFailed: it is to be tried again.
+    An edit may be repeated, so it never leaves anything in doubt. Raises SendFailed or SendUnknown: it is to be tried
+    again.
     """
     if preview is None or preview.platform_id is None:
         doubts = unit.doubts if preview is None else max(unit.doubts, preview.doubts)
@@ -64,7 +65,7 @@ async def show_in_place(unit: OutboxItem, preview: OutboxItem | None, channel: C
         return replace(unit, state="sent", platform_id=place)
     if isinstance(error, MarkupRefused) and unit.outbound.rendered is not None:
         return handle_refusal(unit, error)
-    if isinstance(error, SendFailed) and unit.attempts < MOST_EDITS:
+    if not isinstance(error, SendRefused) and unit.attempts < MOST_EDITS:
         raise error
     if not unit.shows_something:
         return supersede(unit)
@@ -73,7 +74,9 @@ async def show_in_place(unit: OutboxItem, preview: OutboxItem | None, channel: C
     return replace(unit, edits=None)
 
 
-async def try_change(channel: Channel, platform_id: str, unit: OutboxItem | None) -> SendFailed | SendRefused | None:
+async def try_change(
+    channel: Channel, platform_id: str, unit: OutboxItem | None
+) -> SendFailed | SendRefused | SendUnknown | None:
     """Edit a message that was sent, or take it back where the unit has nothing to show; gives why that failed."""
     try:
         async with asyncio.timeout(STREAMED_SEND):
@@ -84,9 +87,9 @@ async def try_change(channel: Channel, platform_id: str, unit: OutboxItem | None
     except (SendFailed, SendRefused) as error:
         return error
     except Exception as error:  # noqa: BLE001  a channel is a stranger; what may be repeated can be tried again
-        return SendFailed(str(error) or "it took too long")
+        return SendUnknown(str(error) or "it took too long")
     except asyncio.CancelledError:
         if asked_to_stop():
             raise
-        return SendFailed("the channel let a cancellation out")
+        return SendUnknown("the channel let a cancellation out")
     return None

@@ -263,6 +263,12 @@ class OrderedSender:
             unit = await show_in_place(unit, preview, channel)
         except SendFailed as error:
             return await self._wait_for_next(unit, error)
+        except SendUnknown as error:
+            log.warning("nobody knows whether unit %s took the place of its preview: %s", unit.id, error)
+            unit = replace(unit, state="planned", attempts=unit.attempts + 1)
+            await self._settle(unit)
+            await self._sleep(unit.lane, IN_DOUBT)
+            return unit
         crash_point("send:after")
         return unit
 

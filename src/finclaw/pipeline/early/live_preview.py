@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.item_moves import try_change
-from finclaw.errors import MarkupRefused, SendFailed, SendRefused
+from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit, Event, PreviewUpdated
 from finclaw.kernel.port import Channel, Clock
@@ -95,10 +95,11 @@ class LivePreview:
             text = self._compose()
             try:
                 await self._show(text)
-            except SendFailed as error:
+            except (SendFailed, SendUnknown) as error:
                 self._failures += 1
                 self._ended = self._ended or self._item is None or self._failures >= MOST_FAILURES
-                self._due = self._clock.monotonic() + max(self._every, error.retry_after or 0)
+                wanted = error.retry_after if isinstance(error, SendFailed) else None
+                self._due = self._clock.monotonic() + max(self._every, wanted or 0)
             except Exception as error:  # noqa: BLE001  a layer, a store or a channel failed: the end of the turn decides
                 log.warning("no more of the answer is shown before its end: %s", describe_error(error))
                 self._ended = True
