@@ -1,6 +1,7 @@
 """A whole gateway on Telegram: people write to a bot, and read what it answers."""
 
 import logging
+import socket
 
 import pytest
 from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, in_virtual_time
@@ -37,6 +38,24 @@ async def test_a_message_is_answered_in_its_chat(desk: Desk) -> None:
     assert {"command": "help", "description": "Shows what I can do"} in english
     assert {"command": "help", "description": "도움말"} in korean
     assert desk.api.errors == []
+
+
+@in_virtual_time
+async def test_a_gateway_behind_a_webhook_answers_each_message_once(desk: Desk) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    options = {"webhook": {"url": "https://bot.example/hook", "port": port}}
+    async with desk.gateway(echo, options=options):
+        desk.api.proxy = f"http://127.0.0.1:{port}/hook"
+        for number in range(5):
+            desk.api.write(MINA, f"n={number}")
+        desk.api.repeat(2)
+        await desk.api.until(lambda: desk.api.unacknowledged == 0)
+        assert desk.app is not None
+        await desk.app.idle()
+    told = " ".join(each.text for each in desk.api.shown_in(MINA))
+    assert [word for word in told.split() if word.startswith("n=")] == [f"n={number}" for number in range(5)]
+    assert desk.api.calls["getUpdates"] == 0
 
 
 @pytest.mark.parametrize("allow", [(), (str(JUN),)])

@@ -31,6 +31,7 @@ class WebhookListener:
         self._secret = secret
         self._take = take
         self._in_order = asyncio.Lock()
+        self._refused = 0
         self._runner: web.AppRunner | None = None
         self.port = options.port
 
@@ -58,7 +59,9 @@ class WebhookListener:
     async def _on_update(self, request: web.Request) -> web.Response:
         given = request.headers.get(SECRET_HEADER, "")
         if not hmac.compare_digest(given.encode(), self._secret.reveal().encode()):
-            log.warning("somebody without the secret token called the webhook from %s; refused", request.remote)
+            self._refused += 1
+            level = logging.WARNING if self._refused == 1 else logging.DEBUG  # a stranger must not fill the log
+            log.log(level, "a call of the webhook without its secret token was refused (from %s)", request.remote)
             return web.Response(status=403)
         try:
             update = cast("object", json.loads(await request.read()))
