@@ -33,12 +33,23 @@ class MarkedTelegram(TelegramChannel):
     capabilities = replace(CAPABILITIES, max_length=UNIT, blocks=True, edits=False)
 
     async def send(self, unit: OutboxItem) -> Receipt:
-        was, mark = unit.outbound, f"{MARK}{unit.token}"
-        rendered = None if was.rendered is None else was.rendered + mark
-        plain = None if was.plain is None else was.plain + mark
-        return await super().send(
-            replace(unit, outbound=replace(was, text=was.text + mark, rendered=rendered, plain=plain))
-        )
+        return await super().send(_mark(unit))
+
+    async def edit(self, platform_id: str, unit: OutboxItem) -> None:
+        await super().edit(platform_id, _mark(unit))
+
+
+class EditingTelegram(MarkedTelegram):
+    """The same as people have it: an answer grows in one message while it is being written."""
+
+    capabilities = replace(CAPABILITIES, max_length=UNIT)
+
+
+def _mark(unit: OutboxItem) -> OutboxItem:
+    was, mark = unit.outbound, f"{MARK}{unit.token}"
+    rendered = None if was.rendered is None else was.rendered + mark
+    plain = None if was.plain is None else was.plain + mark
+    return replace(unit, outbound=replace(was, text=was.text + mark, rendered=rendered, plain=plain))
 
 
 async def serve(args: Namespace) -> None:
@@ -53,7 +64,7 @@ async def serve(args: Namespace) -> None:
     )
     gateway = finclaw.build(
         Settings(state=args.state, pipeline=PipelineSettings(max_attempts=args.max_attempts)),
-        channels=[MarkedTelegram(spec)],
+        channels=[(EditingTelegram if args.edits else MarkedTelegram)(spec)],
         provider=ScriptedProvider(chaos.answer, clock=clock),
         extensions=[chaos],
         consent=always,
@@ -73,6 +84,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--arm-later", action="store_true", help="arm the crash point at SIGUSR1, not at the start")
+    parser.add_argument("--edits", action="store_true", help="show answers while they are written")
     args = parser.parse_args()
     start_logging("warning")
     if not args.arm_later:

@@ -1,6 +1,6 @@
 """Telegram for a gateway that is killed: our Bot API server, with the history that the checker reads."""
 
-from collections import Counter
+from collections import defaultdict
 from typing import Final
 
 from tests.chaos.child import picture
@@ -24,7 +24,8 @@ class TelegramPlatform(FakePlatform):
         super().__init__(history)
         self.api = _RecordingApi(self)
         self.api.fault = self._ask_for_fault
-        self._written: Counter[int] = Counter()
+        self.numbers: defaultdict[int, list[int]] = defaultdict(list)
+        """What was asked in each chat, in order."""
 
     async def start(self) -> None:
         await self.api.start()
@@ -43,13 +44,13 @@ class TelegramPlatform(FakePlatform):
     def write(self, conversation: str, text: str, *, sender: str = "ada") -> str:
         """A person writes; every fourth message is a picture with these words below it."""
         chat = FIRST_CHAT + int(conversation.removeprefix("c"))
-        self._written[chat] += 1
         number = int(text.rpartition("=")[2])
+        self.numbers[chat].append(number)
         is_picture = number % 4 == 0
         world = self.api.world
         body = world.send_file(chat, "photo", picture(number // 8), text) if is_picture else world.write(chat, text)
         message_id = name_of(body)
-        self.history.write(SentIn(str(chat), self._written[chat], message_id))
+        self.history.write(SentIn(str(chat), len(self.numbers[chat]), message_id))
         self.api.push(body)
         if number % 10 == 0:
             self.api.push(body)  # Telegram does not always know what it has given
@@ -80,6 +81,9 @@ class _RecordingApi(BotApi):
     def after_call(self, method: str, given: Json, result: object) -> None:
         if method == "sendMessage":
             self._platform.show({**given, "text": self.world.shown[-1].text})
+        elif method == "editMessageText":
+            (shown,) = [each for each in self.shown_in(given["chat_id"]) if each.number == given["message_id"]]
+            self._platform.show({**given, "text": shown.text})
         self._pulse()
 
 
