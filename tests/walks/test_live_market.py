@@ -38,6 +38,10 @@ async def opened(state: Path, vendors: Vendors, *script: Any, **settings: Any) -
     [
         ("삼성전자 현재 주가 알려줘", "100,500", "(2026-11-16 13:59 KST 기준, 출처: Naver)"),
         ("What is Samsung Electronics trading at?", "100,500", "(As of 2026-11-16 13:59 KST, source: Naver)"),
+        ("애플 주가 알려줘", "250.12달러", "(2026-11-14 06:00 KST 기준, 장 마감, 출처: Yahoo Finance)"),
+        ("How much is Apple?", "$251.30", "(As of 2026-11-13 16:00 EST, market closed, source: Yahoo Finance)"),
+        ("What is bitcoin at?", "$100,210.55", "source: Coinbase (change since 00:00 UTC))"),
+        ("비트코인 얼마야?", "100,210.55달러", "출처: Coinbase (등락 기준 시각 00:00 UTC))"),
     ],
 )
 async def test_a_price_is_answered_with_its_source_and_time(tmp_path: Path, asked: str, figure: str, line: str) -> None:
@@ -48,6 +52,7 @@ async def test_a_price_is_answered_with_its_source_and_time(tmp_path: Path, aske
     said = "\n".join(gateway.said)
     assert figure in said
     assert line in said
+    assert said.count("출처") + said.count("ource:") == 1
     assert "데모" not in said
     assert "emo" not in said
 
@@ -77,11 +82,15 @@ async def test_no_price_at_all_is_said_without_a_figure(tmp_path: Path, asked: s
 @pytest.mark.parametrize(
     ("tool", "arguments", "lines"),
     [
-        ("market__quote", {"symbol": "AAPL"}, ["price: 250.12", "previous_close: 251.3", "delayed_minutes: 15"]),
+        ("market__quote", {"symbol": "AAPL"}, ["price: 250.12", "previous_close: 251.30", "source: Yahoo Finance"]),
         ("market__quote", {"symbol": "KOSPI"}, ["price: 3951.24", "source: Naver"]),
         ("market__quote", {"symbol": "BTC-KRW"}, ["price: 141000000", "change_counted_from: 09:00 KST"]),
         ("fx__convert", {"amount": "100", "from": "USD", "to": "KRW"}, ["result: 140050 KRW", "source: Naver"]),
-        ("fx__convert", {"amount": "2", "from": "BTC", "to": "KRW"}, ["rate BTC-KRW: 141000000", "source: Upbit"]),
+        (
+            "fx__convert",
+            {"amount": "2", "from": "BTC", "to": "KRW"},
+            ["rate BTC-KRW: 141000000", "result: 282000000 KRW"],
+        ),
         ("market__history", {"symbol": "005930", "period": "week"}, ["end: 100500 (2026-11-16T05:00+00:00)"]),
         ("market__history", {"symbol": "005930", "period": "day"}, ["source: Naver"]),
         ("market__history", {"symbol": "005930", "on": "2026-11-13"}, ["close: 102000", "source: Naver"]),

@@ -71,6 +71,8 @@ class Quote(Struct, frozen=True, kw_only=True):
     def source_label(self) -> str:
         """The source with what a reader of its figures must know: late, old, or nobody's word but its own."""
         notes = (
+            f"fixing of {self.fixing}" if self.fixing else "",
+            f"change since {self.day_basis}" if self.day_basis else "",
             f"delayed {self.delay} min" if self.delay else "",
             "unconfirmed" if not self.is_confirmed else "",
             "stale" if self.stale else "",

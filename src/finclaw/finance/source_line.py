@@ -19,7 +19,12 @@ PRICE_FIELDS: Final = frozenset({
 # fmt: on
 """Fields of facts that somebody outside has said, and that age."""
 _MOST: Final = 4
-_KOREAN: Final = (("unconfirmed", "미확인"), ("stale", "이전 시세"))
+_KOREAN: Final = (
+    ("unconfirmed", "미확인"),
+    ("stale", "이전 시세"),
+    ("change since", "등락 기준 시각"),
+    ("fixing of", "고시일"),
+)
 _DELAYED: Final = re.compile(r"delayed (\d+) min")
 _TIME: Final = re.compile(r"\d{1,2}:\d{2}")
 
@@ -33,15 +38,17 @@ def name_sources(reply: str, facts: Iterable[Fact], question: str, *, begun: boo
     if not latest:
         return reply
     language = language_of(reply if any(map(str.isalpha, reply)) else question)
-    if _TIME.search(reply) and all(_translate(source, language) in reply for source in latest):
+    if _TIME.search(reply) and all(translate_source(source, language) in reply for source in latest):
         return reply
     told = "; ".join(
-        f"{_translate(source, language)}, {_tell(as_of, language)}" for source, as_of in list(latest.items())[:_MOST]
+        f"{translate_source(source, language)}, {_tell(as_of, language)}"
+        for source, as_of in list(latest.items())[:_MOST]
     )
     return with_last_line(reply, f"(출처: {told})" if language == "ko" else f"(Source: {told})", begun=begun)
 
 
-def _translate(source: str, language: Language) -> str:
+def translate_source(source: str, language: Language) -> str:
+    """A source's label in the language of the reply; its name stays."""
     if language == "en":
         return source
     source = _DELAYED.sub(r"\1분 지연", source)

@@ -37,7 +37,9 @@ async def test_a_coin_says_from_when_its_change_is_counted(
     assert (quote.price, quote.previous_close, quote.source) == (price, before, source)
     assert (quote.day_basis, quote.phase) == (basis, "continuous")
     assert f"change_counted_from: {basis}" in describe(quote).splitlines()
-    assert f"price: {price}" in describe(quote).splitlines()  # written out, not 1.41E+8
+    shown = str(price) if quote.instrument.currency == "KRW" else f"{price:.2f}"
+    assert f"price: {shown}" in describe(quote).splitlines()  # written out, not 1.41E+8
+    assert quote.source_label == f"{source} (change since {basis}{'' if quote.is_confirmed else ', unconfirmed'})"
 
 
 async def test_several_coins_are_one_request_and_no_pair_of_a_dollar_token_is_asked_for(bench: Bench) -> None:

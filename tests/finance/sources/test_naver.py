@@ -125,3 +125,13 @@ async def test_canaries_of_2026_11_16(bench: Bench) -> None:
     assert 100 < found["USD/KRW"].price / found["JPY/KRW"].price < 250
     names = {each["itemCode"]: each["stockName"] for each in load_fixture("naver_stocks")["datas"]}
     assert names["005930"] == "삼성전자"
+
+
+async def test_canaries_between_sources(bench: Bench) -> None:
+    """Trap 8: two vendors of one thing are near each other, and a coin in won is near its dollars times the rate."""
+    data = bench.open()
+    found = await quotes_of(data, ["USD/KRW", "BTC-KRW", "BTC-USD"])
+    fixing = await data.fx("USD", "KRW", "fixing")
+    assert abs(found["USD/KRW"].price / fixing.rate - 1) < Decimal("0.05")
+    premium = found["BTC-KRW"].price / (found["BTC-USD"].price * found["USD/KRW"].price)
+    assert Decimal("0.8") < premium < Decimal("1.25")

@@ -20,7 +20,8 @@ async def test_quotes_come_from_the_chart_with_the_close_of_the_session_before(b
     apple = found["AAPL"]
     assert load_fixture("yahoo_AAPL")["chart"]["result"][0]["meta"]["chartPreviousClose"] == 196.8
     assert (apple.price, apple.previous_close) == (Decimal("250.12"), Decimal("251.3"))
-    assert (apple.phase, apple.close, apple.delay) == ("closed", Decimal("250.12"), 15)
+    assert str(apple.previous_close) == "251.30"
+    assert (apple.phase, apple.close, apple.delay) == ("closed", Decimal("250.12"), 0)  # the close is not late
     assert apple.as_of == datetime(2026, 11, 13, 21, 0, tzinfo=UTC)
     assert (found["005930"].previous_close, found["005930"].delay) == (102_000, 20)
     assert found["SPX"].previous_close == Decimal("6791.26")

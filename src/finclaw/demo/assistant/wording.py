@@ -6,6 +6,7 @@ from datetime import UTC, datetime, tzinfo
 from decimal import ROUND_HALF_EVEN, Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from finclaw.finance.source_line import translate_source
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.text import Language
 
@@ -119,7 +120,7 @@ def moment_of(fact: Fact) -> datetime:
 
 
 def source(language: Language, name: str) -> str:
-    return _SOURCES_KO.get(name, name) if language == "ko" else name
+    return _SOURCES_KO.get(name) or translate_source(name, language) if language == "ko" else name
 
 
 # ── Korean particles ────────────────────────────────────────────────────────────────────────────────────────

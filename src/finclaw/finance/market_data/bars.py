@@ -17,7 +17,7 @@ from finclaw.finance.market_data.errors import (
     DataImplausible,
     DataUnsupported,
 )
-from finclaw.finance.market_data.plausible import check_bars
+from finclaw.finance.market_data.plausible import check_bars, pad_price
 from finclaw.finance.market_data.port import BarRange, BarSeries, Purpose
 from finclaw.finance.market_data.source_access import SourceAccess
 
@@ -61,7 +61,12 @@ def check_series(series: BarSeries, span: BarRange, last_price: Decimal | None, 
     latest = bars[-1]
     if last_price is not None and now - latest.ends < _RECENT and abs(latest.close / last_price - 1) > _SAME_UNIT:
         raise DataImplausible(f"{source}'s bars of {symbol} are far from its last price", source=source)
-    return replace(series, bars=bars)
+    return replace(series, bars=tuple(_pad_bar(each, series.instrument) for each in bars))
+
+
+def _pad_bar(bar: Bar, instrument: Instrument) -> Bar:
+    opened, high, low, close = (pad_price(each, instrument) for each in (bar.open, bar.high, bar.low, bar.close))
+    return replace(bar, open=opened, high=high, low=low, close=close)
 
 
 def merge_bars(bars: Iterable[Bar], minutes: int, opens: datetime) -> Iterator[Bar]:

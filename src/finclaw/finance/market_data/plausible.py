@@ -28,6 +28,7 @@ _RARE: Final = Decimal("0.30")
 _LEVERAGED: Final = Decimal("0.60")
 """Korean funds that follow twice their index may move twice as far."""
 _ROUNDING: Final = Decimal("0.005")
+_CENTS: Final = Decimal("0.01")
 _AGREE: Final = Decimal("0.02")
 """How near two sources are when they mean the same price; one of them may be twenty minutes behind."""
 _RATES: Final = {
@@ -122,10 +123,13 @@ def accept_reading(
     elif session is None or now >= session.closes:
         phase = "closed"
     is_over = session is not None and phase == "closed" and instrument.kind not in ("coin", "rate")
+    # The last price of a session is no longer late once the source has had time to tell it.
+    is_final = is_over and session is not None and now - session.closes > timedelta(minutes=reading.delay)
+    price = pad_price(reading.price, instrument)
     quote = Quote(
         instrument=instrument,
-        price=reading.price,
-        previous_close=reading.previous_close or reading.price,
+        price=price,
+        previous_close=pad_price(reading.previous_close or price, instrument),
         volume=reading.volume,
         # A stamp that comes after the close belongs to the close.
         as_of=min(reading.as_of, session.closes) if session and is_over else min(reading.as_of, now),
@@ -133,10 +137,10 @@ def accept_reading(
         source=reading.source,
         venue=reading.venue or instrument.exchange,
         phase=phase,
-        close=reading.price if is_over else None,
+        close=price if is_over else None,
         day_basis=reading.day_basis,
         fixing=reading.fixing,
-        delay=reading.delay,
+        delay=0 if is_final else reading.delay,
         is_confirmed=is_confirmed,
         failed=failed,
     )
@@ -145,6 +149,13 @@ def accept_reading(
     if extended is None or not is_over or session is None or not _is_believable(extended, quote, session, now):
         return quote
     return replace(quote, extended=extended)
+
+
+def pad_price(price: Decimal, instrument: Instrument) -> Decimal:
+    """The price as people write it: with two digits behind the point at least, but for won and yen."""
+    is_whole_money = instrument.currency in ("KRW", "JPY") and instrument.kind not in ("index", "rate")
+    exponent = price.as_tuple().exponent
+    return price if is_whole_money or not isinstance(exponent, int) or exponent <= -2 else price.quantize(_CENTS)
 
 
 def check_bars(bars: tuple[Bar, ...], source: str, symbol: str) -> tuple[Bar, ...]:
