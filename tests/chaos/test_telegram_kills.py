@@ -14,7 +14,7 @@ from finclaw.delivery.split import RESENT_MARK
 from finclaw.diagnostics.crash_points import CRASH_POINTS
 from finclaw.testing import History
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3_600)]  # each life begins with two or three seconds of aiogram
 
 CHILD = ("-m", "tests.chaos.telegram_child")
 
