@@ -79,6 +79,7 @@ def builtin_extensions(
         lambda: _market_data(finance.market), builtin_services.person_by_id, builtin_services.channel, prefix
     )
     yield as_builtin(charts, "behind finance, whose market it draws: one command and one tool")
+    yield from _name_choices(settings)
 
     def level_of(inbound: Inbound) -> str:
         return strictest_level(settings.agent.compliance, builtin_services.person(inbound).compliance)
@@ -112,6 +113,17 @@ def builtin_extensions(
 def command_overrides(settings: Settings) -> CommandOverrides:
     wanted = settings.commands
     return CommandOverrides(disabled=wanted.disabled, aliases=wanted.aliases, cooldown_s=wanted.cooldown_s)
+
+
+def _name_choices(settings: Settings) -> Iterator[LocatedExtension]:
+    """For the live market: the demo market has few names, and its assistant asks by itself."""
+    if settings.market == "demo":
+        return
+    from finclaw.finance.instruments.added import KnownInstruments  # noqa: PLC0415  `cold_cpu`: not for the demo
+    from finclaw.finance.instruments.choices import InstrumentChoices  # noqa: PLC0415  `cold_cpu`: the same
+
+    choices = InstrumentChoices(KnownInstruments(settings.state))
+    yield as_builtin(choices, "outside of yours: your layers see the instrument that a person means by a name")
 
 
 def _open_market(settings: Settings, calendar: Calendar, api: ExtensionApi) -> Market:

@@ -1,36 +1,14 @@
 """A gateway with live market data, whose vendors are on this machine: from a question to an answer with its source."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.finance.sources.faults import FAULTS, truncate_gzip
-from tests.finance.sources.vendors import NOW, Vendors, serving, settings_for
-from tests.walks.house import Gateway
+from tests.finance.sources.vendors import Vendors
+from tests.walks.live_gateway import opened
 
-import finclaw
-from finclaw.agent.settings import AgentSettings
-from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, call, reply, say
-
-
-@asynccontextmanager
-async def opened(state: Path, vendors: Vendors, *script: Any, **settings: Any) -> AsyncGenerator[Gateway]:
-    """With a script the model follows it; without one the offline assistant answers."""
-    clock = FakeClock(NOW)
-    channel = MemoryChannel(clock)
-    provider = ScriptedProvider(*script, clock=clock)
-    async with serving(vendors) as base:
-        made = finclaw.Settings(
-            state=state,
-            market="live",
-            market_data=settings_for(base, **settings),
-            agent=AgentSettings(model="offline/demo", default_extensions=()),
-        )
-        given = provider if script else None
-        async with finclaw.build(made, channels=[channel], provider=given, clock=clock, threaded=False) as app:
-            yield Gateway(app, channel, provider)
+from finclaw.testing import call, reply, say
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,12 @@ class InstrumentIndex(Protocol):
         ...
 
 
+def unique_symbol(index: InstrumentIndex, instrument: Instrument) -> str:
+    """Its symbol, with the exchange where the symbol alone names something else too: `NYSE:KT` is not KT of Korea."""
+    is_unique = index.find(instrument.symbol) == instrument
+    return instrument.symbol if is_unique else f"{instrument.exchange}:{instrument.symbol}"
+
+
 class Instruments:
     """The few instruments of a market in memory, found by free text."""
 
