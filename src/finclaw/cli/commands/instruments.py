@@ -1,5 +1,6 @@
 """`finclaw instruments`: which instruments are known and what each is called; records of one's own, and newer ones."""
 
+import asyncio
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,12 +9,23 @@ from typing import Final, get_args
 from finclaw.cli.arguments import add_actions, add_json_option, parse_path, parse_text
 from finclaw.cli.formatting import escape_controls, fit_line, json_line, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
-from finclaw.errors import ConfigError, SessionError
+from finclaw.errors import ConfigError, SessionError, ToolError
+from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.instrument import Ambiguous, Instrument, Unknown
 from finclaw.finance.instruments.added import COLUMNS, AddedInstruments, read_csv
+from finclaw.finance.instruments.refresh import (
+    AMERICA,
+    KOREA,
+    ListingSource,
+    download_listings,
+    listing_hosts,
+    merge_listings,
+)
 from finclaw.finance.instruments.vendor_symbols import Vendor, vendor_symbol
+from finclaw.kernel.fetch import Fetcher, FetchRules
 
 _VENDORS: Final[tuple[Vendor, ...]] = get_args(Vendor)
+_LISTS: Final = {"kr": KOREA, "us": AMERICA}
 _MOST_BYTES: Final = 50_000_000
 
 
@@ -24,6 +36,7 @@ def arguments(parser: ArgumentParser) -> None:
             ("search", "find an instrument by its code, name, alias or ISIN, in English or Korean", _text_arguments),
             ("show", "show one instrument, with what each source calls it", _text_arguments),
             ("import", "add records of your own from a CSV file, or replace some", _import_arguments),
+            ("refresh", "download current lists, and take them if they can be believed", _refresh_arguments),
         ),
     )
 
@@ -41,11 +54,18 @@ def _import_arguments(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
+def _refresh_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--only", choices=tuple(_LISTS), help="kr: the masters of KIS; us: the Nasdaq directory")
+    add_json_option(parser)
+
+
 def run(args: Namespace) -> int:
     added = AddedInstruments(settings_to_look(args).state)
     match args.action:
         case "import":
             return _import(args, added)
+        case "refresh":
+            return _refresh(args, added)
         case "show":
             return _show(args, added)
         case _:
@@ -137,6 +157,28 @@ def _import(args: Namespace, added: AddedInstruments) -> int:
         json_line(view) if args.json else f"{plural(len(found), 'record')} imported; {added.imported} has {count} now"
     )
     return 0
+
+
+def _refresh(args: Namespace, added: AddedInstruments) -> int:
+    fetcher = open_fetchers()(FetchRules(allow=listing_hosts()))
+    wanted = [args.only] if args.only else list(_LISTS)
+    done = {name: _refresh_one(added, fetcher, _LISTS[name]) for name in wanted}
+    if args.json:
+        print(json_line(done))
+    else:
+        for name, told in done.items():
+            print(f"{name}: {told}" if isinstance(told, str) else f"{name}: {plural(told, 'record')} new or changed")
+    return 1 if any(isinstance(told, str) for told in done.values()) else 0
+
+
+def _refresh_one(added: AddedInstruments, fetcher: Fetcher, sources: Sequence[ListingSource]) -> int | str:
+    """How many records are new or changed, or why none of this country was taken."""
+    try:
+        rows = merge_listings(added.known_to_refresh(), asyncio.run(download_listings(fetcher, sources)))
+    except ToolError as error:
+        return f"nothing was changed: {short(str(error), 300)}"
+    added.add_refreshed(rows)
+    return len(rows)
 
 
 def _read_file(path: Path) -> str:

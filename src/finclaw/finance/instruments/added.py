@@ -51,12 +51,17 @@ class AddedInstruments:
         texts = (_read_text(self.refreshed), _read_text(self.imported))
         return Catalogue(read_shipped(), *filter(None, texts), currency=currency)
 
+    def known_to_refresh(self) -> Catalogue:
+        """What a refresh is compared with: all but the operator's own records."""
+        return Catalogue(read_shipped(), _read_text(self.refreshed))
+
     def add_imported(self, instruments: Iterable[Instrument]) -> int:
         """Keep these beside those imported before; one with the same id is replaced. Gives how many there are now."""
-        rows = {read_row(line).id: line for line in _read_text(self.imported).splitlines()}
-        rows.update((each.id, write_row(each)) for each in instruments)
-        replace_text(self.imported, "\n".join(rows.values()) + "\n")
-        return len(rows)
+        return _add_rows(self.imported, map(write_row, instruments))
+
+    def add_refreshed(self, rows: Iterable[str]) -> int:
+        """Keep these beside the rows of earlier refreshes, as above."""
+        return _add_rows(self.refreshed, rows)
 
 
 class KnownInstruments:
@@ -147,7 +152,13 @@ def _find_problems(cells: Mapping[str, str], symbol: str, market: str, share: st
         yield "a cell has a tab, a line break or |"
 
 
-def replace_text(path: Path, text: str) -> None:
+def _add_rows(path: Path, added: Iterable[str]) -> int:
+    rows = {read_row(line).id: line for line in (*_read_text(path).splitlines(), *added)}
+    _replace_text(path, "\n".join(rows.values()) + "\n")
+    return len(rows)
+
+
+def _replace_text(path: Path, text: str) -> None:
     """Write it beside and move it into place: a reader sees the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")

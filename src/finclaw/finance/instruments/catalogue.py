@@ -22,6 +22,10 @@ SHIPPED = Path(__file__).with_name("data") / "catalogue.tsv.gz"
 COIN_CURRENCIES = ("USD", "KRW")
 """In these a coin has a price of its own. A price in USDT is that of another instrument."""
 
+COINS_THAT_WIN = frozenset(("BTC", "ETH", "SOL", "XRP"))
+"""Coins that are meant even though an American fund has that ticker."""
+
+_YAHOO_SUFFIXES = {"KOSPI": ("KS",), "KOSDAQ": ("KQ",)}
 _ALIKE = 0.78
 _FEWEST_LETTERS = 3
 """Shorter words look like anything. A Korean syllable has two letters or three."""
@@ -36,8 +40,8 @@ class Catalogue:
         rows: dict[tuple[str, str], str] = {}
         for text in texts:
             for line in text.splitlines():
-                cells = line.split("\t", 3)
-                rows[cells[2], cells[1]] = line
+                _, symbol, exchange, _ = line.split("\t", 3)
+                rows["US" if exchange in ("NYSE", "NASDAQ") else exchange, symbol] = line
         self._rows = tuple(rows.values())
         self._by_key: dict[str, list[int]] = {}
         self._by_symbol: dict[str, int] = {}
@@ -52,6 +56,11 @@ class Catalogue:
 
     def __iter__(self) -> Iterator[Instrument]:
         return map(read_row, self._rows)
+
+    def rows(self) -> Iterator[tuple[Instrument, tuple[str, ...]]]:
+        """Every record with the keys under which it is found."""
+        for line in self._rows:
+            yield read_row(line), tuple(line.partition("\t")[0][1:-1].split("|"))
 
     def get(self, symbol: str) -> Instrument | None:
         """The record of exactly this symbol of ours; `BTC-KRW` is Bitcoin priced in won."""
@@ -140,22 +149,35 @@ def read_row(line: str) -> Instrument:
     )
 
 
-def write_row(instrument: Instrument, names: Iterable[str] = ()) -> str:
-    """One line of a catalogue, found by its symbol, ISIN, names and aliases. Raises ValueError for a tab in a cell."""
-    words = (
-        *(instrument.symbol, f"{instrument.exchange}:{instrument.symbol}", instrument.isin),
-        *(instrument.name_en, instrument.name_ko, *instrument.aliases, *names),
-    )
-    keys = dict.fromkeys(key for word in words if (key := key_of_name(word)))
+def write_row(instrument: Instrument, keys: Iterable[str] = ()) -> str:
+    """One line of a catalogue, found by these keys, its codes, ISIN, names and aliases. Raises ValueError for a tab."""
+    words = (*code_words(instrument), instrument.isin, instrument.name_en, instrument.name_ko, *instrument.aliases)
+    all_keys = dict.fromkeys((*keys, *(key for word in words if (key := key_of_name(word)))))
+    name_ko = "" if instrument.name_ko == instrument.name_en else instrument.name_ko
     cells = (
-        f"|{'|'.join(keys)}|",
+        f"|{'|'.join(all_keys)}|",
         *(instrument.symbol, instrument.exchange, instrument.kind, instrument.market, instrument.share_type),
-        *(instrument.share_class, instrument.currency, instrument.name_en, instrument.name_ko, instrument.isin),
+        *(instrument.share_class, instrument.currency, instrument.name_en, name_ko, instrument.isin),
         *(str(instrument.cik or ""), instrument.status, instrument.successor, ";".join(instrument.aliases)),
     )
     if any(mark in cell for cell in cells for mark in "\t\r\n"):
         raise ValueError(f"a cell of {instrument.symbol} has a tab or a line break")
     return "\t".join(cells)
+
+
+def code_words(instrument: Instrument) -> Iterator[str]:
+    """The codes by which it is found: its symbol, alone and behind its market, and what people write in its place."""
+    symbol, is_american = instrument.symbol, instrument.exchange in ("NYSE", "NASDAQ")
+    if not (is_american and symbol in COINS_THAT_WIN):
+        yield symbol
+    yield f"{instrument.exchange}:{symbol}"
+    yield f"{instrument.listed_on}:{symbol}"
+    if instrument.kind == "coin":
+        coin = instrument.bare_symbol
+        yield from (coin, f"CRYPTO:{coin}", f"{coin}USD", f"{coin}KRW", f"KRW-{coin}")
+    elif instrument.exchange == "KRX" and instrument.kind != "index":
+        yield f"A{symbol}"
+        yield from (f"{symbol}.{each}" for each in _YAHOO_SUFFIXES.get(instrument.market, ("KS", "KQ")))
 
 
 def _currency_in(query: str) -> str:

@@ -21,6 +21,7 @@ from finclaw.storage.upkeep.copying import copy_database
 from finclaw.web.token import FILE_NAME as TOKEN
 
 SKILLS = "skills"
+INSTRUMENTS = "instruments"
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -53,14 +54,15 @@ def run(args: Namespace) -> int:
 
 
 def _copy_rest(settings: Settings, copy: Path, config: Path, *, with_token: bool) -> None:
-    """What is not the store's: extensions' databases, skills, the settings file and, if wanted, the token."""
+    """What is not the store's: extensions' databases, skills, instruments, the settings file and perhaps the token."""
     databases = sorted((settings.state / EXTENSIONS).glob("*.db"))
     if databases:
         (copy / EXTENSIONS).mkdir(mode=0o700)
     for path in databases:
         copy_database(path, copy / EXTENSIONS / path.name)
-    if (settings.state / SKILLS).is_dir():
-        shutil.copytree(settings.state / SKILLS, copy / SKILLS, symlinks=True)
+    for name in (SKILLS, INSTRUMENTS):
+        if (settings.state / name).is_dir():
+            shutil.copytree(settings.state / name, copy / name, symlinks=True)
     if config.is_file():
         shutil.copyfile(config, copy / SETTINGS)
     if with_token and (settings.state / TOKEN).is_file():

@@ -1,0 +1,269 @@
+"""A refresh of the records at run time, from lists that need no key: the KIS masters and the Nasdaq directory.
+
+A broken download never replaces good data: each list must be about as long as what we have of its market, hold rows
+that are known by heart, and change few names. Otherwise all of the last records stay, and the reason is said.
+"""
+
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct, structs
+
+from finclaw.errors import ToolError
+from finclaw.finance.instrument import Instrument, ShareType
+from finclaw.finance.instruments.catalogue import Catalogue, write_row
+from finclaw.finance.instruments.keys import drop_legal_suffix
+from finclaw.finance.instruments.vendor_symbols import is_krx_code
+from finclaw.finance.tick import Kind
+from finclaw.kernel.fetch import Fetcher, FetchLimits, FetchRequest
+
+_KIS = "https://new.real.download.dws.co.kr/common/master"
+_NASDAQ = "https://www.nasdaqtrader.com/dynamic/SymDir"
+_LEAST_PART: Final = 0.95
+"""A list has at least so many rows, against those that were listed before."""
+_MOST_GONE: Final = 0.2
+"""So many of them may be gone: about what two years take away, where the shipped file is old."""
+_MOST_RENAMED: Final = 0.1
+"""So many names may be others: some of ours are written differently in a list."""
+
+
+class ListingRow(Struct, frozen=True, kw_only=True):
+    """One row of a downloaded list: what it says, and nothing that we add."""
+
+    symbol: str
+    exchange: str
+    market: str
+    name: str
+    kind: Kind = "stock"
+    share_type: ShareType = ""
+    isin: str = ""
+
+
+class ListingSource(Struct, frozen=True, kw_only=True):
+    """One list: where it is, how it is read, how long it must be, and rows that it must hold."""
+
+    name: str
+    url: str
+    read: Callable[[bytes], Iterator[ListingRow]]
+    fewest: int
+    canaries: Mapping[str, str]
+    """By symbol, how the name must begin."""
+
+
+class BadListing(ToolError):
+    """A list that is not believed. Nothing of it is taken."""
+
+
+async def download_listings(fetcher: Fetcher, sources: Sequence[ListingSource]) -> tuple[ListingRow, ...]:
+    """All rows of all lists. Raises BadListing, or what the fetcher raises: then there is no refresh."""
+    rows: list[ListingRow] = []
+    for source in sources:
+        limits = FetchLimits(seconds=60, body=20_000_000)
+        accept = ("application/*", "text/*", "binary/*")
+        reply = await fetcher.fetch(
+            FetchRequest(url=source.url, purpose="instruments refresh", accept=accept, limits=limits)
+        )
+        if reply.status != 200 or reply.truncated:
+            raise BadListing(f"{source.name} answered {reply.status}{' and was cut off' if reply.truncated else ''}")
+        rows += check_listing(source, reply.body)
+    return tuple(rows)
+
+
+def check_listing(source: ListingSource, body: bytes) -> list[ListingRow]:
+    """The rows of a list that may be believed by itself."""
+    try:
+        rows = list(source.read(body))
+    except (zipfile.BadZipFile, UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
+        raise BadListing(f"{source.name} is not the list that it was: {type(error).__name__}") from error
+    if len(rows) < source.fewest:
+        raise BadListing(f"{source.name} has {len(rows)} rows, and {source.fewest} were expected")
+    names = {row.symbol: row.name for row in rows}
+    for symbol, name in source.canaries.items():
+        if not names.get(symbol, "").casefold().startswith(name.casefold()):
+            raise BadListing(f"{source.name} calls {symbol} {names.get(symbol, 'nothing')!r}, and it is {name}")
+    return rows
+
+
+def merge_listings(known: Catalogue, rows: Iterable[ListingRow]) -> tuple[str, ...]:
+    """The rows of the catalogue that are new or change. Raises BadListing when too much would be gone or renamed."""
+    fresh = {(row.exchange, row.symbol): row for row in rows}
+    countries = {_country(exchange) for exchange, _ in fresh}
+    changed: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    before = gone = renamed = 0
+    for old, keys in known.rows():
+        place = _place_in(fresh, old)
+        if place is None and not _is_expected(old, countries):
+            continue
+        new = structs.replace(old, status="delisted") if place is None else _renew(old, fresh[place])
+        before += old.status == "listed"
+        gone += old.status == "listed" and place is None
+        renamed += old.status == "listed" and new.name_ko != old.name_ko
+        if place is not None:
+            seen.add(place)
+        if new != old:
+            changed.append(write_row(new, keys))
+    if len(fresh) < _LEAST_PART * before:
+        raise BadListing(f"there are {len(fresh)} rows, and {before} instruments were listed; that is not believed")
+    if gone > _MOST_GONE * before:
+        raise BadListing(f"{gone} of {before} listed instruments would be gone; that is not believed")
+    if renamed > _MOST_RENAMED * before:
+        raise BadListing(f"{renamed} of {before} names would be others; that is not believed")
+    return (*changed, *(write_row(_make(row)) for place, row in fresh.items() if place not in seen))
+
+
+def _country(exchange: str) -> str:
+    return "KRX" if exchange == "KRX" else "US"
+
+
+def _place_in(fresh: Mapping[tuple[str, str], ListingRow], old: Instrument) -> tuple[str, str] | None:
+    """A stock that moved from one exchange of its country to another is still the same."""
+    if old.kind not in ("stock", "etf"):
+        return None
+    exchanges = ("KRX",) if old.exchange == "KRX" else ("NASDAQ", "NYSE")
+    return next(((exchange, old.symbol) for exchange in exchanges if (exchange, old.symbol) in fresh), None)
+
+
+def _is_expected(old: Instrument, countries: set[str]) -> bool:
+    """Whether a list of that country should have it. Warrants, rights and notes are written differently everywhere."""
+    is_plain = old.share_type in ("", "adr", "etn", "reit") and "-" not in old.symbol
+    is_traded = old.kind in ("stock", "etf") and old.status in ("listed", "unconfirmed")
+    return is_traded and is_plain and _country(old.exchange) in countries
+
+
+def _renew(old: Instrument, row: ListingRow) -> Instrument:
+    """Ours, with what the list knows better: where it is listed, and the Korean name of a Korean one."""
+    changes = structs.replace(
+        old,
+        exchange=row.exchange,
+        market="" if row.market == row.exchange else row.market,
+        status="listed",
+        isin=row.isin or old.isin,
+        kind=row.kind,
+    )
+    if row.exchange != "KRX" or row.name == old.name_ko:
+        return changes
+    former = (old.name_ko,) if old.name_ko not in (old.name_en, row.name) else ()
+    return structs.replace(changes, name_ko=row.name, aliases=tuple(dict.fromkeys((*old.aliases, *former))))
+
+
+def _make(row: ListingRow) -> Instrument:
+    short = drop_legal_suffix(row.name)
+    return Instrument(
+        symbol=row.symbol,
+        exchange=row.exchange,
+        market="" if row.market == row.exchange else row.market,
+        name_en=row.name,
+        name_ko=row.name,
+        currency="KRW" if row.exchange == "KRX" else "USD",
+        aliases=(short,) if short != row.name else (),
+        kind=row.kind,
+        share_type=row.share_type,
+        isin=row.isin,
+    )
+
+
+# ── the lists ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+_KIS_KINDS: Final[Mapping[str, tuple[Kind, ShareType]]] = {
+    "ST": ("stock", ""),
+    "FS": ("stock", ""),
+    "DR": ("stock", "adr"),
+    "RT": ("stock", "reit"),
+    "EF": ("etf", ""),
+    "EN": ("etf", "etn"),
+}
+"""Stocks, foreign companies, receipts, REITs, ETFs and ETNs; warrants, rights and other funds are left out."""
+
+
+def read_kis_master(tail: int, market: str) -> Callable[[bytes], Iterator[ListingRow]]:
+    """A reader of a zipped master in cp949: code, ISIN and name, then `tail` characters that begin with the type."""
+
+    def read(body: bytes) -> Iterator[ListingRow]:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            text = archive.read(archive.namelist()[0]).decode("cp949")
+        for line in text.splitlines():
+            head, kind = line[:-tail], line[-tail:][:2]
+            code = head[:9].strip()
+            if kind in _KIS_KINDS and is_krx_code(code):
+                of_kind, share_type = _KIS_KINDS[kind]
+                if of_kind == "stock" and not share_type and not code.endswith("0"):
+                    share_type = "preferred"
+                yield ListingRow(
+                    symbol=code,
+                    exchange="KRX",
+                    market=market,
+                    name=head[21:].strip(),
+                    kind=of_kind,
+                    share_type=share_type,
+                    isin=head[9:21].strip(),
+                )
+
+    return read
+
+
+_PLACES: Final = {"Q": ("NASDAQ", "NASDAQ"), "N": ("NYSE", "NYSE"), "A": ("NYSE", "AMEX"), "P": ("NYSE", "AMEX")}
+"""By the directory's letter: Nasdaq, NYSE, NYSE American and Arca; Z, Cboe, is with the latter."""
+
+
+def read_nasdaq_directory(body: bytes) -> Iterator[ListingRow]:
+    """Of either file of the directory. The security's own name is read: a derived column cuts Coca-Cola to Coca."""
+    head, *lines = body.decode("utf-8").splitlines()
+    columns = head.split("|")
+    symbol_at = columns.index("Symbol" if "Symbol" in columns else "ACT Symbol")
+    name_at, test_at, fund_at = (columns.index(name) for name in ("Security Name", "Test Issue", "ETF"))
+    place_at = columns.index("Exchange") if "Exchange" in columns else None
+    for line in lines:
+        cells = line.split("|")
+        if len(cells) != len(columns) or cells[test_at] != "N":
+            continue
+        symbol = cells[symbol_at]
+        if not re.fullmatch(r"[A-Z]+(\.[A-Z])?", symbol):  # preferred shares, warrants, rights and units
+            continue
+        place = "Q" if place_at is None else cells[place_at]
+        exchange, market = _PLACES.get(place, ("NYSE", "AMEX"))
+        name = re.sub(r"\s+-\s+.*$|\s+(Common Stock|Ordinary Shares|American Depositary Shares).*$", "", cells[name_at])
+        kind: Kind = "etf" if cells[fund_at] == "Y" else "stock"
+        yield ListingRow(symbol=symbol, exchange=exchange, market=market, name=name, kind=kind)
+
+
+KOREA: Final = (
+    ListingSource(
+        name="the KIS master of KOSPI",
+        url=f"{_KIS}/kospi_code.mst.zip",
+        read=read_kis_master(227, "KOSPI"),
+        fewest=1_800,
+        canaries={"005930": "삼성전자", "069500": "KODEX 200", "005935": "삼성전자우"},
+    ),
+    ListingSource(
+        name="the KIS master of KOSDAQ",
+        url=f"{_KIS}/kosdaq_code.mst.zip",
+        read=read_kis_master(221, "KOSDAQ"),
+        fewest=1_500,
+        canaries={"247540": "에코프로비엠", "196170": "알테오젠"},
+    ),
+)
+AMERICA: Final = (
+    ListingSource(
+        name="the Nasdaq directory of its own listings",
+        url=f"{_NASDAQ}/nasdaqlisted.txt",
+        read=read_nasdaq_directory,
+        fewest=3_500,
+        canaries={"AAPL": "Apple", "MSFT": "Microsoft", "QQQ": "Invesco QQQ"},
+    ),
+    ListingSource(
+        name="the Nasdaq directory of other listings",
+        url=f"{_NASDAQ}/otherlisted.txt",
+        read=read_nasdaq_directory,
+        fewest=4_000,
+        canaries={"KO": "Coca-Cola", "SPY": "SPDR S&P 500", "BRK.B": "Berkshire"},
+    ),
+)
+
+
+def listing_hosts(sources: Sequence[ListingSource] = (*KOREA, *AMERICA)) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(urlsplit(source.url).hostname or "" for source in sources))
