@@ -171,12 +171,12 @@ def _session_on(
     if session:
         facts.append(moment_fact(venue.code, "opens_at", session.opens, now, source))
         facts.append(moment_fact(venue.code, "closes_at", session.closes, now, source))
-    records = [record(lines)]
-    for phase in calendar.phases_on(venue.code, day):
-        if (phase.venue, phase.name) != (venue.code, "regular"):
-            records.append(record({"phase": _phase_words(phase), "market": venue.code}))
-            facts += _phase_facts(phase, venue.code, now, source)
-    return "\n\n".join(records), tuple(facts)
+    others = [
+        phase for phase in calendar.phases_on(venue.code, day) if (phase.venue, phase.name) != (venue.code, "regular")
+    ]
+    for phase in others:
+        facts += _phase_facts(phase, venue.code, now, source)
+    return record({**lines, "phases": "; ".join(map(_phase_words, others)) or None}), tuple(facts)
 
 
 # ── days of rest ────────────────────────────────────────────────────────────────────────────────────────────

@@ -43,7 +43,8 @@ async def test_the_hours_of_the_exam_day_say_what_is_not_known():
     fields = {fact.field: datetime.fromtimestamp(int(fact.value), UTC) for fact in output.facts}
     assert (fields["opens_at"].hour, fields["closes_at"].hour, fields["closes_at"].minute) == (1, 7, 30)
     assert fields["KRX unknown ends"] == datetime(2026, 11, 19, 11, tzinfo=UTC)
-    assert "phase: NXT unknown" in output.content
+    assert "\n\n" not in output.content  # one market, one record
+    assert "NXT unknown 2026-11-18T23:00+00:00 to 2026-11-19T01:00+00:00" in output.content
 
 
 async def test_after_the_close_the_after_market_is_named_with_its_end():
