@@ -76,6 +76,8 @@ def read_digits(text: str, start: int, *, commas_separate: bool = False) -> tupl
         raise NumeralError(start + 1, f"this number has more than {_MOST_DIGITS} digits")
     if not decimals and (part := VULGAR.get(text[end : end + 1])):
         return Fraction(digits or 0) + part, end + 1
+    if not digits:  # such as a digit of another script, which only looks like a beginning
+        raise NumeralError(start + 1, "a number begins with a digit from 0 to 9")
     return Fraction(digits), end
 
 
