@@ -92,7 +92,7 @@ class App(RecordService):
         forgetting = Forgetting(store, registrar, settings.state, dropped, self.persons.drop)
         super().__init__(settings, store, clock, recent, forgetting)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
-        opening = SessionOpening(store, recent, clock, settings.sessions.idle_limit)
+        opening = SessionOpening(store, recent, clock, settings.sessions)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
             commands=Commands(prefix, registrar.commands, persons, clock, registrar.disabled_commands, store.put_blob),

@@ -375,10 +375,6 @@ def running(story: TurnTrace) -> TurnTrace:
     return structs.replace(story, record=structs.replace(story.record, ended_at=None))
 
 
-def joined(story: TurnTrace) -> TurnTrace:
-    return structs.replace(story, messages=(*story.messages, structs.replace(story.messages[0], id="another")))
-
-
 def stopped(story: TurnTrace) -> TurnTrace:
     return structs.replace(story, outcome=Outcome(kind="stopped", reason="the session was reset"))
 
@@ -388,7 +384,6 @@ def stopped(story: TurnTrace) -> TurnTrace:
     [
         (shortened, "not all there any more"),
         (running, "not ended yet"),
-        (joined, "joined by other messages"),
         (stopped, "stopped from outside"),
     ],
 )

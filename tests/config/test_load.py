@@ -332,7 +332,10 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "aliases": st.dictionaries(_NAMES, _NAMES, max_size=2),
         "cooldown_s": st.dictionaries(_NAMES, st.floats(0, 86_400), max_size=2),
     },
-    "sessions": {"idle_minutes": st.none() | st.integers(1, 10**6)},
+    "sessions": {
+        "idle_minutes": st.none() | st.integers(1, 10**6),
+        "queue": st.fixed_dictionaries({"mode": st.sampled_from(["followup", "steer"])}),
+    },
     "web": {
         "host": st.sampled_from(["127.0.0.1", "127.0.0.2", "::1", "localhost"]),
         "port": st.integers(0, 65_535),

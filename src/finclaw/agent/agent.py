@@ -135,6 +135,8 @@ class Agent:
         picked = () if wishes.model is None else self._pick_routes(wishes.model)
         denied = self._permission.denied_tools(context)
         recorded = self._abilities.recorded
+        if recorded is not None:
+            log.steering = recorded.steering(log)
         ctx = TurnContext(
             ids=ids,
             emit=emit,

@@ -7,7 +7,7 @@ from typing import Any
 from finclaw.agent.budget.spend import usage_of
 from finclaw.agent.model.answer_message import stop_of, with_own_ids
 from finclaw.agent.model.call import ModelCall
-from finclaw.agent.tool_results import last_known_result, skipped_result
+from finclaw.agent.tool_results import last_known_result, skipped_for_message, skipped_result
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.ids import new_id
@@ -51,6 +51,8 @@ class Step:
         self, turn: TurnState, ctx: StepContext, calls: Sequence[ToolCall], known: dict[str, ToolResult]
     ) -> tuple[ToolResult, ...]:
         turn.state.move("tool_use")
+        if self._is_steered(turn, ctx):
+            known |= {call.id: skipped_for_message(call) for call in calls if call.id not in known}
         wanted = [call for call in calls if call.id not in known]
         for call in wanted:
             turn.ctx.emit(ToolUseStarted(call_id=call.id, tool=call.name, **turn.ctx.ids))
@@ -83,8 +85,18 @@ class Step:
             if results:
                 crash_point("tools:between")
             waits = any(result.status == "awaiting" for result in results.values())
-            results[call.id] = skipped_result(call) if waits else await self._run_call(turn, ctx, call)
+            if waits:
+                results[call.id] = skipped_result(call)
+            elif self._is_steered(turn, ctx):
+                results[call.id] = skipped_for_message(call)
+            else:
+                results[call.id] = await self._run_call(turn, ctx, call)
         return results
+
+    @staticmethod
+    def _is_steered(turn: TurnState, ctx: StepContext) -> bool:
+        """Whether somebody joins at the next boundary; there is none behind the last step."""
+        return ctx.index + 1 < turn.max_steps and turn.log.is_steered
 
     async def _run_parallel(
         self, turn: TurnState, ctx: StepContext, calls: Sequence[ToolCall]

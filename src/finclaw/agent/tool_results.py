@@ -74,6 +74,11 @@ def skipped_result(call: ToolCall) -> ToolResult:
     return ToolResult(call.id, call.name, "skipped: another call waits for a person's approval", "skipped")
 
 
+def skipped_for_message(call: ToolCall) -> ToolResult:
+    """Not begun because the person has written again: the model reads that first, and may ask anew."""
+    return ToolResult(call.id, call.name, "skipped: new message", "skipped")
+
+
 def unknown_outcome(call_id: str, name: str) -> ToolResult:
     """For a transactional call that had begun and came to no known end. It is never begun again to find out."""
     text = "it is unknown whether this happened: it began and was cut off. Do not repeat it: tell the person and ask."

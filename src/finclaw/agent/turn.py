@@ -85,7 +85,10 @@ class TurnLoop:
         if turn.log.waits:
             return TurnResult(status="waiting_for_human", text="")
         turn.unseen = turn.log.unseen()
-        for index in range(turn.log.finished_steps(), turn.max_steps):
+        first = turn.log.finished_steps()
+        for index in range(first, turn.max_steps):
+            if index > first and turn.log.steering is not None:
+                await turn.log.steering.take(len(turn.log.answers))
             ctx.emit(StepStarted(step=index, **ctx.ids))
             step = await self._step_ring(_step_context(ctx, index), partial(self._step, turn))
             if step.status == "failed":

@@ -19,7 +19,7 @@ from finclaw.delivery.visible import Visible, make_visible
 from finclaw.errors import BlobRefused, SessionError, StoreFailed, Superseded
 from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Finish, OutboxItem, Spend
+from finclaw.kernel.record import Finish, JoinedOutcome, OutboxItem, Spend
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
 from finclaw.kernel.visibility import DraftKind
@@ -238,6 +238,8 @@ class Deliver:
         claim, preview = turn.claim, turn.preview if in_place else None
         if turn.items and in_place:
             visible = replace(visible, parts=_with_media_apart(visible.parts, has_preview=preview is not None))
+        run.remove_unseen()
+        joined = run.joined_outcomes(outcome)
         units = self._plan(run, visible, claim.turn_id)
         if preview is not None and units:
             units = (replace(units[0], edits=preview.id), *units[1:])
@@ -253,13 +255,14 @@ class Deliver:
             units=units,
             spend=turn.ledger.unbooked_lines(),
             context=context_tokens(turn),
+            joined=joined,
         )
 
         kept = turn.conversation.lasting_messages
 
         def on_commit() -> None:
             self._recent.keep(claim.session, claim.version + 1, kept)
-            self._release_recorded(run, outcome, units)
+            self._release_recorded(run, outcome, units, joined)
 
         async def commit() -> None:
             await retry_until_committed(lambda: self._store.finish(finish, on_commit), self._clock, "the end of a turn")
@@ -268,23 +271,28 @@ class Deliver:
             await (commit() if run.dispatcher is None else run.dispatcher.send_final(commit))
 
     async def _end(self, run: MessageRun, outcome: Outcome, visible: Visible) -> None:
-        units = self._plan(run, visible, None)
+        units, joined = self._plan(run, visible, None), run.joined_outcomes(outcome)
 
         def on_commit() -> None:
-            self._release_recorded(run, outcome, units)
+            self._release_recorded(run, outcome, units, joined)
 
         begun = run.log is not None or run.accepted.attempts > 0
-        commit = partial(self._store.end, run.accepted.id, outcome, units, on_commit, _spend(run), begun=begun)
+        end = partial(self._store.end, run.accepted.id, outcome, units, on_commit, _spend(run))
+        commit = partial(end, begun=begun, joined=joined)
         await retry_until_committed(commit, self._clock, "an outcome")
 
     def _plan(self, run: MessageRun, visible: Visible, turn_id: str | None) -> tuple[OutboxItem, ...]:
         first = run.accepted.items if run.log is None else len(run.log.items)
         return plan_items(self._store, self._sender, run.accepted, visible.parts, turn_id, first)
 
-    def _release_recorded(self, run: MessageRun, outcome: Outcome, units: tuple[OutboxItem, ...]) -> None:
+    def _release_recorded(
+        self, run: MessageRun, outcome: Outcome, units: tuple[OutboxItem, ...], joined: tuple[JoinedOutcome, ...]
+    ) -> None:
         """One step: the answer is on its way before the next message of the session may begin."""
         run.recorded = outcome
         self._sender.enqueue(units)
+        if run.steering is not None:
+            run.steering.settle(joined)
         run.leave()
 
 

@@ -21,17 +21,19 @@ from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.extension import ContextField
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
-from finclaw.kernel.store_port import ConversationStore
+from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Reserve
+from finclaw.kernel.store_port import Store
 from finclaw.pipeline.attachments import show_attachments
 from finclaw.pipeline.context import complete_context
 from finclaw.pipeline.context_fields import ContextFieldProviders
+from finclaw.pipeline.journal import skip
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.persons import PersonDirectory
 from finclaw.pipeline.session_opening import SessionOpening
 from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
+from finclaw.sessions.steering import JoinOffer, LaneSteering
 from finclaw.tools.guard.control_tokens import neutralize_control_tokens
 from finclaw.tools.sources import AUTHOR, SOURCES, passed_on_by
 
@@ -48,7 +50,7 @@ class Dispatch:
 
     def __init__(
         self,
-        store: ConversationStore,
+        store: Store,
         lanes: Lanes,
         pools: Pools,
         opening: SessionOpening,
@@ -78,13 +80,42 @@ class Dispatch:
     async def admit(self, run: MessageRun, context: Context) -> AdmittedTurn:
         accepted = run.accepted
         with run.deadline.pause():
-            await self._lanes.turn_of(accepted.session, accepted.ticket)
+            await self._wait_in_lane(run)
             limits = run.accepted.inbound.limits or Limits()
             run.seat = await self._pools.enter(limits.pool, accepted.session)
             await self._opening.renew_if_idle(accepted)
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")
+        if self._opening.queue_mode == "steer" and not log.claim.resumed:
+            log.steering = run.steering = self._steer(run, log)
         completed = complete_context(context, log.claim, log.conversation.base_messages)
         return AdmittedTurn(await self._providers.fill(completed), log)
+
+    async def _wait_in_lane(self, run: MessageRun) -> None:
+        """Returns when its own turn may begin. Raises Halt when another's turn has answered it; that is on disk."""
+        accepted = run.accepted
+        if self._opening.queue_mode == "steer" and accepted.claim is None and not accepted.left:
+            offer = JoinOffer(accepted, self._input(run))
+            await self._lanes.turn_or_join(accepted.session, accepted.ticket, offer)
+            if offer.is_taken and (outcome := await offer.ended) is not None:
+                run.recorded = outcome
+                raise skip(outcome.reason)
+        await self._lanes.turn_of(accepted.session, accepted.ticket)
+        record = None if accepted.joined_to is None else await self._store.find(accepted.id)
+        if record is not None and record.outcome is not None:  # by the turn that a crash had left
+            run.recorded = record.outcome
+            raise skip(record.outcome.reason)
+
+    def _steer(self, run: MessageRun, log: TurnLog) -> LaneSteering:
+        """Only a turn that runs for the first time: one that was in a crash takes nobody along."""
+        accepted, lanes = run.accepted, self._lanes
+
+        async def join(later: Accepted, words: Message) -> bool:
+            try:
+                return await log.join(later, words)
+            finally:
+                lanes.wake(accepted.session)
+
+        return LaneSteering(accepted, lambda: lanes.offers_behind(accepted.session, accepted.ticket), join)
 
     async def claim(self, run: MessageRun, *, reserve: bool = False) -> TurnLog:
         """From here on the turn is ours to end: begun with the input, or as far as its log says it had come.

@@ -11,13 +11,15 @@ from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.dispatcher import ReplyDispatcher
 from finclaw.errors import TurnStopped
 from finclaw.kernel.envelope import Outbound
-from finclaw.kernel.record import Accepted
+from finclaw.kernel.message import Remove
+from finclaw.kernel.record import Accepted, JoinedOutcome
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
 from finclaw.kernel.text import language_of
 from finclaw.kernel.visibility import Draft, DraftKind
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.sessions.pool import Seat
+from finclaw.sessions.steering import LaneSteering
 
 
 class Stoppable:
@@ -90,6 +92,8 @@ class MessageRun(MessageContext):
     """In its pool, while its turn runs."""
     log: TurnLog | None = None
     """Set once the turn is claimed: from then on its end must close the turn too."""
+    steering: LaneSteering | None = None
+    """Of its turn, where later messages may join it."""
     reply: Outbound | None = None
     """What the sender is told when the pipeline ends without an answer."""
     unaffordable: bool = False
@@ -99,8 +103,26 @@ class MessageRun(MessageContext):
     recorded: Outcome | None = None
     """The outcome that is on disk. Nothing that happens afterwards can change it."""
 
+    def joined_outcomes(self, outcome: Outcome) -> tuple[JoinedOutcome, ...]:
+        """The ends of messages that joined its turn and share its fate, with the reason where to look."""
+        kind: OutcomeKind = "joined" if outcome.kind in ("answered", "skipped") else outcome.kind
+        end = Outcome(kind=kind, reason=f"answered with message {self.accepted.id}", turn_id=outcome.turn_id)
+        log, before = self.log, () if self.log is None else self.log.claim.joined
+        resumed = tuple(JoinedOutcome(each.id, end) for each in before)
+        if self.steering is None or log is None:
+            return resumed
+        return (*resumed, *self.steering.outcomes(len(log.answers), lambda _: end))
+
+    def remove_unseen(self) -> None:
+        """Take the words of messages out of the turn that the model has not seen: they have turns of their own."""
+        if self.steering is not None and self.log is not None:
+            for words in self.steering.unseen(len(self.log.answers)):
+                self.log.push(Remove(words.id))
+
     def leave(self) -> None:
         """Give up the seat and the place in the lane, both at once: nobody is left waiting. Idempotent."""
+        if self.steering is not None:
+            self.steering.settle(())
         if self.dispatcher is not None:
             self.dispatcher.mark_complete()
         seat, self.seat = self.seat, None

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.kernel.message import Message
@@ -10,20 +10,27 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, Claim
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.sessions.conversation import RecentConversations
+from finclaw.sessions.settings import SessionSettings
 
 log = logging.getLogger(__name__)
 
 
 class SessionOpening:
-    """What is known of a session before its turn begins. `idle_limit` None: a conversation goes on for ever."""
+    """What is known of a session before its turn begins."""
 
     def __init__(
-        self, store: ConversationStore, recent: RecentConversations, clock: Clock, idle_limit: timedelta | None = None
+        self,
+        store: ConversationStore,
+        recent: RecentConversations,
+        clock: Clock,
+        settings: SessionSettings | None = None,
     ) -> None:
+        settings = settings or SessionSettings()
+        self.queue_mode = settings.queue.mode
         self._store = store
         self._recent = recent
         self._clock = clock
-        self._idle_limit = idle_limit
+        self._idle_limit = settings.idle_limit
 
     def find_copy(self, session: str) -> tuple[int, Sequence[Message]] | None:
         """Our copy of the conversation and its version. The store knows whether it is current."""

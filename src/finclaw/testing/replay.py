@@ -15,6 +15,7 @@ import finclaw.errors
 from finclaw.agent.budget.spend import usage_of
 from finclaw.agent.model.answer_message import stop_of
 from finclaw.agent.turn_state.state import CallState
+from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.agent.window.capacity import Breakdown, Capacity, Thresholds, WindowState
 from finclaw.agent.window.guard import ContextGuard
 from finclaw.errors import InvalidArguments, ProviderError
@@ -35,6 +36,7 @@ from finclaw.kernel.chunk import (
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import (
     SUMMARY,
+    Append,
     Block,
     Image,
     Message,
@@ -48,6 +50,7 @@ from finclaw.kernel.message import (
 )
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import Outcome, ToolCallContext, TurnContext, TurnResult
+from finclaw.sessions.steering import Steering
 from finclaw.testing.clock import FakeClock
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.loop_guard import without_warning
@@ -70,6 +73,7 @@ class Recording:
             each for each in story.before if SUMMARY in each.metadata and each.created_at >= story.record.started_at
         ]
         self._answers = iter([message for message in story.messages if message.source.kind == "assistant"])
+        self._joined = _messages_by_answers(story)
         told = (message for message in story.messages if message.source.kind == "tool")
         self._results = {result.call_id: result for message in told for result in message.tool_results}
         self._arguments = ArgumentCheck()
@@ -102,6 +106,9 @@ class Recording:
 
     def guard(self) -> ContextGuard:
         return _AsRecorded()
+
+    def steering(self, log: TurnLog) -> Steering | None:
+        return _RecordedSteering(log, self._joined) if self._joined else None
 
     async def repeat_events(self, ctx: TurnContext) -> TurnResult:
         """What happened to the turn beside its answers and results: layers may tell the person of it."""
@@ -150,6 +157,31 @@ class Recording:
             failure = ToolFailure(type(error).__name__, str(error), code=error.code)
             return ToolResult(call.call_id, call.tool_name, str(error), "invalid", error=failure)
         return None
+
+
+def _messages_by_answers(story: TurnTrace) -> dict[int, list[Message]]:
+    """Messages that joined the turn, by the number of answers that the model had given before."""
+    joined, answers = dict[int, list[Message]](), 0
+    for message in story.messages[1:]:
+        answers += message.source.kind == "assistant"
+        if message.source.kind == "user":
+            joined.setdefault(answers, []).append(message)
+    return joined
+
+
+class _RecordedSteering:
+    """The messages that joined a turn, each at the step at which it did. What they kept from running is recorded."""
+
+    def __init__(self, log: TurnLog, joined: dict[int, list[Message]]) -> None:
+        self._log = log
+        self._joined = joined
+
+    def is_asked_for(self) -> bool:
+        return False
+
+    async def take(self, answers: int) -> None:
+        for message in self._joined.get(answers, ()):
+            self._log.push(Append(message))
 
 
 class _AsRecorded(ContextGuard):

@@ -14,6 +14,7 @@ from finclaw.kernel.approval import Approval
 from finclaw.kernel.context import Context
 from finclaw.kernel.message import Message, ToolCall, ToolResult
 from finclaw.kernel.scope import ToolCallContext, TurnContext
+from finclaw.sessions.steering import Steering
 from finclaw.tools.loop_guard import LoopGuard
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ class RecordedTurn(Protocol):
 
     def guard(self) -> ContextGuard:
         """A guard that leaves the conversation as it is."""
+        ...
+
+    def steering(self, log: TurnLog) -> Steering | None:
+        """What gives the turn the messages that joined it then; None: none did."""
         ...
 
     async def answer_call(self, call: CallState) -> ToolResult | None:

@@ -16,16 +16,18 @@ from finclaw.kernel.message import (
     Append,
     Message,
     MessageEvent,
+    Remove,
     ToolCall,
     ToolEnded,
     ToolResult,
     ToolStarted,
     TurnEvent,
 )
-from finclaw.kernel.record import Claim, OutboxItem, Spend, TextRange, TurnCalls
+from finclaw.kernel.record import Accepted, Claim, OutboxItem, Spend, TextRange, TurnCalls
 from finclaw.kernel.scope import ToolUse, TurnResult, TurnStatus
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.sessions.conversation import Conversation
+from finclaw.sessions.steering import Steering
 from finclaw.tools.outbound_files import distinct_files
 from finclaw.tools.sources import sources_read
 
@@ -63,6 +65,8 @@ class TurnLog:
         """Costs of the question that is being asked, until its answer is here and tells of it."""
         self._answer_costs: list[CallCost] = []
         """What the answers cost, in their order, as far as somebody asked."""
+        self.steering: Steering | None = None
+        """Where messages come from that join the turn; None: none do."""
         self.items: list[OutboxItem] = list(claim.items)
         """What was appended to the outbox while the turn ran: a person has seen it, and it is not said again."""
         self.previewed: TextRange | None = None
@@ -138,6 +142,27 @@ class TurnLog:
         finally:
             if not is_committed:
                 self.ledger.give_back(booked)
+
+    async def join(self, accepted: Accepted, words: Message) -> bool:
+        """Take a later message in: on disk before the model sees it. False: it has a turn of its own."""
+        self.push(Append(words))
+        events, is_committed = self.unlogged, False
+
+        def committed() -> None:
+            nonlocal is_committed
+            is_committed = True
+            self._logged += len(events)
+            self._offset += len(events)
+
+        try:
+            return await self._store.join(self.claim, accepted, self._logged, events, committed)
+        finally:
+            if not is_committed:
+                self.push(Remove(words.id))
+
+    @property
+    def is_steered(self) -> bool:
+        return self.steering is not None and self.steering.is_asked_for()
 
     # ── model calls ─────────────────────────────────────────────────────────────────────────────────────────
 

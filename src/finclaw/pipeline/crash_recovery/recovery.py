@@ -76,7 +76,9 @@ class Recovery:
                     _submit_all(messages, engine)
 
     def _decide_fate(self, accepted: Accepted, suspects: Sequence[Accepted]) -> Fate | None:
-        """None: it is taken up again."""
+        """None: it is taken up again. What had joined a turn shares that one's fate, or is put back by it."""
+        if accepted.joined_to is not None:
+            return None
         if accepted.attempts >= self._max_attempts and self._caused_crashes(accepted, suspects):
             return "poison"
         if accepted.inbound.from_extension is not None:  # what an extension said is said, however late
@@ -86,7 +88,8 @@ class Recovery:
 
     def _caused_crashes(self, accepted: Accepted, suspects: Sequence[Accepted]) -> bool:
         """It was alone in the pipeline when the process died; or it saw so many deaths that it must end anyway."""
-        return suspects == [accepted] or accepted.attempts >= NO_MORE * self._max_attempts
+        alone = {each.joined_to or each.id for each in suspects} == {accepted.id}  # all of one turn
+        return alone or accepted.attempts >= NO_MORE * self._max_attempts
 
     async def _resume(
         self, messages: Sequence[Accepted], fates: Sequence[Fate | None], give_up: GiveUp, engine: Engine

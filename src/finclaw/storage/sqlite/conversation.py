@@ -172,10 +172,12 @@ def append_items(
 
 
 def mark_attempt(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:
+    row = inbox.must_row(ids, inbound_id)
     db.execute(
-        "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND state = 'received'",
-        (inbox.must_row(ids, inbound_id),),
+        "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND state = 'received'", (row,)
     )
+    if db.changes():
+        joining.count(db, row, 1)
 
 
 def release(db: apsw.Connection, ids: PublicIds, inbound_id: str, calls: TurnCalls | None) -> None:
@@ -184,7 +186,7 @@ def release(db: apsw.Connection, ids: PublicIds, inbound_id: str, calls: TurnCal
         "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'", (row,)
     )
     if db.changes():
-        joining.release(db, row)
+        joining.count(db, row, -1)
         if calls is not None:
             reservations.keep(db, row, calls)
 

@@ -115,12 +115,12 @@ def _put_back(db: apsw.Connection, row: int, *, tried: bool) -> None:
     db.execute("DELETE FROM joined WHERE id = ?", (row,))
 
 
-def release(db: apsw.Connection, turn: int) -> None:
-    """The turn is put back in good order, as if nobody in it had been tried; the next process takes it up whole."""
+def count(db: apsw.Connection, turn: int, attempts: int) -> None:
+    """Count an attempt of the turn for those that joined it too, or take one back."""
     db.execute(
-        "UPDATE inbound SET attempts = attempts - 1 WHERE state = 'joined' AND kind IS NULL "
+        "UPDATE inbound SET attempts = attempts + ? WHERE state = 'joined' AND kind IS NULL "
         "AND id IN (SELECT id FROM joined WHERE turn = ?)",
-        (turn,),
+        (attempts, turn),
     )
 
 
