@@ -105,6 +105,7 @@ def show(text: str, markup: Markup, **more: object) -> str:
         ("**AAPL** is *up* 3%", "inline_html", "<b>AAPL</b> is <i>up</i> 3%"),
         ("**AAPL** is *up* 3%", "html", "<p><strong>AAPL</strong> is <em>up</em> 3%</p>"),
         ("**AAPL** is *up* 3%", "mrkdwn", "*AAPL* is _up_ 3%"),
+        ("**삼성전자**는 `x`도 *up*", "mrkdwn", "*삼성전자*\u200b는 `x`\u200b도 _up_"),
         ("**AAPL** is _up_ 3%", "markdown", "**AAPL** is *up* 3%"),
         ("**AAPL** is *up* 3%", "source", "**AAPL** is *up* 3%"),
         ("**삼성전자(005930)**는 *올랐*습니다", "inline_html", "<b>삼성전자(005930)</b>는 <i>올랐</i>습니다"),

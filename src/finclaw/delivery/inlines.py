@@ -36,10 +36,16 @@ class InlineReader:
         }
         self._costs = {style: writing.get_cost(wrapper) for style, wrapper in self._wrappers.items()}
         self._addresses: Escapes = writing.each(lambda dialect: dialect.escape_address)
+        joints = writing.each(lambda dialect: dialect.joint)
+        self._joint = Fixed(joints) if any(joints) else None
         self._behind_label: Escapes = writing.each(lambda dialect: _leave_out if dialect.link else dialect.escape)
 
     def read(self, tokens: Sequence[Token], place: DocumentPlace, style: str = "") -> list[Inline]:
         """`style`: what all of it is already, as a heading is bold."""
+        found = self._read(tokens, place, style)
+        return found if self._joint is None else self._add_joints(found, self._joint)
+
+    def _read(self, tokens: Sequence[Token], place: DocumentPlace, style: str) -> list[Inline]:
         found = list[Inline]()
         opened = [_Opened(style, place.overhead)]
         line_end: Fixed | None = None
@@ -65,6 +71,16 @@ class InlineReader:
             else:
                 found.append(TextRun(token.content, self._writing.words))
         return found
+
+    def _add_joints(self, inlines: Sequence[Inline], joint: Fixed) -> list[Inline]:
+        """With a joint between every mark and the letter outside it."""
+        joined = list[Inline]()
+        for each in inlines:
+            last = joined[-1] if joined else None
+            opens = isinstance(each, Wrapper) and isinstance(last, TextRun) and last.text[-1:].isalnum()
+            closed = isinstance(last, Leave) and isinstance(each, TextRun) and each.text[:1].isalnum()
+            joined += (joint, each) if opens or closed else (each,)
+        return joined
 
     def _read_code(self, code: str, overhead: int) -> list[Inline]:
         words = TextRun(code, self._writing.code, breakable=False)

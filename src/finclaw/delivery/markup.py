@@ -48,6 +48,8 @@ class Dialect(NamedTuple):
     quote: Marks = NO_MARKS
     quote_prefix: str = "> "
     """Before every line of a quote."""
+    joint: str = ""
+    """What must stand between a mark and a letter, where a mark inside a word is none."""
     bullet: str = "• "
     rule: str = "———"
     newline: str = "\n"
@@ -217,6 +219,7 @@ _DIALECTS: Final[dict[Markup, Dialect]] = {
         heading=_mrkdwn_heading,
         code=_mrkdwn_code,
         fence=_mrkdwn_fence,
+        joint="\u200b",
         link=_mrkdwn_link,
     ),
 }
