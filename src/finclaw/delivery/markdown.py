@@ -85,8 +85,10 @@ def _read_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         elif token.type == "inline":
             last = token
         elif token.type == "tr_close" and row > start and last is not None:
-            cells = escapedSplit(getLine(state, row).strip().removeprefix("|").removesuffix("|"))
-            last.content = " | ".join((last.content, *[cell.strip() for cell in cells[columns:]]))
+            line = getLine(state, row).strip().removeprefix("|").removesuffix("|")
+            if line.count("|") >= columns:
+                more = [cell.strip() for cell in escapedSplit(line)[columns:]]
+                last.content = " | ".join((last.content, *more))
     return True
 
 
