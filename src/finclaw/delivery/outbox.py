@@ -234,8 +234,9 @@ class OrderedSender:
     async def _try(self, unit: OutboxItem, channel: Channel) -> OutboxItem:
         crash_point("send:before")
         try:
-            async with asyncio.timeout(STREAMED_SEND if unit.is_preview or unit.span is not None else None):
-                receipt = await channel.send(mark_resent(unit, channel))
+            sending = channel.send(mark_resent(unit, channel))
+            is_streamed = unit.is_preview or unit.span is not None
+            receipt = await (asyncio.wait_for(sending, STREAMED_SEND) if is_streamed else sending)
         except SendRefused as error:
             return handle_refusal(unit, error)
         except SendFailed as error:
