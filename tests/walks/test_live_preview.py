@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 
 from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown, StoreFailed
@@ -138,6 +139,15 @@ async def test_a_preview_that_fails_costs_nothing_but_the_early_sight(house: Hou
         mark = "(re-sent) " if isinstance(error, SendUnknown) else ""
         assert shown(gateway)[-1] == mark + WHOLE.strip()
         assert len(gateway.said) == 1 + arrives
+
+
+@in_virtual_time
+async def test_a_platform_that_knows_tokens_is_asked_for_the_preview_again(house: House) -> None:
+    script = reply(say(SENTENCES[0]), say(SENTENCES[1]))
+    async with house.open(script, capabilities=replace(EDITS, idempotent=True)) as gateway:
+        gateway.channel.fail_next(SendUnknown("cut"), arrives=True)
+        await gateway.ask("tell me")
+        assert shown(gateway) == [(SENTENCES[0] + SENTENCES[1]).strip()], "the answer took its place"
 
 
 @in_virtual_time

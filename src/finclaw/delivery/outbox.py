@@ -209,9 +209,9 @@ class OrderedSender:
         return None
 
     def _is_replaced(self, preview: OutboxItem) -> bool:
-        """The answer that takes its place waits behind it, and it is not on its way."""
+        """The answer that takes its place waits behind it, and it has certainly not been shown."""
         waiting = self._queues.get(preview.lane, ())
-        return preview.state != "sending" and any(each.edits == preview.id for each in waiting)
+        return preview.state == "planned" and any(each.edits == preview.id for each in waiting)
 
     def _is_too_old(self, unit: OutboxItem) -> bool:
         """An answer about a market that is too old to be sent, and certainly has not been.
