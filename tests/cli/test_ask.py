@@ -19,7 +19,9 @@ from tests.cli.terminal import clean_environment, finclaw
 from tests.web.gateway import MemoryGateway
 
 from finclaw.app import App
+from finclaw.builtins.disclaimers import LINES
 from finclaw.errors import AuthFailed, ServerFailed
+from finclaw.finance.extension import DEMO_LINES
 from finclaw.kernel.port import Provider
 from finclaw.testing.provider import ScriptedProvider, call, fails, hold, reply, say
 
@@ -72,7 +74,7 @@ async def test_in_a_pipe_there_is_the_answer_and_nothing_else(tmp_path: Path) ->
     async with gateway(tmp_path, provider):
         ended = await asked(tmp_path, "AAPL?")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == "AAPL is well.\n\n(Demo market: simulated prices, not real quotes.)\n"
+    assert ended.out == f"AAPL is well.\n\n{DEMO_LINES['en']}\n\n{LINES['retail']['figure']['en']}\n"
 
 
 # ── Ctrl-C ──────────────────────────────────────────────────────────────────────────────────────────────────
