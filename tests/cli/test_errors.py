@@ -266,6 +266,7 @@ def argv(command: str, state: Path) -> list[str]:
         "forget": ["web:owner:owner", "--dry-run"],
         "trace": ["last"],
         "replay": ["last"],
+        "instruments": ["search", "AAPL"],
     }
     return [command, *more.get(command, []), "--state", str(state)]
 
