@@ -13,9 +13,9 @@ from finclaw.kernel.port import ExtensionRoute, Method, RouteReply, RouteRequest
 # fmt: off
 OWN_COMMANDS: Final = frozenset({
     "approvals", "ask", "backup", "channels", "chat", "completion", "config", "cost", "costs", "doctor", "explain",
-    "export", "extensions", "forget", "fork", "help", "import", "init", "logs", "mcp", "memory", "migrate",
-    "models", "people", "prune", "replay", "restore", "send", "serve", "sessions", "skills", "status", "stop",
-    "token", "tools", "trace", "turns", "version",
+    "export", "extensions", "forget", "fork", "help", "import", "init", "instruments", "logs", "mcp", "memory",
+    "migrate", "models", "people", "prune", "replay", "restore", "send", "serve", "sessions", "skills", "status",
+    "stop", "token", "tools", "trace", "turns", "version",
 })
 # fmt: on
 """What `finclaw` itself answers to, or means to: no extension may take these words. A test keeps it complete."""
