@@ -4,6 +4,7 @@ import ast
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -11,8 +12,14 @@ from finclaw.builtins.mcp.definition import Definition
 from finclaw.builtins.mcp.pins import Pins
 from finclaw.builtins.mcp.reader import ReadTool
 from finclaw.builtins.memory.notes import NoteStore
+from finclaw.finance.instruments.choices import NameChoices
+from finclaw.finance.market_data.budget import RequestBudget
+from finclaw.finance.market_data.last_prices import LastPrices
+from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.market_data.tokens import TokenStore
 from finclaw.kernel.extension import Database, Transaction
 from finclaw.kernel.person import Person
+from finclaw.testing import FakeClock
 
 T = TypeVar("T")
 SOURCE: Final = Path(__file__).parents[2] / "src" / "finclaw"
@@ -112,3 +119,35 @@ async def use_pins(database: Database) -> None:
     assert [(pin.state, pin.pinned, pin.offered_text) for pin in await pins.every()] == [
         ("pinned", shown.digest, shown.text)
     ]
+
+
+async def use_choices(database: Database) -> None:
+    """A name is settled, settled anew and forgotten, by one person of two."""
+    choices = NameChoices(database, FakeClock())
+    for person, symbol in (("ada", "GOOG"), ("bob", "GOOG"), ("ada", "GOOGL")):
+        await choices.keep(person, "google", symbol)
+    assert await choices.find("ada", ["alphabet", "google"]) == "GOOGL"
+    await choices.drop("ada", "google")
+    assert await choices.find("ada", ["google"]) is None
+    await choices.forget("bob")
+    assert await choices.find("bob", ["google"]) is None
+
+
+async def use_market_data(database: Database) -> None:
+    """A request is counted twice, a price is kept and replaced, and a token is asked for once and given up."""
+    clock, source = FakeClock(), SOURCES["naver"]
+    budget = RequestBudget(database, clock)
+    for _ in range(2):
+        await budget.take(source, "people")
+    for price in (Decimal(70_000), Decimal(80_000)):
+        await LastPrices(database).remember({"005930": (price, NOW)})
+    kept = LastPrices(database)
+    await kept.load()
+    assert kept.find("005930") == 80_000
+
+    async def request() -> tuple[str, timedelta]:
+        return "token-of-the-day", timedelta(days=1)
+
+    tokens = TokenStore(database, clock)
+    assert (await tokens.get(source, request)).reveal() == "token-of-the-day"
+    await tokens.forget(source)

@@ -8,10 +8,19 @@ import pytest
 import sqlglot
 from sqlglot import ErrorLevel, ParseError, exp
 from tests.ports.database_contract import PUT, SHARES, DatabaseContract, Open
-from tests.ports.own_statements import RecordingDatabase, calls_in_source, use_notes, use_pins
+from tests.ports.own_statements import (
+    RecordingDatabase,
+    calls_in_source,
+    use_choices,
+    use_market_data,
+    use_notes,
+    use_pins,
+)
 
 from finclaw.builtins.mcp import pins
 from finclaw.builtins.memory import notes
+from finclaw.finance.instruments import choices
+from finclaw.finance.sources import registry
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 RELEASED = {"memory": 3, "mcp": 2}
@@ -57,14 +66,27 @@ async def test_every_statement_of_our_extensions_is_sqlites_and_postgresqls(tmp_
     await use_notes(notes.NoteStore(memory))
     mcp = RecordingDatabase(ExtensionDatabase(tmp_path, "mcp", pins.MIGRATIONS, threaded=False))
     await use_pins(mcp)
-    seen = memory.lines | mcp.lines
+    names = RecordingDatabase(ExtensionDatabase(tmp_path, "instruments", choices.MIGRATIONS, threaded=False))
+    await use_choices(names)
+    market = RecordingDatabase(ExtensionDatabase(tmp_path, "finance", registry.MIGRATIONS, threaded=False))
+    await use_market_data(market)
+    recorded = (memory, mcp, names, market)
+    seen = {line for each in recorded for line in each.lines}
     unseen = [place for place, lines in calls_in_source().items() if not {(place[0], line) for line in lines} & seen]
     assert unseen == [], "a statement that `own_statements.py` does not send: let it, so that it is read here"
-    assert {sql: found for sql in memory.statements | mcp.statements if (found := problems(sql))} == {}
+    assert {sql: found for each in recorded for sql in each.statements if (found := problems(sql))} == {}
 
 
 @pytest.mark.parametrize(
-    "migration", [*notes.MIGRATIONS[RELEASED["memory"] :], *pins.MIGRATIONS[RELEASED["mcp"] :], *SHARES, PUT]
+    "migration",
+    [
+        *notes.MIGRATIONS[RELEASED["memory"] :],
+        *pins.MIGRATIONS[RELEASED["mcp"] :],
+        *choices.MIGRATIONS,
+        *registry.MIGRATIONS,
+        *SHARES,
+        PUT,
+    ],
 )
 def test_every_new_migration_is_too(migration: str) -> None:
     assert problems(migration) == []

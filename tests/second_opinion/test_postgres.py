@@ -5,12 +5,14 @@ from itertools import count
 
 import pytest
 from tests.ports.database_contract import DatabaseContract, Open
-from tests.ports.own_statements import use_notes, use_pins
+from tests.ports.own_statements import use_choices, use_market_data, use_notes, use_pins
 from tests.second_opinion.postgres import PostgresDatabase, running
 
 from finclaw.builtins.mcp.pins import MIGRATIONS as PINS
 from finclaw.builtins.memory.notes import MIGRATIONS as NOTES
 from finclaw.builtins.memory.notes import NoteStore
+from finclaw.finance.instruments.choices import MIGRATIONS as CHOICES
+from finclaw.finance.sources.registry import MIGRATIONS as MARKET_DATA
 
 pytestmark = pytest.mark.postgres
 
@@ -81,3 +83,11 @@ async def test_notes_are_kept_and_found_there(opened: Open) -> None:
 
 async def test_pins_are_kept_there(opened: Open) -> None:
     await use_pins(opened(MCP))
+
+
+async def test_choices_of_instruments_are_kept_there(opened: Open) -> None:
+    await use_choices(opened(CHOICES))
+
+
+async def test_budgets_prices_and_tokens_are_kept_there(opened: Open) -> None:
+    await use_market_data(opened(MARKET_DATA))
