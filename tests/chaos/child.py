@@ -36,6 +36,8 @@ from finclaw.testing.crash import die
 
 PACE: Final = 0.002
 """Seconds between two chunks: short, and long enough that a kill may fall between them."""
+LONG_PACE: Final = 0.04
+"""The same of an answer that goes out in blocks: each waits for the one before it to arrive."""
 UNIT: Final = 300
 """Characters in a unit, so that a long answer need not be very long."""
 
@@ -102,7 +104,7 @@ class Chaos:
         if request.messages[-1].text == GO_ON:  # the person has seen the beginning before the last gateway died
             self._note("resumed", n)
             rest = rest.removeprefix(request.messages[-2].text)
-        return reply(say(rest, chunks=6), pace=PACE)
+        return reply(say(rest, chunks=6), pace=LONG_PACE if len(rest) > UNIT else PACE)
 
     def _note(self, what: str, n: int) -> None:
         with self._work.open("a") as notes:

@@ -373,6 +373,7 @@ async def test_every_start_has_exactly_one_end_with_its_outcome(house: House, ca
             await until(lambda: stop_when(gateway, desk))
             assert gateway.app.stop_message(accepted.id)
         outcome = await gateway.outcome(accepted)
+        await until(lambda: any(isinstance(event, MessageEnded) for event in gateway.events))
         events = list(gateway.events)
         for conversation in ("", "another"):
             assert await asyncio.wait_for(gateway.ask("again", conversation=conversation), 99)
