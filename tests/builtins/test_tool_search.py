@@ -107,7 +107,7 @@ async def test_some_tools_are_always_there(house: House) -> None:
 
 @in_virtual_time
 async def test_what_the_house_is_for_needs_no_search_and_takes_no_place(house: House) -> None:
-    script = (search("weather", limit=1), search("market price quote history compare", limit=10), "done")
+    script = (search("weather", limit=1), search("compare history", limit=10), "done")
     settings = {"keep": 1}
     async with extended(house, "tool-search", *script, settings=settings, tools=many(Desk(), 60)) as gateway:
         await gateway.ask("go")
