@@ -13,7 +13,7 @@ from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import MemoryChannel, delay, fails, hold, reply
 
 
-@pytest.mark.spec("P-28", "P-29")
+@pytest.mark.spec("P-08", "P-28", "P-29")
 @in_virtual_time
 async def test_row_05_one_reaction_while_working(house: House) -> None:
     answer = asyncio.Event()

@@ -61,6 +61,7 @@ async def test_edits_are_at_least_a_second_apart_and_more_in_groups(house: House
         assert shown(gateway) == [WHOLE.strip()]
 
 
+@pytest.mark.spec("P-08")
 @in_virtual_time
 async def test_streaming_can_be_switched_off(house: House) -> None:
     settings = PipelineSettings(streaming_enabled=False)

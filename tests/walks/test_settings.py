@@ -42,7 +42,7 @@ async def test_a_disabled_command_is_refused_under_every_name_and_no_model_is_as
         assert (await gateway.ask("/resetting is a word")).reply == "an answer"
 
 
-@pytest.mark.spec("V-09")
+@pytest.mark.spec("V-09", "P-08")
 @in_virtual_time
 async def test_aliases_cooldowns_and_the_prefix_are_those_of_the_settings(house: House) -> None:
     wanted = CommandSettings(prefix="!", aliases={"시세표": "quote"}, cooldown_s={"Quote": 5})

@@ -30,7 +30,7 @@ async def hanging_layer(ctx: Any) -> Any:
 HANG = BasicCommand(name="hang", description="", usage="", answer=hang_for_ever)
 
 
-@pytest.mark.spec("P-14", "DX-02", "P-42")
+@pytest.mark.spec("P-08", "P-14", "DX-02", "P-42")
 @pytest.mark.parametrize("what", ["command", "model", "tool", "turn", "delivery"])
 @in_virtual_time
 async def test_row_14_what_hangs_is_cancelled_at_the_deadline(house: House, what: str) -> None:

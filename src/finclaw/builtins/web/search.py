@@ -218,14 +218,14 @@ def _format_hits(hits: Sequence[SearchHit], service: str, moment: str) -> str:
 
 
 def _format_hit(place: int, hit: SearchHit) -> str:
-    title = _plain(hit.title or "", _LONGEST_TITLE) or "no title"
+    title = _clean_line(hit.title or "", _LONGEST_TITLE) or "no title"
     published = hit.page_age or hit.published_date or hit.publishedDate or ""
     words = hit.description or hit.content or ""
-    lines = (f"{place}. {title}", _plain(hit.url, 2_000), _plain(published, 40), _plain(words, _LONGEST_TEXT))
-    return "\n".join(filter(None, lines))
+    rest = (_clean_line(hit.url, 2_000), _clean_line(published, 40), _clean_line(words, _LONGEST_TEXT))
+    return "\n".join(filter(None, (f"{place}. {title}", *rest)))
 
 
-def _plain(text: str, longest: int) -> str:
+def _clean_line(text: str, longest: int) -> str:
     """On one line, without markup and without what people cannot see."""
     words = html.unescape(_TAGS.sub("", text[: 10 * longest]))
     return " ".join(without_invisible(words).split())[:longest]

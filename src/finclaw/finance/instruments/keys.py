@@ -57,9 +57,9 @@ def key_of_name(text: str) -> str:
 def drop_legal_suffix(name: str) -> str:
     """The name as people say it: `The Coca-Cola Company` is Coca-Cola."""
     words = name.replace(",", " ").split()
-    while len(words) > 1 and _plain(words[-1]) in _LEGAL_SUFFIXES:
+    while len(words) > 1 and _fold_word(words[-1]) in _LEGAL_SUFFIXES:
         words.pop()
-    return " ".join(words[1:] if len(words) > 1 and _plain(words[0]) == "the" else words)
+    return " ".join(words[1:] if len(words) > 1 and _fold_word(words[0]) == "the" else words)
 
 
 def spellings(text: str) -> Iterator[str]:
@@ -84,7 +84,7 @@ def _parts(words: list[str]) -> Iterator[list[str]]:
 
 
 def _count_leading(words: list[str], fillers: frozenset[str]) -> int:
-    return next((n for n, word in enumerate(words) if _plain(word) not in fillers), len(words))
+    return next((n for n, word in enumerate(words) if _fold_word(word) not in fillers), len(words))
 
 
 def _without_particles(words: list[str]) -> Iterator[str]:
@@ -104,5 +104,5 @@ def _stems(word: str, left: int) -> Iterator[str]:
                 yield from _stems(word.removesuffix(particle), left - 1)
 
 
-def _plain(word: str) -> str:
+def _fold_word(word: str) -> str:
     return word.casefold().strip(_EDGES)
