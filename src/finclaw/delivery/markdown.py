@@ -6,9 +6,12 @@ Japanese letters, where no space stands; tags are text; nothing that was written
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from types import SimpleNamespace
+from typing import Final, NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import unescapeAll
+from markdown_it.helpers import parseLinkLabel, parseLinkTitle
 from markdown_it.rules_block import StateBlock, blockquote, list_block, table
 from markdown_it.rules_block.table import escapedSplit, getLine
 from markdown_it.rules_core import StateCore
@@ -24,6 +27,10 @@ _DATE: Final = re.compile(r"\d{4}\. ?\d{1,2}\.")
 """A date in Korean, which looks like the beginning of a list."""
 _SIGNS: Final = re.compile(r"[\n\\`*_~\[<&]|!\[|://")
 _SAFE_LINK: Final = re.compile(r"(?:https?|mailto|tg):", re.IGNORECASE)
+_DESTINATION: Final = re.compile(
+    r"<(?P<inside>(?:[^<>\\\n]|\\.)*)>|(?:[^\x00-\x20\x7f()\\]|\\[^ \n]|\((?:[^\x00-\x20\x7f()\\]|\\[^ \n])*\))+"
+)
+"""Where a link leads to, with brackets in it, but none inside of those."""
 _SCHEME_END: Final = re.compile(r"(?:^|[^a-zA-Z0-9])(https?)$", re.IGNORECASE)
 _ADDRESS: Final = re.compile(rf"://[^{DELIMITERS}*`]+")
 _WIDE: Final = re.compile("[ᄀ-ᇿ⺀-〿ぁ-ヿㄱ-ㆎ㇀-㏿㐀-䶿一-鿿가-힣豈-﫿＀-￯]")
@@ -55,6 +62,9 @@ def _make_parser() -> MarkdownIt:
     parser.inline.ruler.at("emphasis", _read_emphasis)
     parser.inline.ruler.at("linkify", _read_address)
     parser.inline.ruler.enable("linkify")
+    parser.helpers = SimpleNamespace(  # pyright: ignore[reportAttributeAccessIssue]
+        parseLinkLabel=parseLinkLabel, parseLinkTitle=parseLinkTitle, parseLinkDestination=_read_destination
+    )
     return parser
 
 
@@ -138,6 +148,23 @@ def _is_word(before: str, behind: str, marker: str, length: int) -> bool:
     if before.isdigit() and behind[0].isdigit():
         return True
     return length == 1 and before.isascii() and before.isalnum() and behind[0].isascii() and behind[0].isalnum()
+
+
+class _Destination(NamedTuple):
+    """As the parser's own rule wants it."""
+
+    ok: bool
+    pos: int
+    str: str
+
+
+def _read_destination(text: str, pos: int, maximum: int) -> _Destination:
+    """As the parser's own, which looks through 32 levels of brackets, sign by sign, after every bracket of a text."""
+    found = _DESTINATION.match(text, pos, maximum)
+    if found is None:
+        return _Destination(False, 0, "")
+    inside = found["inside"]
+    return _Destination(True, found.end(), unescapeAll(found[0] if inside is None else inside))
 
 
 def _read_address(state: StateInline, silent: bool) -> bool:
