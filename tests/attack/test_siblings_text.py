@@ -122,6 +122,8 @@ async def test_h6_no_answer_of_a_model_costs_more_than_another(house: House, par
     """Written piece by piece, looked through on its way, shown while it grows."""
     texts = list[str]()
     async with house.open(lambda _: reply(say(texts[-1], chunks=100))) as gateway:
+        texts.append("the *first* words that are read as Markdown load its parser")
+        await processor_time(gateway, "hello")
         texts.append(of_length("plain words of a model. ", 30_000))
         await processor_time(gateway, "hello")
         plain = await processor_time(gateway, "hello")
@@ -129,7 +131,8 @@ async def test_h6_no_answer_of_a_model_costs_more_than_another(house: House, par
         for name, unit in SOME[part].items():
             texts.append(of_length(unit, 30_000))
             spent = await processor_time(gateway, "hello")
-            if spent > 0.3 * slowness() + 3 * plain:
+            # A parser reads it, sign by sign; plain words need none.
+            if spent > 0.6 * slowness() + 3 * plain:
                 slow[name] = round(spent, 3)
         assert not slow, f"plain words took {plain:.3f}: {slow}"
 
