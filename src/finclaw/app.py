@@ -45,6 +45,7 @@ from finclaw.pipeline.watchdog import Watchdog
 from finclaw.records import RecordService
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
+from finclaw.sessions.kept_options import KeptOptions
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
 from finclaw.tools.approval.announce import Announcer
@@ -76,7 +77,7 @@ class App(RecordService):
         clock: Clock,
         persons: PersonDirectory,
     ) -> None:
-        recent = RecentConversations()
+        recent, options = RecentConversations(), KeptOptions(store)
         self.put_blob = store.put_blob  # the content of an attachment, before the message that refers to it
         self.events = registrar.events
         self.ready = False
@@ -88,11 +89,11 @@ class App(RecordService):
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
         people, self.chats = settings.everybody(), Chats(agent.name, store, channels)
         self.persons = PersonService(store, people, persons)
-        dropped, told = drop_copies(recent, self._sender, emit), Announcer(emit, agent.name)
+        dropped, told = drop_copies(recent, options, self._sender, emit), Announcer(emit, agent.name)
         forgetting = Forgetting(store, registrar, settings.state, dropped, self.persons.drop)
-        super().__init__(settings, store, clock, recent, forgetting)
+        super().__init__(settings, store, clock, recent, forgetting, options)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
-        opening = SessionOpening(store, recent, clock, settings.sessions)
+        opening = SessionOpening(store, recent, clock, settings.sessions, options)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
             commands=Commands(prefix, registrar.commands, persons, clock, registrar.disabled_commands, store.put_blob),
@@ -212,6 +213,7 @@ class App(RecordService):
             max_attempts=limits.max_attempts,
             expire_after_s=limits.expire_after_s,
         )
+        await self.options.load()
         await recovery.run(self.pipeline.give_up, self._engine)
         for channel in self._channels.values():
             channel.announce_commands(self._commands)

@@ -99,7 +99,7 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         stack.push_async_callback(registrar.close)
         overflow = OverflowResults(store.recall, store.remember)
         builtin_services = BuiltinServices(
-            reset=store.reset,
+            reset=lambda session: app.reset(session),  # noqa: PLW0108  the app is yet to be
             gateway=lambda: app,
             approvals=lambda: app.consents,
             overflow=overflow,

@@ -19,6 +19,7 @@ from finclaw.kernel.person import Person
 from finclaw.kernel.store_port import Store
 from finclaw.routing.session_key import place_of
 from finclaw.sessions.conversation import RecentConversations
+from finclaw.sessions.kept_options import KeptOptions
 
 log = logging.getLogger(__name__)
 
@@ -120,12 +121,15 @@ class Forgetting:
         return failed
 
 
-def drop_copies(recent: RecentConversations, sender: OrderedSender, emit: Emit) -> Callable[[Sequence[str]], None]:
+def drop_copies(
+    recent: RecentConversations, options: KeptOptions, sender: OrderedSender, emit: Emit
+) -> Callable[[Sequence[str]], None]:
     """In a running gateway: the latest conversations, answers that wait to be sent, and what clients may read again."""
 
     def drop(sessions: Sequence[str]) -> None:
         for session in sessions:
             recent.forget(session)
+            options.drop(session)
         sender.drop(sessions)
         emit(SessionsErased(sessions=tuple(sessions)))
 

@@ -26,6 +26,7 @@ from finclaw.kernel.record import (
 from finclaw.kernel.store_port import Store
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
+from finclaw.sessions.kept_options import KeptOptions
 from finclaw.spend_lines import today_of
 
 
@@ -33,8 +34,15 @@ class RecordService:
     """The part of a gateway that answers from the store."""
 
     def __init__(
-        self, settings: Settings, store: Store, clock: Clock, recent: RecentConversations, forgetting: Forgetting
+        self,
+        settings: Settings,
+        store: Store,
+        clock: Clock,
+        recent: RecentConversations,
+        forgetting: Forgetting,
+        options: KeptOptions,
     ) -> None:
+        self.options = options
         self.settings, self.forgetting = settings, forgetting
         self._store, self._clock, self._recent, self._agent = store, clock, recent, settings.agent.name
 
@@ -75,6 +83,7 @@ class RecordService:
     async def reset(self, session: str) -> None:
         """As the command `/reset` does: a turn that runs there is superseded."""
         await self._store.reset(session)
+        self.options.drop(session)
 
     async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
         return await self.forgetting.erase_session(session, dry_run=dry_run)
@@ -98,4 +107,5 @@ class RecordService:
         pruned = await self._store.prune(self._clock.now() - older_than, dry_run=dry_run)
         if pruned.sessions and not dry_run:
             self._recent.clear()  # a new session of a removed one's name counts its versions from the beginning
+            await self.options.load()
         return pruned

@@ -51,6 +51,13 @@ async def test_each_extension_and_each_session_has_a_value_of_its_own(store: Sto
     ]
 
 
+async def test_the_values_of_all_sessions_are_read_at_once(store: Store) -> None:
+    for extension, session in (("a", ""), ("a", "s"), ("a", "t"), ("b", "s")):
+        await store.remember(extension, session, f"{extension}{session}")
+    await store.reset("t")
+    assert dict(await store.recall_sessions("a")) == {"s": "as"}
+
+
 async def test_none_forgets(store: Store) -> None:
     await store.remember("a", "", 1)
     await store.remember("a", "", None)

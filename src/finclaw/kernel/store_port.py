@@ -1,6 +1,6 @@
 """The ports of storage: what a store of messages, conversations, units, extension state and approvals must promise."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 # Every method that writes returns after the commit is on disk. StoreFailed: nothing of it happened as far as this
 # process goes on; only if the machine dies before the next commit may it turn out whole. Never in part.
@@ -218,6 +218,10 @@ class StateStore(Protocol):
 
     async def recall(self, extension: str, session: str) -> Any:
         """The value, as JSON gives it back; None when there is none."""
+        ...
+
+    async def recall_sessions(self, extension: str) -> Mapping[str, Any]:
+        """All its values that are of a session, by the session."""
         ...
 
     async def remember(self, extension: str, session: str, value: Any) -> None:

@@ -65,6 +65,6 @@ class Contexts:
         )
 
 
-def complete_context(context: Context, claim: Claim, transcript: Sequence[Message]) -> Context:
+def complete_context(context: Context, claim: Claim, transcript: Sequence[Message], wishes: TurnOptions) -> Context:
     """The context as it is now that its turn has come."""
-    return replace(context, transcript=transcript, session_started_at=claim.session_started_at)
+    return replace(context, transcript=transcript, session_started_at=claim.session_started_at, wishes=wishes)

@@ -87,7 +87,8 @@ class Dispatch:
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")
         if self._opening.queue_mode == "steer" and not log.claim.resumed:
             log.steering = run.steering = self._steer(run, log)
-        completed = complete_context(context, log.claim, log.conversation.base_messages)
+        wishes = context.wishes.fill_from(self._opening.find_options(accepted.session))
+        completed = complete_context(context, log.claim, log.conversation.base_messages, wishes)
         return AdmittedTurn(await self._providers.fill(completed), log)
 
     async def _wait_in_lane(self, run: MessageRun) -> None:

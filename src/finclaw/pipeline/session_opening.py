@@ -9,7 +9,9 @@ from finclaw.kernel.message import Message
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, Claim
 from finclaw.kernel.store_port import ConversationStore
+from finclaw.kernel.turn_options import NO_OPTIONS, TurnOptions
 from finclaw.sessions.conversation import RecentConversations
+from finclaw.sessions.kept_options import KeptOptions
 from finclaw.sessions.settings import SessionSettings
 
 log = logging.getLogger(__name__)
@@ -24,13 +26,20 @@ class SessionOpening:
         recent: RecentConversations,
         clock: Clock,
         settings: SessionSettings | None = None,
+        options: KeptOptions | None = None,
     ) -> None:
+        """`options`: what people have set for their sessions; None: nobody has."""
+        self._options = options
         settings = settings or SessionSettings()
         self.queue_mode = settings.queue.mode
         self._store = store
         self._recent = recent
         self._clock = clock
         self._idle_limit = settings.idle_limit
+
+    def find_options(self, session: str) -> TurnOptions:
+        """What somebody has set for the session, such as a model or a queue mode."""
+        return NO_OPTIONS if self._options is None else self._options.find(session)
 
     def find_copy(self, session: str) -> tuple[int, Sequence[Message]] | None:
         """Our copy of the conversation and its version. The store knows whether it is current."""
@@ -55,6 +64,8 @@ class SessionOpening:
         if self._is_idle(messages, accepted.accepted_at):
             log.info("the session was idle, and starts anew")
             await retry_until_committed(lambda: self._store.reset(accepted.session), self._clock, "a new start")
+            if self._options is not None:
+                self._options.drop(accepted.session)
 
     def _is_idle(self, messages: Sequence[Message], now: datetime) -> bool:
         limit = self._idle_limit

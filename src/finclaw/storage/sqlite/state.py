@@ -28,6 +28,11 @@ def recall(db: apsw.Connection, extension: str, session: str) -> Any:
     return None if row is None else msgspec.json.decode(str(row[0]))
 
 
+def recall_sessions(db: apsw.Connection, extension: str) -> dict[str, Any]:
+    rows = db.execute("SELECT session, body FROM state WHERE extension = ? AND session != ''", (extension,))
+    return {str(session): msgspec.json.decode(str(body)) for session, body in rows}
+
+
 def remember(db: apsw.Connection, extension: str, session: str, text: str, turn: int | None = None) -> None:
     """`turn` is the one that remembers it, if it is one: a reset that took its conversation took this with it."""
     superseded = db.execute(

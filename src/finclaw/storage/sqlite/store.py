@@ -4,7 +4,7 @@ Each method hands a task to the writer; the SQL is in the modules beside it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -284,6 +284,9 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
 
     async def recall(self, extension: str, session: str) -> Any:
         return await self._read(lambda db: state.recall(db, extension, session))
+
+    async def recall_sessions(self, extension: str) -> Mapping[str, Any]:
+        return await self._read(lambda db: state.recall_sessions(db, extension))
 
     async def remember(self, extension: str, session: str, value: Any) -> None:
         if value is None:

@@ -1,0 +1,50 @@
+"""Options that people have set for their sessions, such as `/think high`: they hold until the session is reset."""
+
+import logging
+from typing import Final
+
+from msgspec import ValidationError, convert, to_builtins
+
+from finclaw.kernel.store_port import StateStore
+from finclaw.kernel.turn_options import NO_OPTIONS, TurnOptions
+
+log = logging.getLogger(__name__)
+
+STATE: Final = "session/options"
+"""The name under which the store keeps them. No extension can have it, because of the slash."""
+
+
+class KeptOptions:
+    """A copy in memory of the options of all sessions that have some, so that looking them up costs a turn nothing.
+
+    They are on disk with the other state of a session: a reset, an erasure and a removal take them away there, and
+    whoever does one of these calls `drop` or `load`.
+    """
+
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
+        self._by_session: dict[str, TurnOptions] = {}
+
+    async def load(self) -> None:
+        """Read all of them from disk. One that an other release wrote and this one cannot read counts as none."""
+        found: dict[str, TurnOptions] = {}
+        for session, value in (await self._store.recall_sessions(STATE)).items():
+            try:
+                found[session] = convert(value, TurnOptions)
+            except ValidationError as error:
+                log.warning("the options of session %r cannot be read and are not used: %s", session, error)
+        self._by_session = found
+
+    def find(self, session: str) -> TurnOptions:
+        return self._by_session.get(session, NO_OPTIONS)
+
+    async def keep(self, session: str, options: TurnOptions) -> None:
+        """Replace the options of a session; they are on disk when it returns."""
+        await self._store.remember(STATE, session, to_builtins(options) or None)
+        self.drop(session)
+        if options != NO_OPTIONS:
+            self._by_session[session] = options
+
+    def drop(self, session: str) -> None:
+        """Forget the copy of a session that was reset or erased."""
+        self._by_session.pop(session, None)
