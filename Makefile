@@ -10,7 +10,7 @@ export VENV PYTHON
 pytest := $(bin)/python -m compileall -q src && PYTHONDONTWRITEBYTECODE=1 $(bin)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check spec chaos soak opinion bench lock clean
+.PHONY: help run test quick check spec live chaos soak opinion bench lock clean
 # Two verbs at once would install into one environment at the same time.
 .NOTPARALLEL:
 
@@ -43,6 +43,10 @@ check: ## style, types, imports, spec
 spec: ## which requirements have a test that proves them
 	@scripts/venv run
 	@$(bin)/python scripts/spec.py
+
+live: ## ask every live source, write docs/live-report.md (needs a network; ARGS="--state DIR" for your keys)
+	@scripts/venv run
+	@$(bin)/python scripts/live_report.py $(ARGS)
 
 # -s: progress is seen while it goes on; the table of kills and losses comes at the end.
 chaos: ## the chaos tests, in full         (takes long)

@@ -124,14 +124,13 @@ def texts_at_start(language: str) -> Texts:
     return KOREAN if language.startswith("ko") else ENGLISH
 
 
-def greeting(market: str, url: str | None) -> tuple[str, ...]:
-    """Four lines, none wider than 80 columns."""
+def greeting(market: str, url: str | None, sources: str = "") -> tuple[str, ...]:
+    """Four lines, none wider than 80 columns but for the names of live sources."""
+    live = f"LIVE market / 실제 시세: {sources}" if sources else f"Market / 시장: {market}"
     where = f"through the gateway at {url}" if url else "on its own: no `finclaw serve` is running"
     return (
         f"FinClaw chat, {where}",
-        "DEMO market: every price is made up. / 데모 시장: 모든 시세는 가상입니다."
-        if market == "demo"
-        else f"Market / 시장: {market}",
+        "DEMO market: every price is made up. / 데모 시장: 모든 시세는 가상입니다." if market == "demo" else live,
         "Try / 예:  What is AAPL trading at?  ·  삼성전자 현재 주가 알려줘",
         "/help commands/명령 · /last last answer/지난 답변 · /quit or Ctrl-D leave/끝",
     )

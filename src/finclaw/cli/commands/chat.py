@@ -26,6 +26,7 @@ from finclaw.config.model_problems import say_budget
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, ConfigError
+from finclaw.finance.market_data.source_info import name_price_sources
 from finclaw.kernel.clock import SystemClock
 
 INTERRUPTED = 130
@@ -64,7 +65,8 @@ def _talk(settings: Settings, link: GatewayLink, questions: PendingQuestions, ev
     language = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or ""
     limit = settings.web.max_body // 6 - _ENVELOPE  # a character of one byte may need six in JSON
     console = Console(link, questions, events, screen, texts_at_start(language), limit)
-    for line in greeting(link.market, link.url):
+    sources = name_price_sources(settings.market_data.used()) if settings.market == "live" else ""
+    for line in greeting(link.market, link.url, sources):
         screen.line(line)
     if link.url is None and not chosen_model(settings).startswith("offline/"):
         screen.line(f"Budget / 예산: {say_budget(settings)}")

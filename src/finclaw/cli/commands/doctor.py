@@ -1,7 +1,7 @@
 """`finclaw doctor`: look at everything an operator could have wrong, and say what to do. It changes nothing.
 
 It takes no lock, wakes no message and makes no directory, so it may be run at any time, beside a gateway or before
-there is anything at all.
+there is anything at all. With `market: live` it asks each source something, and counts that as the gateway does.
 """
 
 import os
@@ -13,7 +13,7 @@ import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.commands.config import own_problems, problems, warnings
-from finclaw.cli.doctor import DoctorFinding, bad, extensions, gateway, machine, ok, warn
+from finclaw.cli.doctor import DoctorFinding, bad, extensions, gateway, machine, ok, sources, warn
 from finclaw.cli.doctor import state as state_directory_checks
 from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_from
@@ -22,7 +22,6 @@ from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
-from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.tools.guard.redact import redact_for_display
 
 _COLOURS = {"ok": "32", "warn": "33", "bad": "31"}
@@ -57,6 +56,7 @@ def _look(args: Namespace) -> Iterator[DoctorFinding]:
     yield state_directory_checks.check_database(state)
     yield from gateway.checks(state, _valid_settings(args))
     yield from extensions.checks(_valid_settings(args))
+    yield from sources.checks(_valid_settings(args))
 
 
 def _settings(args: Namespace) -> Iterator[DoctorFinding]:
@@ -66,9 +66,6 @@ def _settings(args: Namespace) -> Iterator[DoctorFinding]:
         settings = settings_from(args)
         yield ok("settings", f"valid; market {settings.market}, model {chosen_model(settings)}")
         yield from (warn("budget", each) for each in warnings(args))
-        if settings.market == "live":
-            sources = (SOURCES[each] for each in settings.market_data.used())
-            yield from (ok("market data", f"{each.name} ({each.standing}): {each.terms}") for each in sources)
 
 
 def _valid_settings(args: Namespace) -> Settings | None:

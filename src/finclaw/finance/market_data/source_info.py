@@ -29,6 +29,8 @@ class SourceInfo(Struct, frozen=True, kw_only=True):
     """Symbols in one request for quotes."""
     rest: int = 60
     """Seconds for which it is left alone after it has refused us without saying for how long."""
+    has_prices: bool = True
+    """Of anything that is traded; others have documents or a bank's fixings."""
     keys: tuple[str, ...] = ()
     """Names in `market_data.keys` without which it is not asked."""
 
@@ -97,6 +99,7 @@ _ALL: Final = (
         terms="open API; asked for the reference rates of the European Central Bank alone, one a business day",
         urls={"api": "https://api.frankfurter.dev/v2"},
         per_minute=30,
+        has_prices=False,
     ),
     SourceInfo(
         id="ecb",
@@ -105,6 +108,7 @@ _ALL: Final = (
         terms="reference rates of the European Central Bank, for information, one a business day",
         urls={"api": "https://www.ecb.europa.eu/stats/eurofxref"},
         per_minute=10,
+        has_prices=False,
     ),
     SourceInfo(
         id="edgar",
@@ -113,6 +117,7 @@ _ALL: Final = (
         terms="public domain; wants an address of mail in every request (`market_data.contact`)",
         urls={"data": "https://data.sec.gov", "www": "https://www.sec.gov"},
         per_minute=60,
+        has_prices=False,
         rest=600,
     ),
     SourceInfo(
@@ -122,6 +127,7 @@ _ALL: Final = (
         terms="public RSS of the Korean supervisor, with the source named; today's filings alone",
         urls={"api": "https://dart.fss.or.kr"},
         per_minute=10,
+        has_prices=False,
     ),
     SourceInfo(
         id="opendart",
@@ -130,6 +136,7 @@ _ALL: Final = (
         terms="free key of the Korean supervisor, 10,000 requests a day, with the source named",
         urls={"api": "https://opendart.fss.or.kr/api"},
         per_minute=30,
+        has_prices=False,
         keys=("opendart.key",),
     ),
     SourceInfo(
@@ -139,6 +146,7 @@ _ALL: Final = (
         terms="the calendar of Nasdaq's own pages, for personal use; its dates are expected ones",
         urls={"api": "https://api.nasdaq.com"},
         per_minute=20,
+        has_prices=False,
         rest=600,
     ),
     SourceInfo(
@@ -148,6 +156,7 @@ _ALL: Final = (
         terms="RSS for personal, non-commercial use: headlines with their links, nothing of the articles",
         urls={"api": "https://news.google.com"},
         per_minute=10,
+        has_prices=False,
         rest=900,
     ),
     SourceInfo(
@@ -161,6 +170,7 @@ _ALL: Final = (
             "bok": "https://www.bok.or.kr",
         },
         per_minute=10,
+        has_prices=False,
     ),
     SourceInfo(
         id="kis",
@@ -190,3 +200,8 @@ SOURCES: Final[Mapping[str, SourceInfo]] = {each.id: each for each in _ALL}
 def describe_sources(ids: tuple[str, ...]) -> str:
     """One line with each source and its standing, for the start of the gateway."""
     return ", ".join(f"{SOURCES[each].name} ({SOURCES[each].standing})" for each in ids)
+
+
+def name_price_sources(ids: tuple[str, ...]) -> str:
+    """The sources of prices alone, for a person who begins to chat."""
+    return ", ".join(SOURCES[each].name for each in ids if SOURCES[each].has_prices)

@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from finclaw.finance.instrument import Instrument, InstrumentIndex
+from finclaw.finance.live.probe import LiveProbe
 from finclaw.finance.market_data.budget import BUDGET_TABLE, RequestBudget
 from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.last_prices import LAST_PRICE_TABLE, LastPrices
@@ -82,6 +83,20 @@ def open_market_data(
     sources, budget = make_sources(settings, TokenStore(database, clock)), RequestBudget(database, clock)
     access = SourceAccess(sources, settings, fetcher, budget, clock, calendar)
     return ChainedMarketData(access, LastPrices(database), find)
+
+
+def open_probe(
+    settings: MarketDataSettings,
+    fetcher: Fetcher,
+    database: Database,
+    clock: Clock,
+    calendar: Calendar,
+    find: Callable[[str], Instrument | None],
+) -> LiveProbe:
+    """For the doctor and the live report; its requests are counted as those of people."""
+    sources, budget = make_sources(settings, TokenStore(database, clock)), RequestBudget(database, clock)
+    access = SourceAccess(sources, settings, fetcher, budget, clock, calendar)
+    return LiveProbe(access, sources, settings, find)
 
 
 def open_live_market(

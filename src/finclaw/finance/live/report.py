@@ -1,0 +1,36 @@
+"""The dated report of what the live sources answered, as a page of Markdown."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from finclaw.finance.live.canaries import KNOWN_ON
+from finclaw.finance.live.probe import ProbeResult
+from finclaw.finance.market_data.source_info import SOURCES
+
+
+def write_report(results: Sequence[ProbeResult], asked_at: datetime) -> str:
+    return "\n".join(_lines(results, asked_at)) + "\n"
+
+
+def _lines(results: Sequence[ProbeResult], asked_at: datetime) -> Iterator[str]:
+    asked = [each for each in results if each.verdict != "not asked"]
+    right = sum(each.verdict == "right" for each in asked)
+    yield "# Live report"
+    yield ""
+    yield f"`make live` asked the sources on {asked_at:%Y-%m-%d} at {asked_at:%H:%M} UTC."
+    yield f"{right} of {len(asked)} answers were right: they passed the checks of every price, and were in the range"
+    yield f"known on {KNOWN_ON}."
+    yield ""
+    yield "| source | standing | canary | verdict | figures | time |"
+    yield "|---|---|---|---|---|--:|"
+    for each in results:
+        info = SOURCES[each.source]
+        time = f"{each.milliseconds} ms" if each.verdict != "not asked" else "–"
+        told = f"{each.figures}; {each.advice}" if each.advice else each.figures
+        cells = (f"`{each.source}`", info.standing, each.question or "–", f"**{each.verdict}**", _cell(told), time)
+        yield f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str) -> str:
+    """On one line, and without the sign that ends a cell: an error quotes what a stranger answered."""
+    return " ".join(text.replace("|", "/").replace("<", "‹").split())[:300]
