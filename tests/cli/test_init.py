@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from tests.cli.chat_terminal import at_terminal
 from tests.cli.terminal import clean_environment, finclaw
 
 from finclaw.cli.commands.init import example
@@ -86,3 +88,35 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "market", "said"),
+    [
+        ("live", "live", "prices:    live;"),
+        ("실시간", "live", "prices:    live;"),
+        ("", "demo", ""),
+        ("x\rd", "demo", ""),
+    ],
+)
+async def test_at_a_terminal_one_question_is_asked(tmp_path: Path, typed: str, market: str, said: str) -> None:
+    with at_terminal("init", "--state", str(tmp_path)) as terminal:
+        await terminal.expect("demo or live? / demo 또는 live? [demo]")
+        terminal.type(f"{typed}\r")
+        assert await terminal.ended() == 0
+        assert ("prices:    live;" in terminal.text) == (market == "live")
+        assert ("Type demo or live." in terminal.text) == typed.startswith("x")
+    assert load_settings(state=tmp_path, environ={}).market == market
+    with at_terminal("init", "--state", str(tmp_path)) as terminal:
+        assert await terminal.ended() == 0
+        assert "demo or live?" not in terminal.text, "the file is there: nothing is left to ask"
+
+
+def test_a_script_says_which_market_it_wants(tmp_path: Path) -> None:
+    ended = finclaw("init", "--live", "--state", tmp_path)
+    assert "doctor --state" in ended.out
+    assert load_settings(state=tmp_path, environ={}).market == "live"
+    assert finclaw("config", "check", "--state", tmp_path).code == 0
+    again = finclaw("init", "--demo", "--state", tmp_path)
+    assert "write there: market: demo" in again.out
+    assert load_settings(state=tmp_path, environ={}).market == "live"

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, NoReturn
 
 from finclaw.builtins.approval_words import is_yes
-from finclaw.cli.arguments import add_state_options
+from finclaw.cli.arguments import add_market_options, add_state_options
 from finclaw.cli.chat.editor import interrupts_to, quiet_keys
 from finclaw.cli.chat.event_queue import EventQueue, Interrupted, News, Seen
 from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
@@ -175,7 +175,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--model", metavar="NAME", help="the model or alias that answers this one question; no other is asked instead"
     )
-    parser.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
+    add_market_options(parser)
     parser.add_argument("--verbose", action="store_true", help="show the log, where this command runs the turn itself")
 
 

@@ -1,11 +1,14 @@
 """`finclaw init`: make a state directory, its token, and a settings file in which every setting is explained.
 
-Everything that is there already is kept, so that it can be run again at any time.
+Everything that is there already is kept, so that it can be run again at any time. At a terminal it asks one question,
+demo or live prices; a script says `--demo` or `--live`, or gets the demo market.
 """
 
 import contextlib
 import os
+import re
 import stat
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -15,7 +18,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from finclaw.cli.arguments import add_state_options
+from finclaw.cli.arguments import add_market_options, add_state_options
 from finclaw.cli.formatting import command_name
 from finclaw.config.describe import Described, describe
 from finclaw.config.load import FILE_NAME, state_directory
@@ -31,22 +34,55 @@ _HEAD = """\
 """
 
 
+_QUESTION = """\
+Prices / 시세:
+  demo  made up, works offline / 가상 시세, 인터넷 없이
+  live  real, from public sources, no key needed / 실제 시세, 공개 소스, 키 필요 없음
+demo or live? / demo 또는 live? [demo] """
+_ANSWERS = {
+    **dict.fromkeys(("", "demo", "d", "데모", "가상"), "demo"),
+    **dict.fromkeys(("live", "l", "실제", "실시간", "라이브"), "live"),
+}
+_SOURCES = "none of the sources is verified live yet; `{typed} doctor{extra}` asks each of them"
+
+
 def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
+    add_market_options(parser)
 
 
 def run(args: Namespace) -> int:
     state = state_directory(args.state, os.environ)
     file = args.config or state / FILE_NAME
-    made = [_make_directory(state), _make_file(file)]
+    is_asked = args.market is None and sys.stdin.isatty() and sys.stdout.isatty() and not file.exists()
+    market = _ask_market() if is_asked else args.market
+    made = [_make_directory(state), _make_file(file, market)]
     _, is_new = obtain_token(state)
     made.append(_line(is_new, state / TOKEN, "only you can read it; the API and the web page ask for it"))
     print("\n".join(made))
     extra = "".join(f" --{name} {value}" for name, value in vars(args).items() if name in ("state", "config") and value)
     typed = command_name()
+    if market is not None and made[1].startswith("kept"):
+        print(f"prices:    {file} is kept as it is; for {market} ones write there: market: {market}")
+    elif market == "live":
+        print(f"prices:    live; {_SOURCES.format(typed=typed, extra=extra)}")
     print(f'start it:  {typed} serve{extra}\nthen ask:  {typed} ask "What is AAPL trading at?"{extra}')
     print(f"a model:   set agent.model in {file}, and its key; `{typed} models{extra}` lists them with prices")
     return 0
+
+
+def _ask_market() -> str:
+    """`demo` or `live`. Whoever leaves without an answer, or gives none that is known three times, gets the demo."""
+    for _ in range(3):
+        try:
+            typed = input(_QUESTION)
+        except EOFError:
+            print()
+            break
+        if known := _ANSWERS.get(typed.strip().casefold()):
+            return known
+        print("Type demo or live. / demo 또는 live 를 입력해 주세요.")
+    return "demo"
 
 
 def _line(is_new: bool, path: Path, about: str) -> str:
@@ -66,7 +102,7 @@ def _make_directory(state: Path) -> str:
     return _line(is_new, state, "everything that lasts, for you alone")
 
 
-def _make_file(path: Path) -> str:
+def _make_file(path: Path, market: str | None) -> str:
     about = "every setting, explained"
     try:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -76,7 +112,7 @@ def _make_file(path: Path) -> str:
         raise ConfigError(f"cannot write {path}: {error.strerror}; choose another file with --config FILE") from error
     try:
         with open(opened, "w", encoding="utf-8") as file:
-            file.write(example())
+            file.write(example(market))
     except OSError:  # a full disk: half a file would be kept, and trusted, the next time
         with contextlib.suppress(OSError):
             path.unlink()
@@ -84,10 +120,11 @@ def _make_file(path: Path) -> str:
     return _line(True, path, about)
 
 
-def example() -> str:
-    """The settings file: every setting with its words, commented out at its default."""
+def example(market: str | None = None) -> str:
+    """The settings file: every setting with its words, commented out at its default but for the chosen market."""
     settings = {each.path: each for each in describe(Settings) if each.key != "state"}
-    return _HEAD + "".join(_section(Settings, (), settings))
+    text = _HEAD + "".join(_section(Settings, (), settings))
+    return text if market is None else re.sub(r"^#market: .*$", f"market: {market}", text, count=1, flags=re.MULTILINE)
 
 
 def _section(schema: type, above: tuple[str, ...], settings: dict[tuple[str, ...], Described]) -> Iterator[str]:
