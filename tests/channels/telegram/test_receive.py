@@ -48,6 +48,18 @@ async def test_updates_that_are_given_again_keep_their_names(desk: Desk) -> None
 
 
 @in_virtual_time
+async def test_a_poll_that_brings_updates_in_the_wrong_order_is_put_right(desk: Desk) -> None:
+    channel, inbox = channel_at(desk.api, desk.clock), Inbox()
+    desk.api.newest_first = True
+    texts = [f"n={number}" for number in range(250)]
+    for text in texts:
+        desk.api.write(MINA, text)
+    async with receiving(channel, inbox):
+        await desk.api.until(lambda: desk.api.unacknowledged == 0)
+    assert [each.text for each in inbox.came] == texts
+
+
+@in_virtual_time
 async def test_two_pollers_are_told_what_is_wrong(desk: Desk) -> None:
     first, second = channel_at(desk.api, desk.clock), channel_at(desk.api, desk.clock)
     lost = asyncio.create_task(first.receive(Inbox()))
@@ -103,6 +115,21 @@ async def test_a_webhook_answers_when_the_update_is_on_disk(desk: Desk) -> None:
     assert [each.text for each in inbox.came] == ["one", "two"]
     assert desk.api.webhook["last_error_message"] == "Wrong response from the webhook: 503"
     assert desk.api.calls["getUpdates"] == 0
+
+
+@in_virtual_time
+async def test_a_webhook_takes_late_updates_as_they_come_and_loses_none(desk: Desk) -> None:
+    """A call cannot wait for an earlier one: Telegram makes the next call when this one is answered."""
+    channel, inbox = channel_at(desk.api, desk.clock, **WEBHOOK), Inbox()
+    inbox.failures = [StoreFailed("disk full")]
+    desk.api.newest_first = True
+    for text in ("one", "two", "three"):
+        desk.api.write(MINA, text)
+    async with receiving(channel, inbox):
+        await desk.api.until(lambda: bool(desk.api.webhook["url"]))
+        desk.api.proxy = f"http://127.0.0.1:{channel.webhook_port}/hook"
+        await desk.api.until(lambda: desk.api.unacknowledged == 0)
+    assert [each.text for each in inbox.came] == ["three", "two", "one"]
 
 
 @in_virtual_time

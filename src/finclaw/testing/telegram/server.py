@@ -7,7 +7,7 @@ after the other until each is answered with 200. `disturb` and `fault` decide wh
 import asyncio
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -56,6 +56,8 @@ class BotApi:
         self.webhook: Json = {"url": "", "has_custom_certificate": False, "pending_update_count": 0}
         self.proxy = ""
         """Where the operator's proxy passes calls of the webhook on to, such as `http://127.0.0.1:8443`."""
+        self.newest_first = False
+        """Hand updates out in the wrong order: within what one poll gets, or to the webhook."""
         self._secret = ""
         self._updates: dict[int, Json] = {}
         self._known: dict[int, Json] = {}
@@ -211,7 +213,8 @@ class BotApi:
         if self._poll is not None:
             self._poll.set()
         mine = self._poll = asyncio.Event()
-        self._acknowledge(int(given.get("offset") or 0))
+        offset = int(given.get("offset") or 0)
+        self._acknowledge([each for each in self._updates if each < offset])
         try:
             ends = asyncio.get_running_loop().time() + float(given.get("timeout") or 0)
             while not self._updates and not mine.is_set():
@@ -228,15 +231,16 @@ class BotApi:
             why = "terminated by other getUpdates request; make sure that only one bot instance is running"
             raise ApiRefusal(409, f"Conflict: {why}")
         self._drop_unwanted(set(given.get("allowed_updates", ())))
-        return list(self._updates.values())[:BATCH]
+        batch = list(self._updates.values())[:BATCH]
+        return batch[::-1] if self.newest_first else batch
 
     def _drop_unwanted(self, allowed: set[str]) -> None:
         """Of kinds that the bot did not ask for nothing is kept."""
         if allowed:
             self._updates = {update: body for update, body in self._updates.items() if allowed & set(body)}
 
-    def _acknowledge(self, offset: int) -> None:
-        for update in [each for each in self._updates if each < offset]:
+    def _acknowledge(self, updates: Iterable[int]) -> None:
+        for update in updates:
             self.acknowledge(self._updates.pop(update))
         self._pulse()
 
@@ -259,7 +263,7 @@ class BotApi:
         async with aiohttp.ClientSession() as session:
             while True:
                 await self.until(lambda: bool(self._updates and self.webhook["url"] and self.proxy))
-                update = next(iter(self._updates.values()))
+                update = self._updates[max(self._updates) if self.newest_first else min(self._updates)]
                 headers = {"X-Telegram-Bot-Api-Secret-Token": self._secret}
                 try:
                     async with session.post(self.proxy, json=update, headers=headers) as answer:
@@ -267,7 +271,7 @@ class BotApi:
                 except aiohttp.ClientError:
                     status = 0
                 if status == 200:
-                    self._acknowledge(update["update_id"] + 1)
+                    self._acknowledge([update["update_id"]])
                 else:
                     self.webhook["last_error_message"] = f"Wrong response from the webhook: {status}"
                     await asyncio.sleep(RETRY_WEBHOOK)
