@@ -13,7 +13,7 @@ from finclaw.config.schema import Settings
 from finclaw.configured_channels import hears_everybody
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.erasure import Forgetting, drop_copies
-from finclaw.errors import SessionError
+from finclaw.errors import SessionError, SessionFull
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
 from finclaw.finance.calendar import TableCalendar
@@ -162,6 +162,20 @@ class App(RecordService):
         """Returns when the message is on disk; from then on it will be answered, whatever happens to this process."""
         return await self._accept(inbound, self._submit)
 
+    async def receive(self, inbound: Inbound) -> Accepted:
+        """Accept what a channel brings. In a full session it is accepted too and then refused: a channel that has to
+        bring it again could bring nothing of anybody else meanwhile."""
+        try:
+            return await self.accept(inbound)
+        except SessionFull:
+            inbound = make_storable(inbound)
+            session = session_key(self.settings.agent.name, inbound)
+            return await self._store.accept(inbound, session, self._submit_above_limit)
+
+    def _submit_above_limit(self, accepted: Accepted) -> None:
+        self.pipeline.limit.accept_above(accepted)
+        self._submit(accepted)
+
     async def _accept(self, inbound: Inbound, then: Callable[[Accepted], None]) -> Accepted:
         inbound = make_storable(inbound)
         session = session_key(self.settings.agent.name, inbound)
@@ -218,7 +232,7 @@ class App(RecordService):
         for channel in self._channels.values():
             channel.announce_commands(self._commands)
         self._receivers = [
-            asyncio.create_task(keep_receiving(channel, self.accept, self._clock), name=f"receive {name}")
+            asyncio.create_task(keep_receiving(channel, self.receive, self._clock), name=f"receive {name}")
             for name, channel in self._channels.items()
         ]
         self._recurring.start()

@@ -220,7 +220,7 @@ class StoreFailed(SessionError):
 class SessionFull(StoreFailed):
     """A full session.
 
-    To a channel this is as a disk that refuses: the message is not accepted and may be sent again.
+    A program is told and may send the message again. What a channel brings is accepted and then refused.
     """
 
 

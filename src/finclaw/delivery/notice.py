@@ -9,7 +9,7 @@ from finclaw.kernel.text import Language, language_of
 Notice = (
     Literal["failed", "timeout", "poison", "expired", "reset", "stopped", "stalled", "loop", "too_long", "busy"]
     | Literal["turn_budget", "day_budget", "month_budget", "model_unknown", "wordless", "out_of_order", "not_taken"]
-    | Literal["need_input"]
+    | Literal["need_input", "full"]
 )
 
 _ENGLISH: Final[dict[Notice, str]] = {
@@ -36,6 +36,8 @@ _ENGLISH: Final[dict[Notice, str]] = {
     "Please ask whoever runs me, or try again next month.",
     "wordless": "Sorry, I came to no answer this time. Please ask again, perhaps in other words.",
     "need_input": "I need to know more before I can go on. Please tell me in more detail what you want.",
+    "full": "This chat has too many unanswered messages, so I cannot take more until I have answered some of them. "
+    "What you write until then is not answered: please send it again later. Commands still work.",
     "model_unknown": "I cannot use the model you chose here: {about}. Please choose another one, or none; "
     "our conversation is as it was.",
 }
@@ -64,6 +66,8 @@ _KOREAN: Final[dict[Notice, str]] = {
     "운영자에게 문의하시거나 다음 달에 다시 시도해 주세요.",
     "wordless": "죄송합니다. 이번에는 답변을 만들지 못했습니다. 다른 표현으로 다시 물어봐 주세요.",
     "need_input": "계속하려면 조금 더 알아야 합니다. 원하시는 내용을 더 자세히 알려 주세요.",
+    "full": "이 대화에 아직 답변하지 못한 메시지가 너무 많아, 먼저 온 메시지에 답변할 때까지 더 받을 수 없습니다. "
+    "그동안 보내신 메시지에는 답변하지 않으니 나중에 다시 보내 주세요. 명령어는 계속 쓸 수 있습니다.",
     "model_unknown": "선택하신 모델은 여기서 사용할 수 없습니다: {about}. "
     "다른 모델을 고르시거나 선택 없이 다시 보내 주세요. 대화 내용은 그대로 남아 있습니다.",
 }

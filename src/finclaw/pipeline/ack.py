@@ -40,6 +40,11 @@ class Ack:
         shown = channel if self._enabled and self._is_wanted(run.inbound) else None
         return Sign(run, shown, stage, self._settings, self._clock)
 
+    async def show_refusal(self, inbound: Inbound, channel: Channel | None) -> None:
+        """Mark a message that is not taken, where signs are wanted."""
+        if channel is not None and self._enabled and self._is_wanted(inbound) and self._settings.failed:
+            await _react(channel, inbound, self._settings.failed)
+
     def _is_wanted(self, inbound: Inbound) -> bool:
         match self._settings.scope:
             case "all":
@@ -79,7 +84,7 @@ class Sign:
     async def __aenter__(self) -> None:
         with self._stage:
             if self._channel is not None:
-                await self._react(self._channel, EYES)
+                await _react(self._channel, self._inbound, EYES)
                 if self._channel.capabilities.typing:
                     await _try(self._channel.typing(self._inbound, True))
                     self._typing = asyncio.create_task(self._keep_typing(self._channel), name="typing")
@@ -92,7 +97,7 @@ class Sign:
         if self._typing is not None:
             self._typing.cancel()
             await asyncio.wait([self._typing])
-        await self._react(self._channel, self._last_emoji(error))
+        await _react(self._channel, self._inbound, self._last_emoji(error))
         if self._channel.capabilities.typing:
             await _try(self._channel.typing(self._inbound, False))
 
@@ -103,11 +108,6 @@ class Sign:
         is_answered = error is None and self._run.recorded is not None and self._run.recorded.kind == "answered"
         return self._settings.done if is_answered else ""
 
-    async def _react(self, channel: Channel, emoji: str) -> None:
-        """Set our one reaction; an empty one takes it back. A channel knows which emoji its platform has."""
-        if channel.capabilities.reactions and self._inbound.kind == "message":  # a pressed button cannot have one
-            await _try(channel.react(self._inbound, emoji or None))
-
     async def _keep_typing(self, channel: Channel) -> None:
         """Platforms forget the sign after some seconds. A turn that never ends does not type for ever."""
         for _ in range(int(TYPING_TTL / TYPING_EVERY) - 1):
@@ -115,6 +115,12 @@ class Sign:
             await _try(channel.typing(self._inbound, True))
         await self._clock.sleep(TYPING_EVERY)
         await _try(channel.typing(self._inbound, False))
+
+
+async def _react(channel: Channel, inbound: Inbound, emoji: str) -> None:
+    """Set our one reaction; an empty one takes it back. A channel knows which emoji its platform has."""
+    if channel.capabilities.reactions and inbound.kind == "message":  # a pressed button cannot have one
+        await _try(channel.react(inbound, emoji or None))
 
 
 async def _try(sign: Awaitable[None]) -> None:

@@ -17,7 +17,6 @@ from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import log_ids
 from finclaw.errors import (
     NotOwner,
-    SessionFull,
 )
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit, MessageEnded
@@ -41,6 +40,7 @@ from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.normalize import normalize
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.sessions.lane import Lanes
+from finclaw.sessions.waiting_limit import WaitingLimit
 from finclaw.tools.approval.messages import CARDS
 from finclaw.tools.guard.redact import describe_error
 
@@ -81,6 +81,7 @@ class Pipeline:
         self._stages = stages
         self._store = store
         self._lanes = lanes
+        self.limit = WaitingLimit(lanes, settings.max_waiting)
         self._channels = channels
         self._clock = clock
         self._emit = emit
@@ -94,9 +95,7 @@ class Pipeline:
 
     def check(self, inbound: Inbound, session: str) -> None:
         """Refuse what cannot be answered, before it is accepted. Raises SessionFull, NotOwner or ModelUnknown."""
-        waiting, most = self._lanes.count(session), self._settings.max_waiting
-        if waiting >= most:
-            raise SessionFull(f"{waiting} messages of this conversation wait for their answers; try again later")
+        self.limit.check(session)
         if inbound.wishes is None or inbound.wishes.model is None:
             return
         if "owner" not in self._stages.gate.identify_sender(inbound).roles:
@@ -153,6 +152,7 @@ class Pipeline:
             raise
         finally:
             self._recovery_throttle.leave(accepted.id)
+            self.limit.leave(accepted.id)
             run.leave()
             del self._runs[accepted.id], self._accepted[id(run)]
         outcome = run.recorded or outcome
@@ -226,6 +226,7 @@ class Pipeline:
             )
             if stages.hours is not None:
                 stages.hours.admit(run.inbound)
+            await self._refuse_above_limit(run)
         async with stages.ack(run, self._channels.get(run.inbound.channel), stage("ack")):
             with stage("context"), run.stoppable:
                 context = stages.contexts.build(accepted, await stages.contexts.fetch_files(run, message), sender)
@@ -239,7 +240,17 @@ class Pipeline:
             with stage("deliver"):
                 return await stages.deliver.answer(run, turn.log, result)
 
+    async def _refuse_above_limit(self, run: MessageRun) -> None:
+        """Raises Halt for what waits in a full session. Its people are told once; each message bears a sign."""
+        reason = self.limit.find_refusal(run.accepted.id)
+        if reason is None:
+            return
+        await self._stages.ack.show_refusal(run.inbound, self._channels.get(run.inbound.channel))
+        is_told = not self.limit.must_tell(run.accepted.session)
+        raise Halt("skip", reason, outcome="refused", reply=None if is_told else notice("full", run.inbound))
+
     async def _wait_in_lane(self, run: MessageRun) -> None:
+        await self._refuse_above_limit(run)
         with run.deadline.pause():
             await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
 

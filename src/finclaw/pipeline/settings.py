@@ -55,7 +55,8 @@ class PipelineSettings:
     max_text: Annotated[int, Meta(ge=1)] = 200_000
     """Characters of one message. A longer one is refused kindly; it would fit no model's window anyway."""
     max_waiting: Annotated[int, Meta(ge=1)] = 200
-    """Messages of one session that may be unanswered at a time. The next one is not accepted until one has ended."""
+    """Messages of one session that may be unanswered at a time. Until one has ended, programs are told
+    to send the next one later, and people in a chat that theirs is not taken. Commands work all the same."""
     max_attempts: Annotated[int, Meta(ge=1)] = 3
     """A message whose turn crashed the process this often is not tried again; its sender is told. If other turns ran
     in each of those crashes, it is tried once more, alone, before it is blamed."""

@@ -11,10 +11,12 @@ import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.settings import ChannelSettings
 from finclaw.channels.telegram.channel import TelegramChannel
+from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import ChannelSpec, Clock
 from finclaw.kernel.record import Accepted, OutboxItem
+from finclaw.pipeline.settings import PipelineSettings
 from finclaw.redaction import Secret
 from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.provider import Line, Script
@@ -50,6 +52,7 @@ class Desk:
         agent: AgentSettings | None = None,
         people: Sequence[PersonSettings] = (),
         rules: Sequence[Rule] = (),
+        pipeline: PipelineSettings | None = None,
     ) -> AsyncGenerator[ScriptedProvider]:
         provider = ScriptedProvider(*script, clock=self.clock)
         telegram = ChannelSettings(
@@ -65,6 +68,7 @@ class Desk:
             agent=agent or AgentSettings(default_extensions=()),
             people=tuple(people),
             tools=ToolsSettings(rules=tuple(rules)),
+            pipeline=pipeline or PipelineSettings(),
         )
         opened = finclaw.build(chosen, provider=provider, extensions=extensions, clock=self.clock, threaded=False)
         async with opened as app:
@@ -162,3 +166,9 @@ def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
         desk.clock.run(main())
 
     return run
+
+
+def echo(request: ModelRequest) -> str:
+    """The model says again what the person wrote last; the gateway's own note beside it is not meant."""
+    written = [each.text for each in request.messages if each.role == "user" and "from the gateway" not in each.text]
+    return f"re: {written[-1]}"

@@ -4,23 +4,16 @@ import logging
 import socket
 
 import pytest
-from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, in_virtual_time
+from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, echo, in_virtual_time
 from tests.walks.house import Parts
 
 from finclaw.builtins.basics import BasicCommand
-from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import ActionButton, OutboundFile
 from finclaw.kernel.message import Image
 from finclaw.kernel.port import CommandReply
 
 FORUM = -1_002_000_000_001
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0"
-
-
-def echo(request: ModelRequest) -> str:
-    """The model says again what the person wrote last; the gateway's own note beside it is not meant."""
-    written = [each.text for each in request.messages if each.role == "user" and "from the gateway" not in each.text]
-    return f"re: {written[-1]}"
 
 
 @in_virtual_time

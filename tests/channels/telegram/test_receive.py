@@ -123,11 +123,11 @@ async def test_a_webhook_takes_late_updates_as_they_come_and_loses_none(desk: De
     channel, inbox = channel_at(desk.api, desk.clock, **WEBHOOK), Inbox()
     inbox.failures = [StoreFailed("disk full")]
     desk.api.newest_first = True
-    for text in ("one", "two", "three"):
-        desk.api.write(MINA, text)
     async with receiving(channel, inbox):
         await desk.api.until(lambda: bool(desk.api.webhook["url"]))
         desk.api.proxy = f"http://127.0.0.1:{channel.webhook_port}/hook"
+        for text in ("one", "two", "three"):
+            desk.api.write(MINA, text)
         await desk.api.until(lambda: desk.api.unacknowledged == 0)
     assert [each.text for each in inbox.came] == ["three", "two", "one"]
 
