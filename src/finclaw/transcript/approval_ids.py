@@ -4,6 +4,7 @@ So what is sent to a model holds a mark in place of every id, whoever wrote it t
 """
 
 import re
+from types import NoneType
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -37,10 +38,32 @@ def without_ids_in_bytes(text: bytes) -> bytes:
     return clean if found else text
 
 
-def is_plain_message(message: Message) -> bool:
-    """Whether it is one text without an id, as most are. Every message of every request is asked (`cpu_plain`)."""
-    blocks = message.blocks
-    return len(blocks) == 1 and isinstance(only := blocks[0], Text) and not _may_hold_one(only.text)
+def holds_no_id(message: Message) -> bool:
+    """Whether nothing in it can be an id, told without building anything; a doubtful one is read in full afterwards.
+
+    Every message of every request is asked, and most are one text or a call of a tool and its result (`cpu_tool`).
+    """
+    for block in message.blocks:
+        if isinstance(block, Text):
+            text = block.text
+        elif isinstance(block, ToolResult) and block.error is None:
+            text = block.content
+        elif isinstance(block, ToolCall) and _holds_no_id_in_args(block.args):
+            continue
+        else:
+            return False
+        if _may_hold_one(text):
+            return False
+    return True
+
+
+def _holds_no_id_in_args(args: dict[str, Any]) -> bool:
+    for key, value in args.items():
+        if "-" in key or not isinstance(value, (str, int, float, NoneType)):
+            return False
+        if isinstance(value, str) and _may_hold_one(value):
+            return False
+    return True
 
 
 def without_ids_in_message(message: Message) -> Message:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.message import Message
-from finclaw.transcript.approval_ids import is_plain_message, without_approval_ids, without_ids_in_message
+from finclaw.transcript.approval_ids import holds_no_id, without_approval_ids, without_ids_in_message
 from finclaw.transcript.history import behind_pages, pages_of, with_pages
 
 _KEPT: Final = 1_024
@@ -33,7 +33,7 @@ class ApprovalIdFilter:
         pages, tail = pages_of(messages), behind_pages(messages)
         clean_pages = tuple([page.without_approval_ids() for page in pages])
         same_pages = all(map(_is_same, clean_pages, pages))  # by identity: equal ones would be read to the end
-        if same_pages and all(map(is_plain_message, tail)):
+        if same_pages and all(map(holds_no_id, tail)):
             return messages
         clean_tail = tuple([self._clean_message(message) for message in tail])
         if same_pages and all(map(_is_same, clean_tail, tail)):
@@ -41,6 +41,8 @@ class ApprovalIdFilter:
         return with_pages(clean_pages, clean_tail)
 
     def _clean_message(self, message: Message) -> Message:
+        if holds_no_id(message):
+            return message
         clean = without_ids_in_message(message)
         if clean is message:
             return message
