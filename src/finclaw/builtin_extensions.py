@@ -32,6 +32,7 @@ from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_ga
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.charts.extension import Charts
+from finclaw.finance.commands.extension import MarketCommands
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
@@ -45,6 +46,8 @@ from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.approvals import Approvals
 
 if TYPE_CHECKING:
+    from finclaw.finance.commands.answers import CommandMarket
+    from finclaw.finance.instruments.choices import InstrumentChoices
     from finclaw.finance.market_data.live_market import LiveMarket
 
 
@@ -79,7 +82,24 @@ def builtin_extensions(
         lambda: _market_data(finance.market), builtin_services.person_by_id, builtin_services.channel, prefix
     )
     yield as_builtin(charts, "behind finance, whose market it draws: one command and one tool")
-    yield from _name_choices(settings)
+    choices = _name_choices(settings)
+    if choices is not None:
+        yield as_builtin(choices, "outside of yours: your layers see the instrument that a person means by a name")
+
+    def desk() -> "CommandMarket":
+        from finclaw.finance.commands.answers import CommandMarket  # noqa: PLC0415  `cold_cpu`: with the first command
+
+        market, data = _market_data(finance.market)
+        return CommandMarket(
+            market=market,
+            data=data,
+            calendar=calendar,
+            settle=choices.settle_name if choices is not None else _keep_name,
+            channel=builtin_services.channel,
+            prefix=prefix,
+        )
+
+    yield as_builtin(MarketCommands(desk, prefix), "behind finance, by whose functions its commands answer")
 
     def level_of(inbound: Inbound) -> str:
         return strictest_level(settings.agent.compliance, builtin_services.person(inbound).compliance)
@@ -115,15 +135,18 @@ def command_overrides(settings: Settings) -> CommandOverrides:
     return CommandOverrides(disabled=wanted.disabled, aliases=wanted.aliases, cooldown_s=wanted.cooldown_s)
 
 
-def _name_choices(settings: Settings) -> Iterator[LocatedExtension]:
+def _name_choices(settings: Settings) -> "InstrumentChoices | None":
     """For the live market: the demo market has few names, and its assistant asks by itself."""
     if settings.market == "demo":
-        return
+        return None
     from finclaw.finance.instruments.added import KnownInstruments  # noqa: PLC0415  `cold_cpu`: not for the demo
     from finclaw.finance.instruments.choices import InstrumentChoices  # noqa: PLC0415  `cold_cpu`: the same
 
-    choices = InstrumentChoices(KnownInstruments(settings.state))
-    yield as_builtin(choices, "outside of yours: your layers see the instrument that a person means by a name")
+    return InstrumentChoices(KnownInstruments(settings.state))
+
+
+async def _keep_name(name: str, _: Person) -> str:
+    return name
 
 
 def _open_market(settings: Settings, calendar: Calendar, api: ExtensionApi) -> Market:

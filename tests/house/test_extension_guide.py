@@ -165,12 +165,12 @@ async def test_the_example_of_a_chat_command_answers_tells_and_starts_a_turn(hou
     file.write_text(WHOLE["quotes.py"], encoding="utf-8")
     agent = AgentSettings(extensions=(ExtensionRef(str(file)),))
     async with house.open("No news.", agent=agent) as gateway:
-        assert "such as AAPL" in ((await gateway.ask("/quote")).reply or "")
-        assert (await gateway.ask("/시세 AAPL tell")).reply == "**AAPL** is at 190.5\n\n1. Again: `/quote AAPL`"
+        assert "such as AAPL" in ((await gateway.ask("/tick")).reply or "")
+        assert (await gateway.ask("/체결가 AAPL tell")).reply == "**AAPL** is at 190.5\n\n1. Again: `/tick AAPL`"
         await gateway.app.idle()
         assert sorted(gateway.said)[-1].startswith("AAPL is at 190.5")
         house.clock.advance(6)
-        assert (await gateway.ask("/q daily")).reply == "I am looking."
+        assert (await gateway.ask("/t daily")).reply == "I am looking."
         await gateway.app.idle()
         assert gateway.said[-1] == "No news."
 

@@ -25,7 +25,7 @@ PRICE = Fact(
     subject="AAPL", field="price", value=Decimal("190.5"), as_of=datetime(2026, 1, 2, tzinfo=UTC), source=DEMO_SOURCE
 )
 CHART = OutboundFile(blob="ab" * 32, name="aapl.png", mime="image/png")
-MORE = ActionButton(label="More", command="/quote AAPL", style="primary")
+MORE = ActionButton(label="More", command="/tick AAPL", style="primary")
 
 
 async def quote(args: Sequence[str], scope: CommandScope) -> CommandReply:
@@ -35,10 +35,10 @@ async def quote(args: Sequence[str], scope: CommandScope) -> CommandReply:
 
 
 QUOTE = BasicCommand(
-    name="quote",
-    names={"ko": "시세"},
-    description="Tells a price / 시세",
-    usage="/quote SYMBOL [currency]",
+    name="tick",
+    names={"ko": "체결가"},
+    description="Tells a price / 체결가",
+    usage="/tick SYMBOL [currency]",
     arguments=(CommandArgument("SYMBOL", "what it is the price of"), CommandArgument("currency", "", required=False)),
     cooldown=30,
     answer=quote,
@@ -57,16 +57,16 @@ AT_ONCE = BasicCommand(name="now", description="Does not", usage="/now", answer=
 @in_virtual_time
 async def test_a_cooldown_is_one_persons_and_says_how_long(house: House) -> None:
     async with house.open(commands=[QUOTE]) as gateway:
-        assert (await gateway.ask("/quote AAPL")).kind == "command"
+        assert (await gateway.ask("/tick AAPL")).kind == "command"
         house.clock.advance(10.5)
-        early = await gateway.ask("/quote AAPL")
-        assert (early.kind, early.reply) == ("refused", "/quote can be used again in 20 s.")
-        assert (await gateway.ask("/시세 AAPL")).reply == "/quote 명령은 20초 뒤에 다시 쓸 수 있습니다."
-        await gateway.channel.write("/quote AAPL", sender="grace")
+        early = await gateway.ask("/tick AAPL")
+        assert (early.kind, early.reply) == ("refused", "/tick can be used again in 20 s.")
+        assert (await gateway.ask("/체결가 AAPL")).reply == "/tick 명령은 20초 뒤에 다시 쓸 수 있습니다."
+        await gateway.channel.write("/tick AAPL", sender="grace")
         await gateway.app.idle()
         assert "is at 190.5" in gateway.said[-1]
         house.clock.advance(20)
-        assert (await gateway.ask("/quote AAPL")).kind == "command"
+        assert (await gateway.ask("/tick AAPL")).kind == "command"
 
 
 @pytest.mark.spec("C-01")
@@ -84,7 +84,7 @@ async def test_a_command_in_its_lane_waits_for_what_was_asked_before(house: Hous
 @in_virtual_time
 async def test_an_answer_with_facts_files_and_buttons_is_labelled_like_a_reply(house: House) -> None:
     async with house.open(commands=[QUOTE], capabilities=PROFILES["telegram"]) as gateway:
-        outcome = await gateway.ask("/quote AAPL")
+        outcome = await gateway.ask("/tick AAPL")
         (sent,) = gateway.channel.sent
         outbound = sent.unit.outbound
         assert outcome.facts == (PRICE,)
@@ -110,38 +110,38 @@ async def test_a_visibility_check_sees_the_facts_of_an_answer(house: House) -> N
 
     settings = finclaw.Settings(state=house.state)
     async with finclaw.build(settings, provider=ScriptedProvider(), extensions=[Looking()]) as app:
-        assert (await app.handle(Inbound(text="/quote AAPL"))).facts == (PRICE,)
+        assert (await app.handle(Inbound(text="/tick AAPL"))).facts == (PRICE,)
     assert next(tuple(draft.facts) for draft in drafts if "190.5" in draft.text) == (PRICE,)
 
 
 @in_virtual_time
 async def test_a_missing_argument_is_explained(house: House) -> None:
     async with house.open(commands=[QUOTE]) as gateway:
-        bare = await gateway.ask("/quote")
+        bare = await gateway.ask("/tick")
         assert bare.kind == "command"
         assert (bare.reply or "").splitlines() == [
-            "/quote SYMBOL [currency]",
-            "Tells a price / 시세",
+            "/tick SYMBOL [currency]",
+            "Tells a price / 체결가",
             "  SYMBOL – what it is the price of",
             "  currency (optional) – ",
-            "also: 시세",
+            "also: 체결가",
         ]
-        assert (await gateway.ask("/help 시세")).reply == bare.reply
-        assert (await gateway.ask("/quote AAPL")).reply != bare.reply, "an explanation uses up no time"
+        assert (await gateway.ask("/help 체결가")).reply == bare.reply
+        assert (await gateway.ask("/tick AAPL")).reply != bare.reply, "an explanation uses up no time"
 
 
 @in_virtual_time
 async def test_help_names_commands_in_the_language_it_is_asked_in(house: House) -> None:
     async with house.open(commands=[QUOTE]) as gateway:
-        assert "/quote – Tells" in ((await gateway.ask("/help")).reply or "")
-        assert "/시세 – Tells" in ((await gateway.ask("/도움말")).reply or "")
-        assert {"quote", "시세"} <= set(gateway.app.known_commands())
+        assert "/tick – Tells" in ((await gateway.ask("/help")).reply or "")
+        assert "/체결가 – Tells" in ((await gateway.ask("/도움말")).reply or "")
+        assert {"tick", "체결가"} <= set(gateway.app.known_commands())
 
 
 @in_virtual_time
 async def test_a_name_in_a_language_belongs_to_one_command(house: House) -> None:
-    other = BasicCommand(name="other", names={"ko": "시세"}, description="", usage="", answer=done)
-    with pytest.raises(ExtensionError, match="시세"):
+    other = BasicCommand(name="other", names={"ko": "체결가"}, description="", usage="", answer=done)
+    with pytest.raises(ExtensionError, match="체결가"):
         async with house.open(commands=[QUOTE, other]):
             pass
 

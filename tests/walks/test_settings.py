@@ -21,7 +21,7 @@ async def quote(args: Sequence[str], scope: CommandScope) -> CommandReply:
 
 
 QUOTE = BasicCommand(
-    name="quote", names={"ko": "시세"}, description="Tells a price", usage="/quote SYMBOL", cooldown=30, answer=quote
+    name="tick", names={"ko": "체결가"}, description="Tells a price", usage="/tick SYMBOL", cooldown=30, answer=quote
 )
 
 
@@ -45,14 +45,14 @@ async def test_a_disabled_command_is_refused_under_every_name_and_no_model_is_as
 @pytest.mark.spec("V-09", "P-08")
 @in_virtual_time
 async def test_aliases_cooldowns_and_the_prefix_are_those_of_the_settings(house: House) -> None:
-    wanted = CommandSettings(prefix="!", aliases={"시세표": "quote"}, cooldown_s={"Quote": 5})
+    wanted = CommandSettings(prefix="!", aliases={"체결가표": "tick"}, cooldown_s={"Tick": 5})
     async with house.open(commands=[QUOTE], command_settings=wanted) as gateway:
-        assert (await gateway.ask("!시세표 AAPL")).kind == "command"
-        assert (await gateway.ask("!quote AAPL")).reply == "!quote can be used again in 5 s."
+        assert (await gateway.ask("!체결가표 AAPL")).kind == "command"
+        assert (await gateway.ask("!tick AAPL")).reply == "!tick can be used again in 5 s."
         house.clock.advance(5)
-        assert (await gateway.ask("!quote AAPL")).kind == "command"
-        assert "also: 시세표, 시세" in (await gateway.ask("!help quote")).reply  # pyright: ignore[reportOperatorIssue]
-        assert "시세표" in gateway.app.known_commands()
+        assert (await gateway.ask("!tick AAPL")).kind == "command"
+        assert "also: 체결가표, 체결가" in (await gateway.ask("!help quote")).reply  # pyright: ignore[reportOperatorIssue]
+        assert "체결가표" in gateway.app.known_commands()
 
 
 @in_virtual_time

@@ -51,14 +51,18 @@ class DemoMarket:
         past = self._sessions(listing)
         session, before = next(past), next(past)
         as_of = min(now, session.closes)
+        opening = self._calendar.opening(listing.instrument.exchange, now)
+        is_coin = listing.instrument.kind == "coin"
         return Quote(
             instrument=listing.instrument,
             price=self._price(listing, as_of),
             previous_close=self._price(listing, before.closes),
             volume=demo_volume(self._seed, listing, session, as_of),
             as_of=as_of,
-            opening=self._calendar.opening(listing.instrument.exchange, now),
+            opening=opening,
             source=DEMO_SOURCE,
+            venue=listing.instrument.exchange,
+            phase="continuous" if is_coin else "regular" if opening.is_open else "closed",
         )
 
     async def close_before(self, symbol: str, day: date) -> tuple[datetime, Decimal]:

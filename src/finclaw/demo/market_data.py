@@ -69,7 +69,7 @@ class DemoMarketData:
         instruments = [self._find(symbol)] if symbol else self._companies()[:limit]
         return [
             NewsItem(
-                title=f"{each.name_en} in the demo market: nothing has happened, and this headline is made up",
+                title=_headline(each),
                 url=f"https://example.com/demo/{each.symbol}",
                 publisher=DEMO_SOURCE,
                 published_at=self._morning(),
@@ -129,3 +129,10 @@ class DemoMarketData:
         if found is None:
             raise DataNotFound(f"There is no instrument {symbol!r} in our records. Ask for another one.")
         return found
+
+
+def _headline(instrument: Instrument) -> str:
+    """In the language of its market's own press."""
+    if instrument.exchange == "KRX":
+        return f"{instrument.name_ko}: 데모 시장의 지어낸 제목이며 실제로 일어난 일이 아닙니다"
+    return f"{instrument.name_en} in the demo market: nothing has happened, and this headline is made up"

@@ -1,5 +1,6 @@
 """Currency conversion, and the tool for it. The rates used are told with the result."""
 
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -31,6 +32,32 @@ class Leg(Struct, frozen=True):
     times: bool
 
 
+class Conversion(Struct, frozen=True, kw_only=True):
+    """An amount in another currency, with the rates that were used in their order."""
+
+    amount: Decimal
+    base: str
+    result: Decimal
+    target: str
+    legs: tuple[Leg, ...]
+
+    @property
+    def as_of(self) -> datetime:
+        return max(leg.quote.as_of for leg in self.legs)
+
+    @property
+    def source(self) -> str:
+        return ", ".join(dict.fromkeys(leg.quote.source_label for leg in self.legs))
+
+    def facts(self) -> tuple[Fact, ...]:
+        subject, at = f"{self.base}/{self.target}", self.as_of
+        given = Fact(subject=subject, field="amount", value=self.amount, currency=self.base, as_of=at, source=USER)
+        told = Fact(
+            subject=subject, field="result", value=self.result, currency=self.target, as_of=at, source=self.source
+        )
+        return (given, told, *rate_facts(self.legs))
+
+
 class SameCurrency(ToolError):
     pass
 
@@ -49,28 +76,27 @@ class ConvertArguments(Struct, frozen=True, forbid_unknown_fields=True, rename={
 def convert_tool(market: Market) -> Tool:
     @tool("fx__convert", _DESCRIPTION, group="finance")
     async def fx_convert(args: ConvertArguments, scope: ToolScope) -> ToolOutput:
-        amount = Decimal(args.amount)
-        if args.from_ == args.to:
-            raise SameCurrency(f"Both sides are {args.to}: nothing to convert. Ask the user for the other currency.")
-        value, legs = await convert(market, amount, args.from_, args.to)
-        result = rounded_amount(value, args.to)
-        as_of = max(leg.quote.as_of for leg in legs)
-        source = ", ".join(dict.fromkeys(leg.quote.source_label for leg in legs))
+        done = await load_conversion(market, Decimal(args.amount), args.from_, args.to)
         text = record(
             {
-                "amount": f"{amount} {args.from_}",
-                "result": f"{result} {args.to}",
-                **{f"rate {leg.quote.instrument.symbol}": leg.quote.price for leg in legs},
-                "as_of": minute(as_of),
-                "source": source,
+                "amount": f"{done.amount} {done.base}",
+                "result": f"{done.result} {done.target}",
+                **{f"rate {leg.quote.instrument.symbol}": leg.quote.price for leg in done.legs},
+                "as_of": minute(done.as_of),
+                "source": done.source,
             }
         )
-        subject = f"{args.from_}/{args.to}"
-        given = Fact(subject=subject, field="amount", value=amount, currency=args.from_, as_of=as_of, source=USER)
-        told = Fact(subject=subject, field="result", value=result, currency=args.to, as_of=as_of, source=source)
-        return ToolOutput(text, (given, told, *rate_facts(legs)))
+        return ToolOutput(text, done.facts())
 
     return fx_convert
+
+
+async def load_conversion(market: Market, amount: Decimal, base: str, target: str) -> Conversion:
+    """Raises SameCurrency, and ToolError where a rate is not to be had."""
+    if base == target:
+        raise SameCurrency(f"Both sides are {target}: nothing to convert. Ask the user for the other currency.")
+    value, legs = await convert(market, amount, base, target)
+    return Conversion(amount=amount, base=base, result=rounded_amount(value, target), target=target, legs=legs)
 
 
 async def convert(market: Market, amount: Decimal, source: str, target: str) -> tuple[Decimal, tuple[Leg, ...]]:

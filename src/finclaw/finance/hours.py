@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import key_of, stems_of
 from finclaw.finance.market import Market
-from finclaw.finance.output import minute, moment_fact, record, state
+from finclaw.finance.output import CALENDAR_SOURCE, minute, moment_fact, record, state
 from finclaw.finance.resolve import resolve
 from finclaw.finance.venue import KRX, NYSE, VENUES, Venue
 from finclaw.kernel.calendar import Calendar, Holiday, Opening, Session, TradingPhase
@@ -59,17 +59,14 @@ class CalendarArguments(Struct, frozen=True, forbid_unknown_fields=True):
 def hours_tool(market: Market, calendar: Calendar) -> Tool:
     @tool("market__hours", _HOURS, group="finance")
     async def hours(args: HoursArguments, scope: ToolScope) -> ToolOutput:
-        now = market.now()
+        now, venues = market.now(), find_venues(market, args.market)
         if args.on is not None:
-            days = [_session_on(calendar, venue, args.on, now, market.source) for venue in _venues(market, args.market)]
+            days = [_session_on(calendar, venue, args.on, now) for venue in venues]
             return ToolOutput("\n\n".join(text for text, _ in days), tuple(fact for _, facts in days for fact in facts))
-        states = [
-            (calendar.opening(venue.code, now), calendar.phase_at(venue.code, now))
-            for venue in _venues(market, args.market)
-        ]
-        text = "\n\n".join(_opening_record(opening, phase, now, market.source) for opening, phase in states)
-        facts = (_opening_facts(opening, phase, now, market.source) for opening, phase in states)
-        return ToolOutput(text, tuple(fact for each in facts for fact in each))
+        states = [load_hours(calendar, venue, now) for venue in venues]
+        return ToolOutput(
+            "\n\n".join(map(_hours_record, states)), tuple(fact for each in states for fact in each.facts())
+        )
 
     return hours
 
@@ -78,8 +75,7 @@ def calendar_tool(market: Market, calendar: Calendar) -> Tool:
     @tool("market__calendar", _CALENDAR, group="finance")
     async def days_of_rest(args: CalendarArguments, scope: ToolScope) -> ToolOutput:
         now = market.now()
-        venues = _venues(market, args.market)
-        found = [_closures(calendar, venue, now, args, market.source) for venue in venues]
+        found = [_closures(calendar, venue, now, args) for venue in find_venues(market, args.market)]
         if args.holiday and not any(facts for _, facts in found):
             raise UnknownDay("The calendar has no such holiday ahead. Say so.", suggestion=args.holiday)
         return ToolOutput("\n\n".join(text for text, _ in found), tuple(fact for _, facts in found for fact in facts))
@@ -87,8 +83,8 @@ def calendar_tool(market: Market, calendar: Calendar) -> Tool:
     return days_of_rest
 
 
-def _venues(market: Market, wanted: str | None) -> tuple[Venue, ...]:
-    """By its code or a word for it, else by something that trades there."""
+def find_venues(market: Market, wanted: str | None) -> tuple[Venue, ...]:
+    """By its code or a word for it, else by something that trades there. Raises ToolError for a name of neither."""
     if wanted is None or not key_of(wanted):
         return (KRX, NYSE)
     for stem in stems_of(wanted):
@@ -105,19 +101,50 @@ def _place(venue: Venue) -> dict[str, object]:
 # ── open or closed ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _opening_record(now_is: Opening, phase: TradingPhase, now: datetime, source: str) -> str:
+class VenueHours(Struct, frozen=True, kw_only=True):
+    """Whether a venue is open at a moment, until when, and what is traded outside of its session."""
+
+    venue: Venue
+    opening: Opening
+    phase: TradingPhase
+    as_of: datetime
+
+    @property
+    def has_phase(self) -> bool:
+        """Whether something outside of the regular session runs, or may run."""
+        return self.phase.name in ("pre", "after", "unknown")
+
+    def facts(self) -> Iterator[Fact]:
+        code, at, now_is = self.venue.code, self.as_of, self.opening
+        yield Fact(subject=code, field="is_open", value=Decimal(now_is.is_open), as_of=at, source=CALENDAR_SOURCE)
+        if now_is.changes_at is not None:
+            field = "closes_at" if now_is.is_open else "opens_at"
+            yield _moment(code, field, now_is.changes_at, at)
+            if not now_is.is_open and self.venue.holidays:
+                yield _moment(code, "then_closes_at", now_is.session.closes, at)
+        if self.has_phase:
+            yield from _phase_facts(self.phase, code, at)
+
+
+def load_hours(calendar: Calendar, venue: Venue, now: datetime) -> VenueHours:
+    opening, phase = calendar.opening(venue.code, now), calendar.phase_at(venue.code, now)
+    return VenueHours(venue=venue, opening=opening, phase=phase, as_of=now)
+
+
+def _hours_record(hours: VenueHours) -> str:
+    now_is = hours.opening
     change = minute(now_is.changes_at) if now_is.changes_at else None
     return record(
         {
-            **_place(VENUES[now_is.market]),
+            **_place(hours.venue),
             "state": state(now_is),
             "reason": now_is.reason,
             "holiday": now_is.holiday.name if now_is.holiday else None,
             "holiday_ko": now_is.holiday.name_ko if now_is.holiday else None,
             "closes_at" if now_is.is_open else "opens_at": change or "never",
-            "phase": _phase_words(phase) if phase.name in ("pre", "after", "unknown") else None,
-            "as_of": minute(now),
-            "source": source,
+            "phase": _phase_words(hours.phase) if hours.has_phase else None,
+            "as_of": minute(hours.as_of),
+            "source": CALENDAR_SOURCE,
         }
     )
 
@@ -127,27 +154,13 @@ def _phase_words(phase: TradingPhase) -> str:
     return f"{words} ({phase.note})" if phase.note else words
 
 
-def _opening_facts(now_is: Opening, phase: TradingPhase, now: datetime, source: str) -> Iterator[Fact]:
-    code = now_is.market
-    yield Fact(subject=code, field="is_open", value=Decimal(now_is.is_open), as_of=now, source=source)
-    if now_is.changes_at is not None:
-        field = "closes_at" if now_is.is_open else "opens_at"
-        yield moment_fact(code, field, now_is.changes_at, now, source)
-        if not now_is.is_open and VENUES[code].holidays:
-            yield moment_fact(code, "then_closes_at", now_is.session.closes, now, source)
-    if phase.name in ("pre", "after", "unknown"):
-        yield from _phase_facts(phase, code, now, source)
-
-
-def _phase_facts(phase: TradingPhase, code: str, now: datetime, source: str) -> Iterator[Fact]:
+def _phase_facts(phase: TradingPhase, code: str, now: datetime) -> Iterator[Fact]:
     name = f"{phase.venue} {phase.name}"
-    yield moment_fact(code, f"{name} begins", phase.begins, now, source)
-    yield moment_fact(code, f"{name} ends", phase.ends, now, source)
+    yield _moment(code, f"{name} begins", phase.begins, now)
+    yield _moment(code, f"{name} ends", phase.ends, now)
 
 
-def _session_on(
-    calendar: Calendar, venue: Venue, wanted: str, now: datetime, source: str
-) -> tuple[str, tuple[Fact, ...]]:
+def _session_on(calendar: Calendar, venue: Venue, wanted: str, now: datetime) -> tuple[str, tuple[Fact, ...]]:
     """Whether a venue has a session on one day, and when it opens and closes on it."""
     tomorrow = now.astimezone(venue.tz).date() + timedelta(days=1)
     try:
@@ -165,42 +178,40 @@ def _session_on(
         "reason": rest.name if isinstance(rest, Holiday) else rest,
         "reason_ko": rest.name_ko if isinstance(rest, Holiday) else "주말" if rest else None,
         "other_hours": "yes" if session and not session.is_regular else None,
-        "source": source,
+        "source": CALENDAR_SOURCE,
     }
-    facts = [moment_fact(venue.code, "day", _noon(venue, day), now, source)]
+    facts = [_moment(venue.code, "day", _noon(venue, day), now)]
     if session:
-        facts.append(moment_fact(venue.code, "opens_at", session.opens, now, source))
-        facts.append(moment_fact(venue.code, "closes_at", session.closes, now, source))
+        facts.append(_moment(venue.code, "opens_at", session.opens, now))
+        facts.append(_moment(venue.code, "closes_at", session.closes, now))
     others = [
         phase for phase in calendar.phases_on(venue.code, day) if (phase.venue, phase.name) != (venue.code, "regular")
     ]
     for phase in others:
-        facts += _phase_facts(phase, venue.code, now, source)
+        facts += _phase_facts(phase, venue.code, now)
     return record({**lines, "phases": "; ".join(map(_phase_words, others)) or None}), tuple(facts)
 
 
 # ── days of rest ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _closures(
-    calendar: Calendar, venue: Venue, now: datetime, args: CalendarArguments, source: str
-) -> tuple[str, tuple[Fact, ...]]:
+def _closures(calendar: Calendar, venue: Venue, now: datetime, args: CalendarArguments) -> tuple[str, tuple[Fact, ...]]:
     today = now.astimezone(venue.tz).date()
     _, last = calendar.known_days(venue.code)
     ahead = calendar.holidays(venue.code, today + timedelta(days=1), last)
     days = [each for each in ahead if _is_called(each, args.holiday)][: args.limit]
-    records = [record({**_place(venue), "known_until": last if venue.holidays else None, "source": source})]
+    records = [record({**_place(venue), "known_until": last if venue.holidays else None, "source": CALENDAR_SOURCE})]
     facts: list[Fact] = []
     for rest in days:
         field = f"closed {rest.day.isoformat()}"
         names = {"holiday": rest.name, "holiday_ko": rest.name_ko}
         records.append(record({"closed": rest.day, "market": venue.code, **names}))
-        facts.append(moment_fact(venue.code, field, _noon(venue, rest.day), now, source))
+        facts.append(_moment(venue.code, field, _noon(venue, rest.day), now))
     if args.holiday is None and days:
         for session in _other_hours(calendar, venue, today, days[-1].day):
             records.append(record({"other_hours": session.day, "market": venue.code}))
-            facts.append(moment_fact(venue.code, f"opens {session.day}", session.opens, now, source))
-            facts.append(moment_fact(venue.code, f"closes {session.day}", session.closes, now, source))
+            facts.append(_moment(venue.code, f"opens {session.day}", session.opens, now))
+            facts.append(_moment(venue.code, f"closes {session.day}", session.closes, now))
     return "\n\n".join(records), tuple(facts)
 
 
@@ -215,6 +226,10 @@ def _other_hours(calendar: Calendar, venue: Venue, today: date, last: date) -> I
 def _is_called(holiday: Holiday, wanted: str | None) -> bool:
     """Whether a holiday goes by that name: `Thanksgiving` for Thanksgiving Day, 추석 for 추석 연휴."""
     return wanted is None or any(key_of(each).startswith(key_of(wanted)) for each in (holiday.name, holiday.name_ko))
+
+
+def _moment(code: str, field: str, moment: datetime, now: datetime) -> Fact:
+    return moment_fact(code, field, moment, now, CALENDAR_SOURCE)
 
 
 def _noon(venue: Venue, day: date) -> datetime:

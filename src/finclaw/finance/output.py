@@ -16,6 +16,8 @@ from finclaw.kernel.fact import Fact
 UNIX = "unix"
 USER = "user"
 """The source of a figure that the person gave: repeated, never vouched for."""
+CALENDAR_SOURCE = "FinClaw market calendar"
+"""The source of opening hours and holidays, for the demo market too: they come from our tables and not from a feed."""
 
 
 def record(lines: Mapping[str, object]) -> str:

@@ -6,13 +6,14 @@ from datetime import UTC, datetime, tzinfo
 from decimal import ROUND_HALF_EVEN, Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from finclaw.finance.output import CALENDAR_SOURCE
 from finclaw.finance.source_line import translate_source
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.text import Language
 
 _SIGNS = {"KRW": "₩", "USD": "$", "EUR": "€", "JPY": "¥", "GBP": "£"}
 _UNITS_KO = {"KRW": "원", "USD": "달러", "EUR": "유로", "JPY": "엔", "GBP": "파운드"}
-_SOURCES_KO = {"demo market": "데모 시장", "user": "사용자"}
+_SOURCES_KO = {"demo market": "데모 시장", CALENDAR_SOURCE: "FinClaw 시장 달력", "user": "사용자"}
 _LARGE_WON = 10_000_000
 """From here on Koreans count in 만 and 억 and not in digits."""
 _HOME = {"ko": "Asia/Seoul", "en": "UTC"}

@@ -7,24 +7,21 @@ from typing import Final
 from finclaw.errors import ToolError
 from finclaw.finance.charts import draw, words
 from finclaw.finance.charts.chart import Chart, load_chart
+from finclaw.finance.commands.words import language_of_command
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.errors import DataError
 from finclaw.finance.market_data.port import MarketData
+from finclaw.finance.name_question import ask_which
 from finclaw.finance.output import identity, minute, record
 from finclaw.finance.period import ChartPeriod
-from finclaw.finance.resolve import AmbiguousName, UnknownName, resolve
+from finclaw.finance.resolve import resolve
 from finclaw.kernel.envelope import ActionButton, Capabilities, NewFile
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandReply, CommandScope, ToolOutput
-from finclaw.kernel.text import Language, language_of
+from finclaw.kernel.text import Language
 
 _OTHER_PERIODS: Final[tuple[ChartPeriod, ...]] = ("1D", "1M", "6M", "1Y")
-_WRONG_NAME: Final[dict[Language, dict[str, str]]] = {
-    "en": {"ambiguous": "Which one do you mean?", "unknown": "I know nothing that is called {0}."},
-    "ko": {"ambiguous": "어느 종목을 말씀하시나요?", "unknown": "{0}(이)라는 종목을 찾지 못했습니다."},
-}
-_SIMILAR: Final[dict[Language, str]] = {"en": "Did you mean one of these?", "ko": "혹시 다음 중 하나인가요?"}
 _NO_DATA: Final[dict[Language, str]] = {
     "en": "There are no prices to draw for {0} right now. Please try again later.",
     "ko": "지금은 {0} 차트를 그릴 시세를 가져올 수 없습니다. 잠시 뒤에 다시 시도해 주세요.",
@@ -49,14 +46,15 @@ class ChartAnswers:
 
     async def answer_command(self, args: Sequence[str], scope: CommandScope, channel: Capabilities) -> CommandReply:
         wanted = words.read_request(args)
-        language = _language(scope)
+        language = language_of_command(scope)
         try:
             instrument = resolve(self._market, wanted.words)
             drawn = await self._load(instrument, wanted, scope.person)
         except DataError:
             return CommandReply(_NO_DATA[language].format(wanted.words))
         except ToolError as error:
-            return self._ask_which(error, wanted, language)
+            options = f"{wanted.period} {wanted.style}"
+            return ask_which(error, wanted.words, language, lambda symbol: f"{self._prefix}chart {symbol} {options}")
         files = await self._draw(drawn, language, channel)
         caption = words.caption_of(drawn, language)
         text = caption if files else f"{caption}\n`{words.sparkline([bar.close for bar in drawn.bars])}`"
@@ -84,24 +82,6 @@ class ChartAnswers:
             if each != chart.period
         )
 
-    def _ask_which(self, error: ToolError, wanted: words.ChartRequest, language: Language) -> CommandReply:
-        """The candidates as buttons, each the same chart of another instrument."""
-        if not isinstance(error, AmbiguousName | UnknownName):
-            return CommandReply(str(error))
-        candidates = [line.split(" | ") for line in (error.suggestion or "").splitlines()[1:]]
-        buttons = tuple(
-            ActionButton(
-                label=f"{name_ko if language == 'ko' else name_en} ({symbol})"[:60],
-                command=f"{self._prefix}chart {symbol} {wanted.period} {wanted.style}",
-            )
-            for symbol, name_en, name_ko in candidates
-        )
-        words_of = _WRONG_NAME[language]
-        if isinstance(error, AmbiguousName):
-            return CommandReply(words_of["ambiguous"], actions=buttons)
-        told = words_of["unknown"].format(wanted.words)
-        return CommandReply(f"{told} {_SIMILAR[language]}" if buttons else told, actions=buttons)
-
 
 def _describe(chart: Chart, *, has_picture: bool) -> str:
     """For the model: the figures, and how the person gets the rest."""
@@ -120,9 +100,3 @@ def _describe(chart: Chart, *, has_picture: bool) -> str:
         "sparkline": None if has_picture else words.sparkline([bar.close for bar in chart.bars]),
     }
     return record(lines)
-
-
-def _language(scope: CommandScope) -> Language:
-    """Of what they wrote; a line of symbols is nobody's language, and then the one that they prefer counts."""
-    written = language_of(scope.inbound.text)
-    return "ko" if written == "ko" or scope.person.language.startswith("ko") else "en"

@@ -117,6 +117,10 @@ class InstrumentChoices:
             ]
         return settled
 
+    async def settle_name(self, name: str, person: Person) -> str:
+        """The instrument that this person means by a name, as it is asked for; else the name."""
+        return await self._settle(name, person) if person.id else name
+
     async def _settle(self, name: str, person: Person) -> str:
         match self._index.find(name, person.currency):
             case Instrument(kind="coin") as coin if person.currency:

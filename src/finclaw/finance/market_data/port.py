@@ -13,6 +13,7 @@ from msgspec import Struct
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, Quote
 from finclaw.finance.market_data.errors import DataError
+from finclaw.kernel.fact import Fact
 
 Adjustment = Literal["none", "split", "split+dividend"]
 BarSize = Literal["day", "minute"]
@@ -96,12 +97,13 @@ class EarningsDate(Struct, frozen=True, kw_only=True):
 
 
 class CompanyProfile(Struct, frozen=True, kw_only=True):
-    """What a source says about a company, field by field, in its own words."""
+    """What a source says about a company, field by field, in its own words; `facts` are the figures in them."""
 
     instrument: Instrument
     fields: Mapping[str, str]
     as_of: datetime
     source: str
+    facts: tuple[Fact, ...] = ()
 
 
 class MarketData(Protocol):

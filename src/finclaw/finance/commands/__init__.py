@@ -1,0 +1,1 @@
+"""Commands of finance: `/price`, `/fx`, `/market` and `/news`, answered without a model by the tools' own functions."""

@@ -1,0 +1,1 @@
+"""Documents about companies: headlines, filings, earnings dates and profiles, as tools."""

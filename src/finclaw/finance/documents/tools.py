@@ -1,0 +1,201 @@
+"""The tools for what is written about companies: headlines, filings, expected earnings dates and profiles.
+
+Titles are other people's words: results that hold them say so, and a turn that has read one gets nothing done by it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market import DEMO_SOURCE, Market
+from finclaw.finance.market_data.errors import DataUnsupported
+from finclaw.finance.market_data.port import EarningsDate, Filing, MarketData, NewsItem
+from finclaw.finance.output import identity, minute, moment_fact, record
+from finclaw.finance.quote import SymbolName
+from finclaw.finance.resolve import resolve
+from finclaw.finance.venue import NYSE, VENUES, Venue
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.port import Tool, ToolOutput, ToolScope
+from finclaw.tools.define import tool
+
+MOST_HEADLINES: Final = 10
+_MOST_DAYS: Final = 14
+_MOST_COMPANIES: Final = 40
+
+_NEWS = (
+    "The newest headlines about one instrument, or without a symbol those of central banks, each with its publisher, "
+    "time and link. Only headlines are known: say nothing of what the article behind one says, and give the link."
+)
+_FILINGS = (
+    "The newest filings of one listed company with its authority (SEC, DART): form, title, day and link. The documents "
+    "themselves are not read; give the link."
+)
+_EARNINGS = (
+    "Days on which companies are expected to report their earnings, from today on: of one company, or of all. Dates "
+    "are expected and not confirmed unless the result says otherwise; say so."
+)
+_PROFILE = (
+    "What is known of one company: what it does and, where its authority publishes them, the figures of its last year "
+    "with the period and the day of the filing."
+)
+
+
+class NewsArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    symbol: SymbolName | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_HEADLINES)] = 5
+
+
+class FilingsArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    symbol: SymbolName
+    limit: Annotated[int, Meta(ge=1, le=20)] = 5
+
+
+class EarningsArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    symbol: SymbolName | None = None
+    days: Annotated[int, Meta(ge=1, le=_MOST_DAYS, description="From today on, so many days.")] = 7
+
+
+class ProfileArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    symbol: SymbolName
+
+
+def document_tools(market: Market, data: Callable[[], MarketData]) -> tuple[Tool, ...]:
+    """`data` is opened with the first use."""
+
+    @tool("market__news", _NEWS, group="finance")
+    async def news(args: NewsArguments, scope: ToolScope) -> ToolOutput:
+        instrument = resolve(market, args.symbol) if args.symbol else None
+        items = await data().news(instrument.symbol if instrument else None, args.limit)
+        return describe_news(instrument, items, market.now())
+
+    @tool("market__filings", _FILINGS, group="finance")
+    async def filings(args: FilingsArguments, scope: ToolScope) -> ToolOutput:
+        instrument = resolve(market, args.symbol)
+        return _describe_filings(instrument, await data().filings(instrument.symbol, args.limit), market.now())
+
+    @tool("market__earnings", _EARNINGS, group="finance")
+    async def earnings(args: EarningsArguments, scope: ToolScope) -> ToolOutput:
+        instrument = resolve(market, args.symbol) if args.symbol else None
+        venue = VENUES[instrument.exchange] if instrument else NYSE
+        first = market.now().astimezone(venue.tz).date()
+        last = first + timedelta(days=args.days - 1)
+        found = await data().earnings(first, last)
+        return _describe_earnings(instrument, found, (first, last), market.now())
+
+    @tool("market__profile", _PROFILE, group="finance")
+    async def profile(args: ProfileArguments, scope: ToolScope) -> ToolOutput:
+        instrument = resolve(market, args.symbol)
+        found = await data().profile(instrument.symbol)
+        lines = {**identity(instrument), **found.fields, "as_of": minute(found.as_of), "source": found.source}
+        return ToolOutput(record(lines), found.facts, origin=_origin("profile", [found.source]))
+
+    return (news, filings, earnings, profile)
+
+
+# ── headlines and filings ───────────────────────────────────────────────────────────────────────────────────
+
+
+def news_facts(instrument: Instrument | None, items: Sequence[NewsItem]) -> tuple[Fact, ...]:
+    """The time of each headline: a day that nobody has looked up must not be told either."""
+    subject = instrument.symbol if instrument else "news"
+    return tuple(
+        moment_fact(subject, f"headline {place} published", each.published_at, each.published_at, each.source)
+        for place, each in enumerate(items, start=1)
+    )
+
+
+def describe_news(instrument: Instrument | None, items: Sequence[NewsItem], now: datetime) -> ToolOutput:
+    about = identity(instrument) if instrument else {"about": "the whole market"}
+    records = [record({**about, "headlines": len(items), "asked_at": minute(now)})]
+    records += [
+        record(
+            {
+                "title": each.title,
+                "publisher": each.publisher,
+                "published_at": minute(each.published_at),
+                "url": each.url,
+                "source": each.source,
+            }
+        )
+        for each in items
+    ]
+    origin = _origin("headlines", (each.source for each in items))
+    return ToolOutput("\n\n".join(records), news_facts(instrument, items), origin=origin)
+
+
+def _describe_filings(instrument: Instrument, filings: Sequence[Filing], now: datetime) -> ToolOutput:
+    records = [record({**identity(instrument), "filings": len(filings), "asked_at": minute(now)})]
+    venue, facts = VENUES[instrument.exchange], list[Fact]()
+    for place, each in enumerate(filings, start=1):
+        lines = {"form": each.form, "title": each.title, "filed_on": each.filed_on, "url": each.url}
+        records.append(record({**lines, "source": each.source}))
+        filed = _noon(venue, each.filed_on)
+        facts.append(moment_fact(instrument.symbol, f"filing {place} filed", filed, now, each.source))
+    origin = _origin("filings", (each.source for each in filings))
+    return ToolOutput("\n\n".join(records), tuple(facts), origin=origin)
+
+
+# ── earnings dates ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _describe_earnings(
+    instrument: Instrument | None, found: Sequence[EarningsDate], days: tuple[date, date], now: datetime
+) -> ToolOutput:
+    """Raises DataUnsupported for a company of a market whose dates no source has."""
+    sources = {each.source for each in found}
+    if instrument is not None:
+        is_known = instrument.exchange in ("NYSE", "NASDAQ") or sources == {DEMO_SOURCE}
+        if not is_known:
+            raise DataUnsupported(
+                f"No source that is switched on has earnings dates of {instrument.exchange} companies. Say so."
+            )
+        found = [each for each in found if each.symbol == instrument.symbol]
+    shown = found[:_MOST_COMPANIES]
+    span = {"from": days[0], "to": days[1], "companies": len(found), "shown": len(shown), "asked_at": minute(now)}
+    if not found:
+        span["note"] = "none is expected in that time as far as the source knows; a later one may be"
+    records = [record({**(identity(instrument) if instrument else {}), **span, "source": ", ".join(sorted(sources))})]
+    facts: list[Fact] = []
+    for each in shown:
+        records.append(_earnings_record(each))
+        facts.append(moment_fact(each.symbol, "earnings_day", _noon(NYSE, each.day), now, each.source))
+        if each.estimate is not None:
+            facts.append(_estimate_fact(each, each.estimate, now))
+    return ToolOutput("\n\n".join(records), tuple(facts), origin=_origin("company names", sources))
+
+
+def _earnings_record(date_of: EarningsDate) -> str:
+    return record(
+        {
+            "company": f"{date_of.name} [{date_of.symbol}]",
+            "day": date_of.day,
+            "moment": date_of.moment,
+            "confirmed": "no, expected" if date_of.is_expected else "yes",
+            "eps_estimate": date_of.estimate,
+        }
+    )
+
+
+def _estimate_fact(date_of: EarningsDate, estimate: Decimal, now: datetime) -> Fact:
+    return Fact(
+        subject=date_of.symbol,
+        field="eps_estimate",
+        value=estimate,
+        currency="USD",
+        as_of=now,
+        source=date_of.source,
+    )
+
+
+def _noon(venue: Venue, day: date) -> datetime:
+    return datetime.combine(day, time(12), venue.tz)
+
+
+def _origin(what: str, sources: Iterable[str]) -> str:
+    """Whose words these are; our own demo market's are ours."""
+    others = [each for each in dict.fromkeys(sources) if each != DEMO_SOURCE]
+    return f"{what} of {', '.join(others)}" if others else ""
