@@ -51,7 +51,7 @@ async def test_aliases_cooldowns_and_the_prefix_are_those_of_the_settings(house:
         assert (await gateway.ask("!tick AAPL")).reply == "!tick can be used again in 5 s."
         house.clock.advance(5)
         assert (await gateway.ask("!tick AAPL")).kind == "command"
-        assert "also: 체결가표, 체결가" in (await gateway.ask("!help quote")).reply  # pyright: ignore[reportOperatorIssue]
+        assert "also: 체결가표, 체결가" in (await gateway.ask("!help tick")).reply  # pyright: ignore[reportOperatorIssue]
         assert "체결가표" in gateway.app.known_commands()
 
 
