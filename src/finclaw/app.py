@@ -29,7 +29,7 @@ from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import make_storable
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.chats import Chats
-from finclaw.pipeline.command import Commands
+from finclaw.pipeline.command import Commands, CommandServices
 from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.crash_recovery.recovery import Recovery
 from finclaw.pipeline.deliver import Deliver
@@ -94,9 +94,20 @@ class App(RecordService):
         super().__init__(settings, store, clock, recent, forgetting, options)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
         opening = SessionOpening(store, recent, clock, settings.sessions, options)
+        command_services = CommandServices(
+            persons=persons,
+            clock=clock,
+            put_blob=store.put_blob,
+            options=options,
+            find_model=agent.find_model,
+            layer_commands=registrar.layer_commands,
+            directive_roles=settings.commands.directives,
+            disabled=registrar.disabled_commands,
+            suggest=settings.commands.suggest,
+        )
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
-            commands=Commands(prefix, registrar.commands, persons, clock, registrar.disabled_commands, store.put_blob),
+            commands=Commands(prefix, registrar.commands, command_services),
             ack=Ack(settings.pipeline.ack, clock, enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels, store, clock, persons),
             dispatch=Dispatch(

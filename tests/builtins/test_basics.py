@@ -47,7 +47,9 @@ async def run(registrar: Registrar, name: str, *args: str, roles: tuple[str, ...
 
 async def test_help_lists_what_this_person_may_do(registrar: Registrar) -> None:
     reply = await run(registrar, "help")
-    assert [line.split(" – ")[0] for line in reply.text.splitlines()] == ["!help", "!whoami", "!reset"]
+    *lines, last = reply.text.splitlines()
+    assert [line.split(" – ")[0] for line in lines] == ["!help", "!whoami", "!reset"]
+    assert last == "!help and a name explains one of them."
     assert reply.ephemeral
     assert "!audit" in (await run(registrar, "도움말", roles=("admin",))).text
 
@@ -55,7 +57,7 @@ async def test_help_lists_what_this_person_may_do(registrar: Registrar) -> None:
 async def test_help_about_one_command(registrar: Registrar) -> None:
     assert (await run(registrar, "help", "!clear")).text.splitlines() == [
         "!reset",
-        "Forgets this conversation and starts anew / 대화 초기화",
+        "Forgets this conversation and starts anew",
         "also: clear, 초기화",
     ]
     assert (await run(registrar, "help", "WHOAMI")).text.splitlines()[0] == "!whoami"

@@ -100,7 +100,7 @@ async def test_its_words_call_for_it_too(house: House, shelf: Path) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "called"),
-    [("/tax 100 shares", True), ("/TAX", True), ("/세금 100주", True), ("/taxes", False), ("tax", False), ("/", False)],
+    [("/tax 100 shares", True), ("/TAX", True), ("/세금 100주", True), ("/levy", False), ("tax", False), ("/", False)],
 )
 @in_virtual_time
 async def test_a_command_of_its_own_hands_it_to_the_model(house: House, shelf: Path, typed: str, called: bool) -> None:

@@ -15,6 +15,7 @@ from finclaw.agent.settings import LocatedRef
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
+from finclaw.pipeline.settings import DIRECTIVES
 
 Load = Callable[..., Settings]
 
@@ -331,6 +332,8 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "disabled": st.lists(_NAMES, max_size=2),
         "aliases": st.dictionaries(_NAMES, _NAMES, max_size=2),
         "cooldown_s": st.dictionaries(_NAMES, st.floats(0, 86_400), max_size=2),
+        "directives": st.dictionaries(st.sampled_from(DIRECTIVES), st.lists(_NAMES, max_size=2), max_size=4),
+        "suggest": st.booleans(),
     },
     "sessions": {
         "idle_minutes": st.none() | st.integers(1, 10**6),
@@ -377,6 +380,8 @@ def test_every_valid_file_loads(load: Load, document: dict[str, dict[str, object
 def _plain(value: object) -> object:
     if is_dataclass(value):
         return {key: _plain(each) for key, each in asdict(value).items() if key != "follow"}  # pyright: ignore
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}  # pyright: ignore
     return [_plain(each) for each in value] if isinstance(value, tuple) else value  # pyright: ignore
 
 

@@ -1,6 +1,7 @@
 """Stage 3: names, aliases and roles."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 
@@ -8,6 +9,7 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.errors import ExtensionError
 from finclaw.kernel.envelope import Inbound, Outbound, Sender
 from finclaw.kernel.port import CommandReply, CommandScope
+from finclaw.kernel.record import Accepted
 from finclaw.pipeline.command import Commands
 from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.normalize import normalize
@@ -31,8 +33,11 @@ async def ask(commands: Commands, text: str) -> Halt | None:
         raise AssertionError("only a command that says so waits in its lane")
 
     message = normalize(inbound)
+    accepted = Accepted(
+        id="in-1", session="s-1", ticket=1, inbound=inbound, accepted_at=datetime(2026, 1, 2, tzinfo=UTC)
+    )
     try:
-        await commands.answer(message, inbound.sender, "s-1", lambda: (message, inbound.sender), no_wait)
+        await commands.answer(message, inbound.sender, accepted, lambda: (message, inbound.sender), no_wait)
     except Halt as halt:
         return halt
     return None

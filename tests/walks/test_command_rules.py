@@ -53,7 +53,7 @@ LATER = BasicCommand(name="later", description="Waits", usage="/later", when="in
 AT_ONCE = BasicCommand(name="now", description="Does not", usage="/now", answer=done)
 
 
-@pytest.mark.spec("C-01", "C-10")
+@pytest.mark.spec("C-01", "C-10", "DX-13")
 @in_virtual_time
 async def test_a_cooldown_is_one_persons_and_says_how_long(house: House) -> None:
     async with house.open(commands=[QUOTE]) as gateway:
@@ -121,12 +121,13 @@ async def test_a_missing_argument_is_explained(house: House) -> None:
         assert bare.kind == "command"
         assert (bare.reply or "").splitlines() == [
             "/tick SYMBOL [currency]",
-            "Tells a price / 체결가",
+            "Tells a price",
             "  SYMBOL – what it is the price of",
-            "  currency (optional) – ",
+            "  currency (optional)",
             "also: 체결가",
         ]
-        assert (await gateway.ask("/help 체결가")).reply == bare.reply
+        assert (await gateway.ask("/help tick")).reply == bare.reply
+        assert ((await gateway.ask("/help 체결가")).reply or "").endswith("currency (선택)\n다른 이름: 체결가")
         assert (await gateway.ask("/tick AAPL")).reply != bare.reply, "an explanation uses up no time"
 
 
@@ -134,7 +135,7 @@ async def test_a_missing_argument_is_explained(house: House) -> None:
 async def test_help_names_commands_in_the_language_it_is_asked_in(house: House) -> None:
     async with house.open(commands=[QUOTE]) as gateway:
         assert "/tick – Tells" in ((await gateway.ask("/help")).reply or "")
-        assert "/체결가 – Tells" in ((await gateway.ask("/도움말")).reply or "")
+        assert "/체결가 – 체결가" in ((await gateway.ask("/도움말")).reply or "")
         assert {"tick", "체결가"} <= set(gateway.app.known_commands())
 
 

@@ -130,6 +130,10 @@ class Agent:
         """Raises ModelUnknown for a model that nobody could be answered by."""
         self._pick_routes(reference)
 
+    def find_model(self, reference: str | None) -> Model:
+        """The model of that name; None: the usual one. Raises ModelUnknown."""
+        return self._abilities.model if reference is None else self._pick_routes(reference)[0].model
+
     def _begin(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnState:
         limits, wishes, settings = context.inbound.limits or Limits(), context.wishes, self._settings
         picked = () if wishes.model is None else self._pick_routes(wishes.model)

@@ -5,10 +5,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from finclaw.builtins.help_text import help_text
+from finclaw.commands.declaration import Directive
 from finclaw.ids import identity
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope, names_of
-from finclaw.kernel.text import Language, language_of
+from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope, LayerCommand
+from finclaw.kernel.text import Language
 
 Category = Literal["general", "finance", "admin", "debug"]
 
@@ -27,6 +29,8 @@ class BasicCommand(Struct, frozen=True, kw_only=True):
     arguments: tuple[CommandArgument, ...] = ()
     cooldown: float = 0.0
     when: Literal["now", "in_lane"] = "now"
+    words: tuple[str, ...] = ()
+    directive: Directive | None = None
     decides: bool = False
     """It takes a person's decision: it runs only for a message that said so when it was accepted, whatever layers have
     made of it since, and is told who sent that one."""
@@ -44,7 +48,7 @@ class Basics:
         commands: Callable[[], Sequence[Command]],
         reset: Callable[[str], Awaitable[None]],
         retention_days: int,
-        mentioned: Callable[[], Mapping[str, str]] = dict,
+        mentioned: Callable[[], Mapping[str, LayerCommand]] = dict[str, LayerCommand],
     ) -> None:
         self._mentioned = mentioned
         self._prefix = prefix
@@ -78,22 +82,14 @@ class Basics:
             api.commands.register(command)
 
     async def _help(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        shown = [each for each in self._commands() if not each.roles or set(each.roles) & set(scope.sender.roles)]
-        if args:
-            wanted = args[0].removeprefix(self._prefix).casefold()
-            found = next((each for each in shown if wanted in names_of(each)), None)
-            text = f"There is no {self._prefix}{wanted} here." if found is None else _details(found)
-            return CommandReply(text, ephemeral=True)
-        language = language_of(scope.inbound.text)
-        lines = [f"{self._prefix}{_name_in(language, each)} – {each.description}" for each in shown]
-        lines += [f"{self._prefix}{name} – {about}".removesuffix(" – ") for name, about in self._mentioned().items()]
-        return CommandReply("\n".join(lines), ephemeral=True)
+        return CommandReply(help_text(self._prefix, self._commands(), self._mentioned(), args, scope), ephemeral=True)
 
     async def _whoami(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        sender = scope.sender
-        roles = ", ".join(sender.roles) or "none"
+        sender, korean = scope.sender, scope.language == "ko"
+        roles = ", ".join(sender.roles) or ("없음" if korean else "none")
         known_as = identity(scope.inbound.channel, scope.inbound.account, sender.id)
-        return CommandReply(f"{sender.name or sender.id} ({known_as}), roles: {roles}", ephemeral=True)
+        label = "역할" if korean else "roles"
+        return CommandReply(f"{sender.name or sender.id} ({known_as}), {label}: {roles}", ephemeral=True)
 
     async def _forget(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         await self._reset(scope.session)
@@ -109,16 +105,3 @@ def _what_a_reset_keeps(session: str, days: int) -> str:
         "지금까지의 대화는 더 이상 쓰이지 않지만 기록에는 남아 있습니다. "
         f"`finclaw prune`은 {days}일이 지난 기록을 지우고, `{erase}`는 바로 지웁니다."
     )
-
-
-def _details(command: Command) -> str:
-    arguments: tuple[CommandArgument, ...] = getattr(command, "arguments", ())
-    lines = [command.usage, command.description]
-    lines += (f"  {each.name}{'' if each.required else ' (optional)'} – {each.about}" for each in arguments)
-    also = ", ".join(name for name in names_of(command) if name != command.name)
-    return "\n".join([*lines, f"also: {also}"] if also else lines)
-
-
-def _name_in(language: Language, command: Command) -> str:
-    names: Mapping[Language, str] = getattr(command, "names", {})
-    return names.get(language, command.name)

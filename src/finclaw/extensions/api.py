@@ -23,6 +23,7 @@ from finclaw.extensions.registration import (
     Recurring,
     Registered,
     Services,
+    TellCommands,
     must_be_callable,
     must_be_line,
     must_be_positive,
@@ -220,7 +221,7 @@ class _Commands:
                 raise ExtensionError(f"the command name {name!r} is taken by {owner!r}; choose another name or alias")
         self._mine.commands.append(command)
 
-    def mention(self, words: Callable[[], Mapping[str, str]]) -> None:
+    def mention(self, words: TellCommands) -> None:
         self._mine.must_be_loading()
         self._mine.mentioned.append(words)
 

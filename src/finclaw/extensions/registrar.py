@@ -26,7 +26,7 @@ from finclaw.extensions.registration import (
 from finclaw.kernel.event import ToolUnregistered
 from finclaw.kernel.extension import ContextField, Extension
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import ChannelFactory, Command, ExtensionRoute, names_of
+from finclaw.kernel.port import ChannelFactory, Command, ExtensionRoute, LayerCommand, names_of
 from finclaw.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
@@ -127,13 +127,14 @@ class Registrar:
         own = (name for command in self.commands for name in names_of(command))
         return (*own, *self.layer_commands())
 
-    def layer_commands(self) -> dict[str, str]:
-        """Commands that layers understand, with what each does. One that cannot be told is logged and left out."""
-        found: dict[str, str] = {}
+    def layer_commands(self) -> dict[str, LayerCommand]:
+        """Commands that layers understand. Those of an extension that cannot tell them are logged and left out."""
+        found: dict[str, LayerCommand] = {}
         for each in self.loaded:
             for words in each.mentioned:
                 try:
-                    found.update(words())
+                    told = words()
+                    found |= {name: LayerCommand(it) if isinstance(it, str) else it for name, it in told.items()}
                 except Exception:
                     log.exception("extension %s cannot tell its commands", each.name)
         return found

@@ -19,11 +19,14 @@ from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ContextField, Database, Finding, RingName
 from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest, FetchRules
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import ChannelFactory, Clock, Command, ExtensionRoute, Tool
+from finclaw.kernel.port import ChannelFactory, Clock, Command, ExtensionRoute, LayerCommand, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.redaction import Follow
 from finclaw.tools.outbound_files import PutBlob
 from finclaw.tools.registry import ToolRegistry
+
+TellCommands = Callable[[], Mapping[str, str | LayerCommand]]
+"""Tells the commands that a layer understands, by name: what each does, and for whom it is."""
 
 
 class Recurring(Struct, frozen=True):
@@ -78,7 +81,7 @@ class Registered(Struct):
     tools: list[Tool] = field(default_factory=list[Tool])
     commands: list[Command] = field(default_factory=list[Command])
     channels: dict[str, ChannelFactory] = field(default_factory=dict[str, ChannelFactory])
-    mentioned: list[Callable[[], Mapping[str, str]]] = field(default_factory=list[Callable[[], Mapping[str, str]]])
+    mentioned: list[TellCommands] = field(default_factory=list[TellCommands])
     sections: list[Section] = field(default_factory=list[Section])
     fields: list[ContextField] = field(default_factory=list[ContextField])
     checks: list[Check] = field(default_factory=list[Check])

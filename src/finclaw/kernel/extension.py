@@ -19,7 +19,7 @@ from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.port import ChannelFactory, Clock, Command, Method, RouteReply, RouteRequest, Tool
+from finclaw.kernel.port import ChannelFactory, Clock, Command, LayerCommand, Method, RouteReply, RouteRequest, Tool
 from finclaw.kernel.scope import (
     DeliveryContext,
     MessageContext,
@@ -79,8 +79,9 @@ class ToolsApi(Protocol):
 
 class CommandsApi(Protocol):
     def register(self, command: Command, /) -> None: ...
-    def mention(self, words: Callable[[], Mapping[str, str]], /) -> None:
-        """Tell of commands that a layer of yours understands in a turn: their names, with what each does.
+    def mention(self, words: Callable[[], Mapping[str, str | LayerCommand]], /) -> None:
+        """Tell of commands that a layer of yours understands in a turn: their names, with what each does, or with a
+        `LayerCommand`, which also says for whom it is.
 
         They are listed by the help command, and a chat at a terminal does not take them for misspelled ones. It is
         asked each time, so that they may change.

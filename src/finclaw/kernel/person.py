@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from finclaw.kernel.text import Language, language_of
+
 ChartColors = Literal["", "red-up", "green-up"]
 """`red-up` is how Korea and Japan draw a rise, `green-up` the rest of the world."""
 
@@ -34,6 +36,13 @@ class Person(Struct, frozen=True, kw_only=True):
     @property
     def preferences(self) -> tuple[str, ...]:
         return (self.language, self.timezone, self.currency, self.market, self.colors, self.compliance)
+
+
+def language_for(person: Person, text: str) -> Language:
+    """The language in which to answer a text: the person's own where it is known, else that of the text."""
+    if not person.language:
+        return language_of(text)
+    return "ko" if person.language.startswith("ko") else "en"
 
 
 NOBODY: Final = Person(id="")

@@ -16,6 +16,7 @@ from finclaw.kernel.envelope import (
     ActionButton,
     Attachment,
     Capabilities,
+    Embed,
     Inbound,
     NewFile,
     OutboundFile,
@@ -23,7 +24,7 @@ from finclaw.kernel.envelope import (
     Sender,
 )
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.person import NOBODY, Person
+from finclaw.kernel.person import NOBODY, Person, language_for
 from finclaw.kernel.record import (
     Accepted,
     OutboxItem,
@@ -185,6 +186,13 @@ class CommandScope(Struct, frozen=True, kw_only=True):
     session: str
     sender: Sender
     person: Person = NOBODY
+    accepted: Accepted | None = None
+    """The message as it was accepted, with its place in the session."""
+
+    @property
+    def language(self) -> Language:
+        """The language to answer in: the person's own, or that of what they wrote."""
+        return language_for(self.person, self.inbound.text)
 
 
 class CommandReply(Struct, frozen=True):
@@ -198,12 +206,21 @@ class CommandReply(Struct, frozen=True):
     """Those that are kept already."""
     actions: tuple[ActionButton, ...] = ()
     files: tuple[NewFile, ...] = ()
+    embeds: tuple[Embed, ...] = ()
 
 
 class CommandArgument(Struct, frozen=True):
     name: str
     about: str = ""
     required: bool = True
+
+
+class LayerCommand(Struct, frozen=True):
+    """A command that a layer understands in a turn, such as a skill's: a model answers it."""
+
+    about: str
+    roles: tuple[str, ...] = ()
+    """Whoever has none of these is refused; empty: everybody may use it."""
 
 
 class Command(Protocol):
@@ -241,6 +258,13 @@ class Command(Protocol):
     def when(self) -> Literal["now", "in_lane"]:
         """`in_lane`: once the messages before it are answered."""
         return "now"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Whole messages that stand for it without a prefix, in lower case and without punctuation. Few commands have
+        such: what people may say to the agent is the agent's.
+        """
+        return ()
 
     async def run(self, args: Sequence[str], scope: CommandScope) -> CommandReply: ...
 

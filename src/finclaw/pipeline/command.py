@@ -1,42 +1,48 @@
-"""Stage 3, commands: lines that the gateway answers itself.
+"""Stage 3, commands: directives are read first, then lines that the gateway answers itself.
 
 What it does not know goes on to the agent as ordinary text.
 """
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from finclaw.errors import ExtensionError
+from finclaw.commands.directives import DirectiveLine, Directives, apply_options
+from finclaw.commands.registry import CommandRegistry, ParsedCommand
+from finclaw.commands.words import join_roles, say
+from finclaw.errors import FinclawError
+from finclaw.kernel.chunk import Model
 from finclaw.kernel.clock import SystemClock
-from finclaw.kernel.envelope import Outbound, Sender
-from finclaw.kernel.port import Clock, Command, CommandReply, CommandScope, names_of
+from finclaw.kernel.envelope import Inbound, Outbound, Sender
+from finclaw.kernel.port import Clock, Command, CommandReply, CommandScope, LayerCommand
+from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import OutcomeKind
-from finclaw.kernel.text import Language, language_of
 from finclaw.pipeline.journal import Halt, skip
-from finclaw.pipeline.normalize import NormalMessage
+from finclaw.pipeline.normalize import NormalMessage, normalize, tidy
 from finclaw.pipeline.persons import PersonDirectory
+from finclaw.sessions.kept_options import KeptOptions
+from finclaw.tools.guard.redact import describe_error
 from finclaw.tools.outbound_files import PutBlob, keep_files
 
 log = logging.getLogger(__name__)
 
 Admitted = tuple[NormalMessage, Sender]
 
-
+STOP: Final = "stop"
+"""The name of the command that stops what runs."""
 MOST_COOLDOWNS: Final = 10_000
-_WAIT: Final[dict[Language, str]] = {
-    "en": "{0} can be used again in {1} s.",
-    "ko": "{0} 명령은 {1}초 뒤에 다시 쓸 수 있습니다.",
-}
-
-
-_DISABLED: Final[dict[Language, str]] = {
-    "en": "{0} is switched off here.",
-    "ko": "{0} 명령은 여기서 꺼져 있습니다.",
-}
+_TAGS: Final = re.compile(r"\s*(?:<@!?[\w.:-]{1,128}>\s*)*")
+_MENTIONS: Final = re.compile(r"\s*(?:<@!?[\w.:-]{1,128}>\s*|@[\w.-]{1,64}[,:]?\s+)+")
+"""Mentions in front of a command: tags as platforms write them, and names as people do."""
+_MISSPELLED: Final = re.compile(r"[^\W\d_][\w-]{2,31}")
+"""What can be the misspelled name of a command; a path such as usr/bin cannot."""
+_LONGEST_MISSPELLED: Final = 200
+"""Characters of a line with one; a longer one is a text for the model."""
 
 
 class CommandCooldowns:
@@ -60,113 +66,243 @@ class CommandCooldowns:
         return 0
 
 
-class Commands:
-    """The stage that answers commands."""
+def _no_layer_commands() -> Mapping[str, LayerCommand]:
+    return {}
 
-    def __init__(
-        self,
-        prefix: str,
-        commands: Iterable[Command],
-        persons: PersonDirectory | None = None,
-        clock: Clock | None = None,
-        disabled: frozenset[str] = frozenset(),
-        put_blob: PutBlob | None = None,
-    ) -> None:
-        """`put_blob` keeps the files that commands give; None: none go out."""
-        self._disabled = disabled
-        self._put_blob = put_blob
-        self._cooldowns = CommandCooldowns(clock or SystemClock())
+
+class CommandServices(Struct, frozen=True, kw_only=True):
+    """The parts of a gateway that the command stage needs."""
+
+    persons: PersonDirectory = field(default_factory=PersonDirectory)
+    clock: Clock = field(default_factory=SystemClock)
+    put_blob: PutBlob | None = None
+    """Keeps the files that commands give; None: none go out."""
+    options: KeptOptions | None = None
+    """Where directives are kept that hold for a session."""
+    find_model: Callable[[str | None], Model] | None = None
+    """The model of a name, or the usual one. Raises ModelUnknown."""
+    layer_commands: Callable[[], Mapping[str, LayerCommand]] = _no_layer_commands
+    directive_roles: Mapping[str, Sequence[str]] = {}
+    """The roles that a directive needs, by the name of its command."""
+    disabled: frozenset[str] = frozenset()
+    """All names of commands that nobody may use."""
+    suggest: bool = True
+    """Answer a misspelled command with the one that may be meant."""
+
+
+class Commands:
+    """The stage that reads directives and answers commands."""
+
+    def __init__(self, prefix: str, commands: Iterable[Command], services: CommandServices | None = None) -> None:
+        self._have = have = services or CommandServices()
+        self._cooldowns = CommandCooldowns(have.clock)
         self._prefix = prefix
-        self._persons = persons or PersonDirectory()
-        self._commands = tuple(commands)
-        self._by_name: dict[str, Command] = {}
-        for command in self._commands:
-            for name in names_of(command):
-                if name.casefold() in self._by_name:
-                    raise ExtensionError(f"the command name {name!r} is taken; choose another name or alias")
-                self._by_name[name.casefold()] = command
+        self.registry = CommandRegistry(commands)
+        self._directives = Directives(self.registry, prefix, have.options, have.find_model, have.directive_roles)
 
     def may_know(self, text: str) -> bool:
         """Whether this looks like a line for a command; only the stage itself can tell."""
-        return text.lstrip().startswith(self._prefix)
+        line = text.strip()
+        if line.startswith(("@", "<@")) and self._prefix in line:
+            return True
+        return line.startswith(self._prefix) or self.registry.parse(line, self._prefix) is not None
+
+    def is_stop(self, line: str) -> bool:
+        """Whether this line stops what runs: it waits for nothing, and a full conversation takes it."""
+        parsed = self.registry.parse(line, self._prefix)
+        command = None if parsed is None else self.registry.get(parsed.name)
+        return command is not None and command.name == STOP
 
     async def answer(
         self,
         message: NormalMessage,
         sender: Sender,
-        session: str,
+        accepted: Accepted,
         as_accepted: Callable[[], Admitted],
         wait_in_lane: Callable[[], Awaitable[None]],
-    ) -> None:
-        """Raises Halt with the reply when the message is a command; returns when it is not.
+    ) -> NormalMessage:
+        """Raises Halt with the reply when the message is a command; else gives the message without its directives.
 
         `as_accepted` is the message and its sender before any layer saw them, for commands that decide.
         `wait_in_lane` returns when the messages before it are answered, for commands that come in turn.
         """
-        command, args = self._parse(message.content)
-        if message.inbound.is_internal:  # only people type commands
-            return
-        if command is None:
-            self._refuse_disabled(message)
-            return
+        start, inbound = self._find_start(message), message.inbound
+        if inbound.is_internal or inbound.forwarded:  # only people's own words are commands
+            return message
+        if start is None and self.registry.parse(message.content, self._prefix) is None:
+            return message
+        person = self._have.persons.find(inbound)
+        scope = CommandScope(inbound=inbound, session=accepted.session, sender=sender, person=person, accepted=accepted)
+        if start is not None:
+            message, scope = await self._read_front(start, message, scope, wait_in_lane)
+        parsed = self.registry.parse(message.content, self._prefix)
+        if parsed is not None:
+            await self._run(parsed, message, scope, as_accepted, wait_in_lane)
+        self._check_unknown(message, scope)
+        return message
+
+    async def _read_front(
+        self, start: int, message: NormalMessage, scope: CommandScope, wait_in_lane: Callable[[], Awaitable[None]]
+    ) -> tuple[NormalMessage, CommandScope]:
+        """The message without mentions and directives in front of a command."""
+        if message.content.startswith("@"):
+            message = replace(message, content=tidy(message.inbound.text[start:]))
+        line = self._directives.parse(message.inbound.text, start)
+        if line is not None:
+            message = await self._apply_directives(line, message, scope, wait_in_lane)
+            scope = replace(scope, inbound=message.inbound)
+        return message, scope
+
+    def _find_start(self, message: NormalMessage) -> int | None:
+        """Where the prefix is: in front, or behind mentions. None: it is not there, so this is no command."""
+        content, inbound = message.content, message.inbound
+        if content.startswith(self._prefix):
+            found = _TAGS.match(inbound.text)
+        elif content.startswith("@") and (inbound.mentions_us or inbound.chat_type == "direct"):
+            found = _MENTIONS.match(inbound.text)
+        else:
+            return None
+        start = 0 if found is None else found.end()
+        return start if inbound.text.startswith(self._prefix, start) else None
+
+    # ── directives ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _apply_directives(
+        self,
+        line: DirectiveLine,
+        message: NormalMessage,
+        scope: CommandScope,
+        wait_in_lane: Callable[[], Awaitable[None]],
+    ) -> NormalMessage:
+        """The message without its directives. Raises Halt for one that is not allowed, and for directives alone."""
+        inbound = message.inbound
+        alone = line.rest == len(inbound.text) and not inbound.attachments
+        names = ", ".join(f"{self._prefix}{each.command.name}" for each in line.given)
+        objection = self._directives.find_objection(line.given, scope, alone=alone)
+        if objection is not None:
+            raise _halt(message, CommandReply(objection, ephemeral=True), "refused", f"{names} is not allowed")
+        for each in line.given:
+            self._begin_cooldown(each.command, message, scope)
+        if not alone:
+            wishes = apply_options(inbound.wishes, line.given)
+            return normalize(replace(inbound, text=inbound.text[line.rest :], wishes=wishes))
+        if any(getattr(each.command, "when", "now") == "in_lane" for each in line.given):
+            await wait_in_lane()
+        told = await self._directives.keep(line.given, scope)
+        raise _halt(message, CommandReply(told), "command", f"answered by {names}")
+
+    # ── commands ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(
+        self,
+        parsed: ParsedCommand,
+        message: NormalMessage,
+        scope: CommandScope,
+        as_accepted: Callable[[], Admitted],
+        wait_in_lane: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Raises Halt with the answer of the command, or with why there is none."""
+        command = self.registry.get(parsed.name)
+        assert command is not None
+        shown = f"{self._prefix}{command.name}"
         if getattr(command, "decides", False):
             message, sender = as_accepted()
-            if self._parse(message.content) != (command, args):
-                log.warning(
-                    "a message layer made a %s%s of another message; it was dropped", self._prefix, command.name
-                )
-                raise skip(f"{self._prefix}{command.name} is not what the person wrote")
-        if command.roles and not set(command.roles) & set(sender.roles):
-            needed = " or ".join(command.roles)
-            refusal = CommandReply(f"{self._prefix}{command.name} is for {needed} only.", ephemeral=True)
-            raise self._halt(message, refusal, "refused", f"the sender is not {needed}")
-        person = self._persons.find(message.inbound)
-        scope = CommandScope(inbound=message.inbound, session=session, sender=sender, person=person)
+            if self._parse_accepted(message) != parsed:
+                log.warning("a message layer made a %s of another message; it was dropped", shown)
+                raise skip(f"{shown} is not what the person wrote")
+            scope = replace(scope, inbound=message.inbound, sender=sender)
+        self._check_roles(shown, command.roles, message, scope)
         required = [each for each in getattr(command, "arguments", ()) if each.required]
-        if len(args) < len(required):
-            raise self._halt(message, await self._explain(command, scope), "command", "an argument is missing")
-        if seconds := self._cooldowns.begin(command, person.id):
-            wait = _WAIT[language_of(message.inbound.text)].format(f"{self._prefix}{command.name}", seconds)
-            refusal = CommandReply(wait, ephemeral=True)
-            raise self._halt(message, refusal, "refused", f"used again {seconds} s too early")
+        if len(parsed.args) < len(required):
+            raise _halt(message, await self._explain(command, scope), "command", "an argument is missing")
+        self._begin_cooldown(command, message, scope)
         if getattr(command, "when", "now") == "in_lane":
             await wait_in_lane()
-        reply = await command.run(args, scope)
-        if reply.files and self._put_blob is not None:
-            kept = await keep_files(self._put_blob, (*reply.attachments, *reply.files))
-            reply = replace(reply, attachments=kept, files=())
-        raise self._halt(message, reply, "command", f"answered by {self._prefix}{command.name}")
+        reply = await self._execute(parsed, shown, message, scope)
+        raise _halt(message, reply, "command", f"answered by {shown}")
 
-    def _refuse_disabled(self, message: NormalMessage) -> None:
-        """Raises Halt: to a model it would be an order that it cannot carry out, and might say that it has."""
-        typed = (message.content.split() or [""])[0]
-        if typed.startswith(self._prefix) and typed.removeprefix(self._prefix).casefold() in self._disabled:
-            words = _DISABLED[language_of(message.inbound.text)].format(typed)
-            raise self._halt(message, CommandReply(words, ephemeral=True), "refused", f"{typed} is disabled")
+    def _parse_accepted(self, message: NormalMessage) -> ParsedCommand | None:
+        """The command in a message as it was accepted, with mentions and directives in front of it."""
+        start, text = self._find_start(message), message.inbound.text
+        if start is None:
+            return self.registry.parse(message.content, self._prefix)
+        line = self._directives.parse(text, start)
+        return self.registry.parse(tidy(text[start if line is None else line.rest :]), self._prefix)
+
+    async def _execute(
+        self, parsed: ParsedCommand, shown: str, message: NormalMessage, scope: CommandScope
+    ) -> CommandReply:
+        try:
+            reply = await self.registry.execute(parsed, scope)
+        except FinclawError:
+            raise  # the pipeline has a notice for each of ours
+        except Exception as error:  # a command of an extension is a stranger's, and the person is told of its failure
+            log.exception("the command %s failed", shown)
+            told = CommandReply(say("failed", scope.language, shown), ephemeral=True)
+            raise _halt(message, told, "failed", f"{shown} failed: {describe_error(error)}") from error
+        if reply.files and self._have.put_blob is not None:
+            kept = await keep_files(self._have.put_blob, (*reply.attachments, *reply.files))
+            return replace(reply, attachments=kept, files=())
+        return reply
+
+    def _check_roles(self, shown: str, roles: Sequence[str], message: NormalMessage, scope: CommandScope) -> None:
+        if roles and not set(roles) & set(scope.sender.roles):
+            told = say("roles", scope.language, shown, join_roles(roles, scope.language))
+            reason = f"the sender is not {' or '.join(roles)}"
+            raise _halt(message, CommandReply(told, ephemeral=True), "refused", reason)
+
+    def _begin_cooldown(self, command: Command, message: NormalMessage, scope: CommandScope) -> None:
+        if seconds := self._cooldowns.begin(command, scope.person.id):
+            told = say("wait", scope.language, f"{self._prefix}{command.name}", seconds)
+            reason = f"used again {seconds} s too early"
+            raise _halt(message, CommandReply(told, ephemeral=True), "refused", reason)
 
     async def _explain(self, command: Command, scope: CommandScope) -> CommandReply:
         """What the help command says about it, where there is one."""
-        helper = self._by_name.get("help")
+        helper = self.registry.get("help")
         return (
             CommandReply(command.usage, ephemeral=True) if helper is None else await helper.run([command.name], scope)
         )
 
-    def _parse(self, line: str) -> tuple[Command | None, list[str]]:
-        if not line.startswith(self._prefix):
-            return None, []
-        name, *args = line.removeprefix(self._prefix).split() or [""]
-        return self._by_name.get(name.casefold()), args
+    def _check_unknown(self, message: NormalMessage, scope: CommandScope) -> None:
+        """Raises Halt for a command that is disabled, a layer's that is for others, and a misspelled one.
 
-    @staticmethod
-    def _halt(message: NormalMessage, reply: CommandReply, outcome: OutcomeKind, reason: str) -> Halt:
-        outbound = Outbound(
-            text=reply.text,
-            kind=reply.kind,
-            facts=reply.facts,
-            attachments=reply.attachments,
-            actions=reply.actions,
-            reply_to=message.inbound.answer_to,
-            thread=message.inbound.thread,
-            ephemeral=reply.ephemeral,
-        )
-        return Halt("skip", reason, outcome=outcome, reply=outbound)
+        To a model a disabled one would be an order that it cannot carry out, and might say that it has.
+        """
+        line = message.content
+        shown = line.partition(" ")[0]
+        name = shown.removeprefix(self._prefix).casefold()
+        if not line.startswith(self._prefix):
+            return
+        if name in self._have.disabled:
+            words = CommandReply(say("disabled", scope.language, shown), ephemeral=True)
+            raise _halt(message, words, "refused", f"{shown} is disabled")
+        layers = {each.casefold(): about for each, about in self._have.layer_commands().items()}
+        if name in layers:
+            self._check_roles(shown, layers[name].roles, message, scope)
+        elif self._have.suggest and len(line) <= _LONGEST_MISSPELLED and _MISSPELLED.fullmatch(name):
+            self._suggest(name, layers, message, scope)
+
+    def _suggest(
+        self, name: str, layers: Mapping[str, LayerCommand], message: NormalMessage, scope: CommandScope
+    ) -> None:
+        meant = self.registry.find_similar(name, layers, scope.sender.roles)
+        if meant is not None:
+            told = say("similar", scope.language, f"{self._prefix}{name}", f"{self._prefix}{meant}")
+            raise _halt(message, CommandReply(told, ephemeral=True), "command", f"there is no {self._prefix}{name}")
+
+
+def _halt(message: NormalMessage, reply: CommandReply, outcome: OutcomeKind, reason: str) -> Halt:
+    inbound: Inbound = message.inbound
+    outbound = Outbound(
+        text=reply.text,
+        kind=reply.kind,
+        facts=reply.facts,
+        embeds=reply.embeds,
+        attachments=reply.attachments,
+        actions=reply.actions,
+        reply_to=inbound.answer_to,
+        thread=inbound.thread,
+        ephemeral=reply.ephemeral,
+    )
+    return Halt("abort" if outcome == "failed" else "skip", reason, outcome=outcome, reply=outbound)

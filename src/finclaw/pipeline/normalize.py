@@ -42,14 +42,15 @@ def normalize(inbound: Inbound) -> NormalMessage:
         raise skip("empty message")
     return NormalMessage(
         inbound=inbound,
-        content=_tidy(inbound.text),
+        content=tidy(inbound.text),
         mentions=tuple(dict.fromkeys(_MENTION.findall(inbound.text))),
         urls=_urls(inbound.text),
         is_bot=inbound.sender.is_bot,
     )
 
 
-def _tidy(text: str) -> str:
+def tidy(text: str) -> str:
+    """One line, without the mentions in front."""
     line = " ".join(text.split())
     front = _MENTIONS_IN_FRONT.match(line)
     return line if front is None else line[front.end() :]

@@ -221,9 +221,10 @@ class Pipeline:
         with stage("gate"):
             sender = stages.gate.admit(message)
         with stage("command"):
-            await stages.commands.answer(
-                message, sender, accepted.session, lambda: self._admit(accepted), partial(self._wait_in_lane, run)
+            message = await stages.commands.answer(
+                message, sender, accepted, lambda: self._admit(accepted), partial(self._wait_in_lane, run)
             )
+            run.inbound = message.inbound  # without its directives
             if stages.hours is not None:
                 stages.hours.admit(run.inbound)
             await self._refuse_above_limit(run)

@@ -11,6 +11,7 @@ from finclaw.pipeline.early.settings import AckSettings, BlockSettings
 
 Prefix = Annotated[str, Meta(min_length=1, max_length=8)]
 DEFAULT_PREFIX: Final = "/"
+DIRECTIVES: Final = ("model", "think", "verbose", "queue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,16 @@ class CommandSettings:
     cooldown_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """Seconds after which the same person may use a command again, such as `reset: 60`, instead of its own."""
 
+    directives: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Roles of which a directive needs one, by its name: `model`, `think`, `verbose` or `queue`. Only the owner may
+    choose a model unless this says otherwise; `[]` is for everybody."""
+    suggest: bool = True
+    """Answer a misspelled command with the one that may be meant, instead of giving it to the model."""
+
     def __post_init__(self) -> None:
+        for name in self.directives:
+            if name not in DIRECTIVES:
+                raise ConfigError(f"directives has {name!r}; the directives are {', '.join(DIRECTIVES)}")
         for key, name in self._written_names():
             if not name or name.split() != [name] or name.startswith(self.prefix):
                 raise ConfigError(f"{key} has {name!r}; write the name of a command as one word without {self.prefix}")

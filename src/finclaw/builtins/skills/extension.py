@@ -19,7 +19,7 @@ from finclaw.builtins.skills.skill_directory import SkillDirectory
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.extension import ExtensionApi, Finding
 from finclaw.kernel.message import Append
-from finclaw.kernel.port import Tool, ToolOutput, ToolScope
+from finclaw.kernel.port import LayerCommand, Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
 from finclaw.tools.define import tool
 
@@ -114,9 +114,9 @@ class Skills:
         why = "; ".join(f"{name} is not given: {reason}" for name, reason in left_out.items())
         return Finding("warning", why, "`finclaw skills list` shows them")
 
-    def _commands(self) -> dict[str, str]:
+    def _commands(self) -> dict[str, LayerCommand]:
         return {
-            command.name: command.description or skill.description
+            command.name: LayerCommand(command.description or skill.description, command.roles)
             for skill in self._skill_directory.skills()
             if self._is_enabled(skill)
             for command in skill.commands
@@ -138,6 +138,9 @@ class Skills:
 
     def _command(self, ctx: TurnContext) -> str:
         """The one that was typed. Commands of the gateway never get here; what it does not know, does."""
+        said = ctx.context.as_accepted
+        if said.forwarded or said.is_internal:  # only people's own words are commands
+            return ""
         first, *_ = ctx.context.command_text.split(maxsplit=1) or [""]
         prefix = self._settings.prefix
         return first.removeprefix(prefix).casefold() if first.startswith(prefix) else ""

@@ -20,6 +20,8 @@ class BadSkill(ConfigError):
 class SkillCommand(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(pattern=r"^[^\W_][\w-]{0,31}$")]
     description: Annotated[str, Meta(max_length=200)] = ""
+    roles: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...], Meta(max_length=10)] = ()
+    """Whoever has none of these may not use it; empty: everybody may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from aiogram.exceptions import AiogramError
 from aiogram.types import BotCommand
 
 from finclaw.channels.telegram.failures import describe
+from finclaw.commands.declaration import describe_in
 from finclaw.kernel.port import Command
 
 log = logging.getLogger(__name__)
@@ -17,8 +18,6 @@ log = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"[a-z0-9_]{1,32}")
 _MOST: Final = 100
 _LONGEST: Final = 256
-_BETWEEN: Final = " / "
-"""Between the English and the Korean words of a description."""
 
 
 def command_names(commands: Sequence[Command]) -> frozenset[str]:
@@ -30,9 +29,8 @@ async def show_commands(bot: Bot, commands: Sequence[Command], channel: str) -> 
     """Set the list for everybody, and the one for people whose Telegram is in Korean: names are the same in both."""
     english, korean = list[BotCommand](), list[BotCommand]()
     for each in _listed(commands):
-        words, _, own = each.description.partition(_BETWEEN)
-        english.append(BotCommand(command=each.name, description=words[:_LONGEST]))
-        korean.append(BotCommand(command=each.name, description=(own or words)[:_LONGEST]))
+        english.append(BotCommand(command=each.name, description=describe_in("en", each.description)[:_LONGEST]))
+        korean.append(BotCommand(command=each.name, description=describe_in("ko", each.description)[:_LONGEST]))
     if not english:
         return
     try:
