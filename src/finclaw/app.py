@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from finclaw.agent.agent import Agent
 from finclaw.cancellation import until_done
 from finclaw.channels.supervisor import keep_receiving
@@ -17,7 +19,7 @@ from finclaw.errors import SessionError, SessionFull
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
 from finclaw.finance.calendar import TableCalendar
-from finclaw.gateway import Summary
+from finclaw.gateway import StopReport, StopRequest, Summary
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
@@ -41,7 +43,8 @@ from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.persons import PersonDirectory, PersonService
 from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.session_opening import SessionOpening
-from finclaw.pipeline.watchdog import Watchdog
+from finclaw.pipeline.stopping.session_stops import SessionStops
+from finclaw.pipeline.stopping.watchdog import Watchdog
 from finclaw.records import RecordService
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
@@ -121,6 +124,7 @@ class App(RecordService):
             settings.pipeline, stages, registrar.layers("message"), store, lanes, channels, clock, emit
         )
         self._engine = LocalEngine(self.pipeline, lanes, emit)
+        self._stops = SessionStops(store, self.pipeline, self._engine, self._sender, clock)
         self._watchdog = Watchdog(
             clock,
             emit,
@@ -221,6 +225,12 @@ class App(RecordService):
         """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
         return self.pipeline.stop(inbound_id, reason, by="person")
 
+    async def stop_session(self, request: StopRequest) -> StopReport:
+        """Stop what a session does, and what waits in it; see `SessionStops.stop`. The caller has checked who may."""
+        report = await self._stops.stop(request)
+        waiting = () if request.only else await self.approvals(session=request.session)
+        return replace(report, approvals=tuple(each.id for each in waiting))
+
     def observe(self, observer: Observer) -> Callable[[], None]:
         return self.events.observe(observer)
 
@@ -239,7 +249,7 @@ class App(RecordService):
             expire_after_s=limits.expire_after_s,
         )
         await self.options.load()
-        await recovery.run(self.pipeline.give_up, self._engine)
+        await recovery.run(self.pipeline.give_up, self._engine, self.pipeline.is_stop)
         for channel in self._channels.values():
             channel.announce_commands(self._commands)
         self._receivers = [

@@ -36,7 +36,7 @@ from finclaw.finance.commands.extension import MarketCommands
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
-from finclaw.gateway import Gateway
+from finclaw.gateway import Gateway, StopReport, StopRequest
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.envelope import Capabilities, Inbound
 from finclaw.kernel.extension import Extension, ExtensionApi
@@ -71,7 +71,12 @@ def builtin_extensions(
     """They are loaded as any other extension. First is outermost; what the settings list comes after them."""
     prefix = settings.command_prefix
     days = settings.storage.retention_days
-    basics = Basics(prefix, lambda: registrar.commands, builtin_services.reset, days, registrar.layer_commands)
+    reset, gateway = builtin_services.reset, builtin_services.gateway
+
+    def stop(request: StopRequest) -> Awaitable[StopReport]:
+        return gateway().stop_session(request)
+
+    basics = Basics(prefix, lambda: registrar.commands, reset, stop, days, registrar.layer_commands)
     yield as_builtin(basics, "first, so that no other can take the names of its commands")
     deciding = ApprovalCommands(prefix, builtin_services.approvals)
     yield as_builtin(deciding, "as early, for the same reason: nobody else answers to approve and deny")

@@ -29,9 +29,59 @@ from finclaw.kernel.record import (
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
+from finclaw.kernel.text import Language
 
 Summary = tuple[str, str]
 """As much of an approval's id as tells it from others in a list, and its action in a line."""
+
+
+SenderKey = tuple[str, str, str]
+"""Channel, account and id of a sender."""
+
+
+def sender_of(inbound: Inbound) -> SenderKey:
+    return inbound.channel, inbound.account, inbound.sender.id
+
+
+class StopRequest(Struct, frozen=True, kw_only=True):
+    """A request to stop what runs and what waits in a session."""
+
+    session: str
+    reason: str
+    sender: SenderKey | None = None
+    """Whose messages are meant; None: everybody's, which needs the right."""
+    before: int | None = None
+    """Only messages with an earlier ticket: what is written behind a stop is not stopped by it."""
+    only: str | None = None
+    """The id of the one message that is meant; the others stay where they are."""
+    told: bool = True
+    """Whoever asks tells the sender. False: the message that runs tells of the stop as its own end."""
+
+
+class StopReport(Struct, frozen=True, kw_only=True):
+    """What a stop has done, for whoever tells the person."""
+
+    stopped: tuple[str, ...] = ()
+    """Messages whose turn ran."""
+    dropped: tuple[str, ...] = ()
+    """Messages that waited for their turn."""
+    withdrawn: tuple[str, ...] = ()
+    """Messages whose answer was on its way: the parts that nobody had begun to send are not sent."""
+    kept: int = 0
+    """Messages of the session that wait all the same, such as those of others."""
+    unknown: tuple[str, ...] = ()
+    """Tools that move money and had begun: nobody knows whether it went through."""
+    warning: str = ""
+    """About those tools, for the person."""
+
+    approvals: tuple[str, ...] = ()
+    """Requests of the session that wait for a person all the same: nothing of them runs."""
+    language: Language | None = None
+    """In which the person wrote what was stopped."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.stopped or self.dropped or self.withdrawn)
 
 
 class ApprovalDoor(Protocol):
@@ -115,6 +165,10 @@ class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
 
     def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
         """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
+        ...
+
+    async def stop_session(self, request: StopRequest) -> StopReport:
+        """Stop what a session does, and what waits in it; see `SessionStops.stop`. The caller has checked who may."""
         ...
 
     async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:

@@ -7,6 +7,7 @@ import pytest
 from finclaw.builtins.basics import BasicCommand, Basics
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.extensions.registrar import Registrar
+from finclaw.gateway import StopReport, StopRequest
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
@@ -32,10 +33,14 @@ class Auditing:
         api.commands.register(command)
 
 
+async def stop(request: StopRequest) -> StopReport:
+    return StopReport()
+
+
 @pytest.fixture
 def registrar() -> Registrar:
     registrar = Registrar(EventStream())
-    registrar.load([Basics("!", lambda: registrar.commands, forget, 365), Auditing()])
+    registrar.load([Basics("!", lambda: registrar.commands, forget, stop, 365), Auditing()])
     return registrar
 
 
@@ -48,7 +53,7 @@ async def run(registrar: Registrar, name: str, *args: str, roles: tuple[str, ...
 async def test_help_lists_what_this_person_may_do(registrar: Registrar) -> None:
     reply = await run(registrar, "help")
     *lines, last = reply.text.splitlines()
-    assert [line.split(" – ")[0] for line in lines] == ["!help", "!whoami", "!reset"]
+    assert [line.split(" – ")[0] for line in lines] == ["!help", "!whoami", "!stop", "!reset"]
     assert last == "!help and a name explains one of them."
     assert reply.ephemeral
     assert "!audit" in (await run(registrar, "도움말", roles=("admin",))).text

@@ -10,7 +10,7 @@ from msgspec import convert, structs
 
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError
-from finclaw.gateway import PersonRecord, Summary
+from finclaw.gateway import PersonRecord, StopReport, StopRequest, Summary
 from finclaw.ids import new_id
 from finclaw.kernel.approval import (
     Approval,
@@ -289,6 +289,10 @@ class MemoryGateway:
         self.stops.append((inbound_id, reason))
         self.stopping.set()
         return True
+
+    async def stop_session(self, request: StopRequest) -> StopReport:
+        wanted = [each for each in list(self.stoppable) if request.only in (None, each)]
+        return StopReport(stopped=tuple(each for each in wanted if self.stop_message(each, request.reason)))
 
     async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
         self._maybe_fail()

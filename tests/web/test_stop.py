@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from msgspec.structs import replace
@@ -97,3 +98,19 @@ async def test_a_turn_is_really_stopped(tmp_path: Path, text: str, told: str) ->
         seen = await events(response)
         assert (seen[-1][2]["outcome"], seen[-1][2]["reply"]) == ("stopped", told)
         assert (await live.get(await live.post("2"), wait=60))["reply"] == "Next."
+
+
+async def test_a_session_is_stopped_with_all_that_waits_there(tmp_path: Path) -> None:
+    provider = ScriptedProvider(reply(say("Once upon a time. "), hold(asyncio.Event())), "Next.")
+    async with gateway(tmp_path, provider) as live:
+        first, second = await live.post("1", "a story"), await live.post("2", "another one")
+        await until_streaming(provider)
+        session = str((await live.get(first))["session"])
+        path = f"{live.url}/api/v1/sessions/{quote(session, safe='')}"
+        async with live.session.post(f"{path}/stop", headers=AUTH) as stopped:
+            body = await stopped.json()
+        assert (stopped.status, body["stopped"], body["dropped"]) == (200, [first], [second])
+        told = [(await live.get(each, wait=60)) for each in (first, second)]
+        assert [(each["outcome"], each["reply"]) for each in told] == [("stopped", "Stopped."), ("stopped", None)]
+        async with live.session.post(f"{path}-no/stop", headers=AUTH) as unknown:
+            assert unknown.status == 404

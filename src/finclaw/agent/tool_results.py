@@ -18,7 +18,7 @@ from finclaw.errors import (
     ToolUnavailable,
 )
 from finclaw.ids import new_id
-from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolFailure, ToolResult, ToolStatus
+from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolFailure, ToolResult, ToolStarted, ToolStatus
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.transcript.integrity import ABORTED
 
@@ -88,6 +88,20 @@ def unknown_outcome(call_id: str, name: str) -> ToolResult:
 def last_known_result(log: TurnLog, call: ToolCall) -> ToolResult:
     """Of a call that had begun and must not begin again: its own result if it was kept, else that nobody knows."""
     return log.ended.get(call.id) or unknown_outcome(call.id, call.name)
+
+
+def find_unknown_calls(log: TurnLog) -> tuple[str, ...]:
+    """Names of the tools of this turn that move money, had begun, and came to no known end."""
+    if not log.started:
+        return ()
+    known = {each.call_id: each for each in (*log.results, *log.pending_results.values(), *log.ended.values())}
+    started = [event for event in log.conversation.events_from(0) if isinstance(event, ToolStarted)]
+    cut_off = [each for each in started if each.call_id in log.started and _is_unknown(known.get(each.call_id))]
+    return tuple(dict.fromkeys(each.name for each in cut_off))
+
+
+def _is_unknown(result: ToolResult | None) -> bool:
+    return result is None or result.status == "unknown"
 
 
 def answer_open_calls(log: TurnLog, now: datetime) -> None:

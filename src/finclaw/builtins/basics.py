@@ -1,4 +1,4 @@
-"""The commands every gateway has: help, whoami, reset."""
+"""The commands every gateway has: help, whoami, stop, reset."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
@@ -6,11 +6,13 @@ from typing import Literal
 from msgspec import Struct
 
 from finclaw.builtins.help_text import help_text
+from finclaw.builtins.stop_words import RESET_WORDS, STOP_WORDS, describe_open_approvals, describe_stop
 from finclaw.commands.declaration import Directive
+from finclaw.gateway import StopReport, StopRequest, sender_of
 from finclaw.ids import identity
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope, LayerCommand
-from finclaw.kernel.text import Language
+from finclaw.kernel.text import Language, language_of
 
 Category = Literal["general", "finance", "admin", "debug"]
 
@@ -47,6 +49,7 @@ class Basics:
         prefix: str,
         commands: Callable[[], Sequence[Command]],
         reset: Callable[[str], Awaitable[None]],
+        stop: Callable[[StopRequest], Awaitable[StopReport]],
         retention_days: int,
         mentioned: Callable[[], Mapping[str, LayerCommand]] = dict[str, LayerCommand],
     ) -> None:
@@ -54,6 +57,7 @@ class Basics:
         self._prefix = prefix
         self._commands = commands
         self._reset = reset
+        self._stop = stop
         self._retention_days = retention_days
 
     def register(self, api: ExtensionApi) -> None:
@@ -72,11 +76,21 @@ class Basics:
                 answer=self._whoami,
             ),
             BasicCommand(
+                name="stop",
+                aliases=("중지", "중단", "стоп"),
+                description="Stops the answer that is being made, and what you have waiting / 답변 중단",
+                usage=f"{self._prefix}stop",
+                answer=self._stop_all,
+                words=STOP_WORDS,
+                decides=True,
+            ),
+            BasicCommand(
                 name="reset",
                 aliases=("clear", "초기화"),
                 description="Forgets this conversation and starts anew / 대화 초기화",
                 usage=f"{self._prefix}reset",
                 answer=self._forget,
+                words=RESET_WORDS,
             ),
         ):
             api.commands.register(command)
@@ -91,9 +105,47 @@ class Basics:
         label = "역할" if korean else "roles"
         return CommandReply(f"{sender.name or sender.id} ({known_as}), {label}: {roles}", ephemeral=True)
 
+    async def _stop_all(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        """The person's own turn and what they have waiting; with an id that message alone. The owner may stop
+        anybody's.
+        """
+        accepted = scope.accepted
+        may_stop_others = "owner" in scope.sender.roles
+        report = await self._stop(
+            StopRequest(
+                session=scope.session,
+                reason="stopped by the person",
+                sender=None if may_stop_others else sender_of(scope.inbound),
+                before=None if accepted is None else accepted.ticket,
+                only=args[0] if args else None,
+            )
+        )
+        # One that a crash has cut off has stopped what it could then; nobody knows any more what that was.
+        was_cut_off = accepted is not None and accepted.left and report.is_empty
+        language = self._choose_language(scope, report)
+        lines = [describe_stop(report, language, known=was_cut_off)]
+        if report.approvals:
+            lines.append(describe_open_approvals(report.approvals, self._prefix, language))
+        return CommandReply("\n".join(lines))
+
+    def _choose_language(self, scope: CommandScope, report: StopReport) -> Language:
+        """A command and a button have none of their own: then the person's, or that of what was stopped."""
+        text = scope.inbound.text
+        if not text.lstrip().startswith(self._prefix) or language_of(text) == "ko":
+            return language_of(text)
+        if scope.person.language:
+            return "ko" if scope.person.language.startswith("ko") else "en"
+        return report.language or "en"
+
     async def _forget(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        """While it is busy: stop, then start anew. What was written behind it belongs to the new conversation."""
+        ticket = None if scope.accepted is None else scope.accepted.ticket
+        report = await self._stop(
+            StopRequest(session=scope.session, reason="the conversation was reset", before=ticket)
+        )
         await self._reset(scope.session)
-        return CommandReply(_what_a_reset_keeps(scope.session, self._retention_days))
+        stopped = "" if report.is_empty else f"{describe_stop(report, self._choose_language(scope, report))}\n"
+        return CommandReply(stopped + _what_a_reset_keeps(scope.session, self._retention_days))
 
 
 def _what_a_reset_keeps(session: str, days: int) -> str:

@@ -1,5 +1,6 @@
 """Notices: texts of the gateway itself, in the language in which the person wrote."""
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from finclaw.errors import AuthFailed, BadRequest, ContextTooLong, NoStream, NotFound, ProviderError, QuotaExceeded
@@ -84,6 +85,18 @@ def notice(which: Notice, inbound: Inbound, about: str = "") -> Outbound:
     short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
     text = _WORDS[language_of(inbound.text)][which].format(about=short)
     return Outbound(text=text, kind="notice", reply_to=inbound.answer_to, thread=inbound.thread)
+
+
+_UNKNOWN_CALLS: Final[dict[Language, str]] = {
+    "en": "{tools} had begun and was cut off: it is not known whether it went through. Please check before you "
+    "try again.",
+    "ko": "{tools} 실행 중에 끊겨서 처리되었는지 알 수 없습니다. 다시 시도하기 전에 확인해 주세요.",
+}
+
+
+def describe_unknown_calls(tools: Sequence[str], language: Language) -> str:
+    """One line about tools that move money and were cut off."""
+    return _UNKNOWN_CALLS[language].format(tools=", ".join(map(_plain_name, tools)))
 
 
 _TOOL_NOTE: Final[dict[Language, str]] = {"en": "Using {tool} …", "ko": "{tool} 사용 중 …"}

@@ -108,6 +108,15 @@ class OrderedSender:
             await self._store.settle(*doubtful)
         self.enqueue(units)
 
+    def find_planned(self, session: str) -> list[OutboxItem]:
+        """The items of a session that wait and of which nothing is being sent."""
+        return [
+            unit
+            for queue in self._queues.values()
+            for unit in queue
+            if unit.session == session and unit.state == "planned"
+        ]
+
     def withdraw(self, items: Collection[str]) -> None:
         """Do not begin to send these any more: their turn was stopped. What is on its way arrives."""
         waiting = {unit.id for queue in self._queues.values() for unit in queue}

@@ -43,7 +43,16 @@ JOIN_CRASH_POINTS: Final = ("join:before_commit", "join:after_commit")
 BLOB_CRASH_POINTS: Final = ("blob:after_file", "blob:after_commit", "blob:before_erase")
 """Met where a file is kept or removed."""
 
-ALL_CRASH_POINTS: Final = (*CRASH_POINTS, *FILE_CRASH_POINTS, *JOIN_CRASH_POINTS, *BLOB_CRASH_POINTS)
+STOP_CRASH_POINTS: Final = ("stop:before_commit", "stop:after_commit")
+"""Met where a person stops what runs."""
+
+ALL_CRASH_POINTS: Final = (
+    *CRASH_POINTS,
+    *FILE_CRASH_POINTS,
+    *JOIN_CRASH_POINTS,
+    *BLOB_CRASH_POINTS,
+    *STOP_CRASH_POINTS,
+)
 
 armed: Callable[[str], None] | None = None
 

@@ -61,6 +61,14 @@ class ClaimOnAccept(Struct, frozen=True):
     reserve: "Reserve | None" = None
 
 
+class StopMark(Struct, frozen=True, omit_defaults=True):
+    """A mark on a message that somebody stopped it. It is on disk: a crash does not bring the turn back."""
+
+    reason: str
+    told: bool = False
+    """Somebody else tells the sender, such as the answer to `/stop`; the message itself says nothing then."""
+
+
 class Accepted(Struct, frozen=True, kw_only=True):
     """A message that is ours from now on. `ticket` is its place in the session."""
 
@@ -80,6 +88,8 @@ class Accepted(Struct, frozen=True, kw_only=True):
     items: int = 0  # of what a crash left: outbox items that its turn has appended
     joined_to: str | None = None
     """Of what a crash left: the message whose turn it had joined. That turn answers it, or puts it back."""
+    stop: StopMark | None = None
+    """Of what a crash left: somebody had stopped it."""
 
 
 class TextRange(Struct, frozen=True):

@@ -32,6 +32,7 @@ from finclaw.kernel.record import (
     Reserve,
     SessionPage,
     Spend,
+    StopMark,
     TurnCalls,
     TurnRecord,
     TurnTrace,
@@ -80,6 +81,13 @@ class Inbox(Protocol):
 
     async def nothing_runs(self) -> None:
         """Whatever a crash left running is received again, its tries still counted: `begun` tells of one life only."""
+        ...
+
+    async def mark_stopped(self, inbound_ids: Sequence[str], mark: StopMark) -> None:
+        """Keep that these are stopped: those that have not ended come back from a crash with the mark.
+
+        Outbox items of theirs that nobody has begun to send become `superseded`, but no confirmation of an order.
+        """
         ...
 
     async def find(self, inbound_id: str) -> InboundRecord | None: ...

@@ -92,6 +92,13 @@ class EarlyDelivery:
             emit = self._with_previews(run, turn, view.follow)
         seconds, tool_notes = self._settings.still_working_s, self._settings.tool_notes
         progress = Progress(view, emit, run.inbound, self._clock, seconds, tool_notes=tool_notes)
+
+        def stop_sending() -> None:
+            dispatcher.cancel()
+            view.cancel()
+            items.withdraw()
+
+        run.stoppable.stop_sending = stop_sending
         try:
             yield progress.follow
             progress.close()
@@ -107,6 +114,7 @@ class EarlyDelivery:
             await view.close()
             raise
         finally:
+            run.stoppable.stop_sending = None
             items.close()
 
     def _open_blocks(

@@ -27,6 +27,8 @@ class LocalEngine:
         self._emit = emit
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """Of the messages that are in the pipeline, by their ids."""
+        self._open: dict[str, Accepted] = {}
+        """The messages themselves, by their ids."""
         self._waiting: dict[str, list[asyncio.Future[Outcome | None]]] = {}
         self._stopped = False
 
@@ -53,7 +55,16 @@ class LocalEngine:
         # A fresh context: the commit that brings us here was perhaps another message's, and its log ids are its own.
         task = asyncio.create_task(self._run(accepted), name=f"message {accepted.id}", context=Context())
         self._tasks[accepted.id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(accepted.id, None))  # one cancelled too early never runs
+        self._open[accepted.id] = accepted
+        task.add_done_callback(lambda _: self._forget(accepted.id))  # one cancelled too early never runs
+
+    def _forget(self, inbound_id: str) -> None:
+        self._tasks.pop(inbound_id, None)
+        self._open.pop(inbound_id, None)
+
+    def find_open(self, session: str) -> list[Accepted]:
+        """The messages of a session that have not ended, in the order of their tickets."""
+        return sorted((each for each in self._open.values() if each.session == session), key=lambda each: each.ticket)
 
     async def _run(self, accepted: Accepted) -> None:
         outcome: Outcome | None = None
@@ -65,7 +76,7 @@ class LocalEngine:
             except Exception:  # it stays unfinished on disk, and the next start takes it up
                 log.exception("message %s could not be brought to an end", accepted.id)
             finally:
-                self._tasks.pop(accepted.id, None)
+                self._forget(accepted.id)
                 self._notify_waiters(accepted.id, outcome)
 
     def _notify_waiters(self, inbound_id: str, outcome: Outcome | None) -> None:

@@ -2,10 +2,15 @@
 
 import logging
 
+from msgspec.structs import replace
+
 from finclaw.agent.model.operator_hints import reason_with_hint
-from finclaw.delivery.notice import Notice, error_notice, limit_notice, notice
+from finclaw.agent.tool_results import find_unknown_calls
+from finclaw.delivery.notice import Notice, describe_unknown_calls, error_notice, limit_notice, notice
 from finclaw.errors import BudgetExceeded, ModelUnknown, ProviderError, Superseded, ToolLoop, TurnStopped
+from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.scope import Outcome
+from finclaw.kernel.text import language_of
 from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.tools.guard.redact import describe_error
@@ -22,7 +27,7 @@ def end_by_error(run: MessageRun, error: Exception, timeout_ms: int) -> Outcome:
         case Superseded():
             which, reason = "reset", str(error)
         case TurnStopped():
-            which, reason = "stopped" if run.stopped_by_person else "stalled", str(error)
+            which, reason = "stopped" if run.stoppable.by_person else "stalled", str(error)
         case ToolLoop():
             which, reason = "loop", str(error)
         case ModelUnknown():
@@ -51,6 +56,23 @@ def end_by_leaked_cancellation(run: MessageRun) -> Outcome:
 
 def end_with_notice(run: MessageRun, which: Notice, reason: str, about: str = "") -> Outcome:
     outcome = "stopped" if which in ("reset", "stopped", "stalled") else "failed"
-    run.reply = notice(which, run.inbound, about)
+    is_told = outcome == "stopped" and run.stoppable.is_told
+    run.reply = None if is_told else _with_unknown_calls(run, notice(which, run.inbound, about))
     spent = None if run.log is None else run.log.build_result("failed", "")
-    return run.end_with(outcome, reason, reply=run.reply.text, result=spent)
+    return run.end_with(outcome, reason, reply=None if run.reply is None else run.reply.text, result=spent)
+
+
+def last_notice(run: MessageRun, which: Notice) -> Outbound | None:
+    """What the sender of a message that is given up is told; None: somebody else tells them that it was stopped."""
+    mark = run.accepted.stop
+    told = _with_unknown_calls(run, notice(which, run.inbound))
+    is_told = mark is not None and mark.told and (run.log is None or not find_unknown_calls(run.log))
+    return None if is_told else told
+
+
+def _with_unknown_calls(run: MessageRun, told: Outbound) -> Outbound:
+    """With the tools that move money and were cut off: nobody else will say that they may have done so."""
+    names = () if run.log is None else find_unknown_calls(run.log)
+    if not names:
+        return told
+    return replace(told, text=f"{told.text}\n{describe_unknown_calls(names, language_of(run.inbound.text))}")

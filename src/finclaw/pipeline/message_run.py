@@ -34,16 +34,22 @@ class Stoppable:
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
         self._reason: str | None = None
+        self.by_person = self.is_told = False
+        """Who stopped it, and whether somebody else tells the sender of it."""
+        self.stop_sending: Callable[[], None] | None = None
+        """Of a turn whose answer is shown while it is being written: shows no more of it, at once."""
 
     @property
     def is_stopped(self) -> bool:
         return self._reason is not None
 
-    def stop(self, reason: str) -> bool:
-        """False where there is nothing to stop: not begun, stopped already, or past the point of no return."""
-        if self._task is None or self._reason is not None:
+    def stop(self, reason: str, *, by_person: bool = False, told: bool = False) -> bool:
+        """False: it is stopped already. One that is not inside is stopped when it next enters."""
+        if self._reason is not None:
             return False
-        self._reason = reason
+        self._reason, self.by_person, self.is_told = reason, by_person, told
+        if self.stop_sending is not None:  # whoever ignores the cancellation shows nothing more either
+            self.stop_sending()
         # Not at once: whoever asks may be an observer in that very task, and nothing there awaits at this moment.
         asyncio.get_running_loop().call_soon(self._cancel)
         return True
@@ -86,8 +92,7 @@ class MessageRun(MessageContext):
     leave_lane: Callable[[], None]
     """Gives the lane to the next message. Idempotent."""
     stoppable: Stoppable = field(default_factory=Stoppable)
-    """From dispatch to the end of execute; afterwards the answer exists and there is nothing to stop."""
-    stopped_by_person: bool = False
+    """From its wait in the lane to the commit of its answer; afterwards there is nothing to stop but the sending."""
     seat: Seat | None = None
     """In its pool, while its turn runs."""
     log: TurnLog | None = None

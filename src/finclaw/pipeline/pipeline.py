@@ -22,22 +22,23 @@ from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit, MessageEnded
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Accepted, ClaimOnAccept, TurnCalls
+from finclaw.kernel.record import Accepted, ClaimOnAccept, StopMark, TurnCalls
 from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Admitted, Commands
 from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.crash_recovery.isolation import CrashIsolation
+from finclaw.pipeline.crash_recovery.recovery import Fate
 from finclaw.pipeline.crash_recovery.throttle import RecoveryThrottle
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
-from finclaw.pipeline.failures import end_by_error, end_by_leaked_cancellation, end_with_notice
+from finclaw.pipeline.failures import end_by_error, end_by_leaked_cancellation, end_with_notice, last_notice
 from finclaw.pipeline.gate import Gate, MarketHours
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.pipeline.message_run import MessageRun
-from finclaw.pipeline.normalize import normalize
+from finclaw.pipeline.normalize import normalize, tidy
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.waiting_limit import WaitingLimit
@@ -89,18 +90,24 @@ class Pipeline:
         self._recovery_throttle = RecoveryThrottle(store, clock)
         self._one_by_one = asyncio.Lock()
         self._runs: dict[str, MessageRun] = {}
+        self._arrivals: dict[str, StopMark] = {}
+        """Messages that are to be stopped as soon as they are handled."""
         self._accepted: dict[int, Accepted] = {}
         """By the run's object id: what layers can reach of a run, they can change."""
         self._ring = compose("message", layers, self._run_to_outcome, Outcome)
 
     def check(self, inbound: Inbound, session: str) -> None:
         """Refuse what cannot be answered, before it is accepted. Raises SessionFull, NotOwner or ModelUnknown."""
-        self.limit.check(session)
+        self.limit.check(session, lambda: self.is_stop(inbound))
         if inbound.wishes is None or inbound.wishes.model is None:
             return
         if "owner" not in self._stages.gate.identify_sender(inbound).roles:
             raise NotOwner("only the owner may choose the model of a message, because models differ in price")
         self._stages.agent.check_model(inbound.wishes.model)
+
+    def is_stop(self, inbound: Inbound) -> bool:
+        """Whether it asks to stop what runs, by a command or a word."""
+        return inbound.kind in ("message", "action") and self._stages.commands.is_stop(tidy(inbound.text))
 
     def claim_on_accept(self, inbound: Inbound, session: str) -> ClaimOnAccept | None:
         """For a message that will come to its turn at once if its session is idle: its claim needs no commit then.
@@ -125,6 +132,8 @@ class Pipeline:
         tries, most = accepted.attempts, self._settings.max_attempts
         if accepted.inbound.limits is not None and accepted.inbound.limits.pool == "subagent":
             return nullcontext()  # it belongs to the turn that waits for it
+        if not self._isolation.is_open and self.is_stop(accepted.inbound):
+            return nullcontext()  # it stops what the others wait for
         if tries >= most:
             log.warning("message %s was in the pipeline in %d crashes: now it runs alone", accepted.id, tries)
             return self._isolation.exclusive(accepted)
@@ -140,6 +149,8 @@ class Pipeline:
         """See one accepted message through to its one recorded outcome. Only cancellation (a stop) gets out."""
         run = self._new_run(accepted)
         self._runs[accepted.id], self._accepted[id(run)] = run, accepted
+        if self._arrivals and (mark := self._arrivals.pop(accepted.id, None)) is not None:
+            run.stoppable.stop(mark.reason, by_person=True, told=mark.told)
         try:
             if accepted.left and not run.inbound.from_extension:
                 await self._recovery_throttle.mark_attempt(accepted.id)
@@ -169,27 +180,37 @@ class Pipeline:
         run.reply = replace(saying, text=run.inbound.text, thread=run.inbound.thread)
         return run.end_with("command", f"said by {run.inbound.from_extension}")
 
-    def stop(self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"]) -> bool:
-        """Stop a message that waits for its turn or is in it; its sender is told. False: nothing there to stop."""
-        run = self._runs.get(inbound_id)
-        if run is None or not run.stoppable.stop(reason):
-            return False
-        run.stopped_by_person = by == "person"
-        return True
+    def stop(
+        self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"] = "person", told: bool = False
+    ) -> bool:
+        """Stop a message up to the commit of its answer. False: it has ended, is being stopped, or is not here.
 
-    async def give_up(
-        self, accepted: Accepted, which: Literal["poison", "expired"], reason: str, *, fold: bool
-    ) -> Outcome:
+        Its sender is told, unless somebody else has told them (`told`).
+        """
+        run = self._runs.get(inbound_id)
+        if run is None or run.recorded is not None:
+            return False
+        return run.stoppable.stop(reason, by_person=by == "person", told=told)
+
+    def stop_on_arrival(self, inbound_id: str, mark: StopMark) -> None:
+        """Stop a message as soon as it is handled: one that a crash left may have to wait before that."""
+        self._arrivals[inbound_id] = mark
+
+    def find_run(self, inbound_id: str) -> MessageRun | None:
+        """The run of a message that is in the pipeline."""
+        return self._runs.get(inbound_id)
+
+    async def give_up(self, accepted: Accepted, which: Fate, reason: str, *, fold: bool) -> Outcome:
         """End a message that is not tried (again): its sender is told. `fold`: what its turn has done is kept.
 
         No delivery layer sees the notice: one that dies of it would kill every start from now on.
         """
         run = self._new_run(accepted)
-        if accepted.inbound.from_extension is None:
-            run.reply = notice(which, accepted.inbound)
         with log_ids(message=accepted.id, session=accepted.session):
             spent = (await self._stages.dispatch.claim(run)).build_result("failed", "") if fold else None
-            outcome = run.end_with("expired" if which == "expired" else "failed", reason, result=spent)
+            if accepted.inbound.from_extension is None:
+                run.reply = last_notice(run, which)
+            outcome = run.end_with(which if which in ("expired", "stopped") else "failed", reason, result=spent)
             outcome = await self._stages.deliver.close(run, outcome, skip_layers=True)
         self._emit(MessageEnded(outcome=outcome.kind, reason=reason, reply=outcome.reply, **run.ids))
         return outcome
@@ -238,7 +259,7 @@ class Pipeline:
             with stage("execute"), run.stoppable:
                 async with stages.deliver.follow(run, turn.log) as emit:
                     result = await stages.agent.run(turn.log, turn.context, run.ids, emit)
-            with stage("deliver"):
+            with stage("deliver"), run.stoppable:
                 return await stages.deliver.answer(run, turn.log, result)
 
     async def _refuse_above_limit(self, run: MessageRun) -> None:
@@ -252,7 +273,7 @@ class Pipeline:
 
     async def _wait_in_lane(self, run: MessageRun) -> None:
         await self._refuse_above_limit(run)
-        with run.deadline.pause():
+        with run.deadline.pause(), run.stoppable:
             await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
 
     def _admit(self, accepted: Accepted) -> Admitted:

@@ -4,6 +4,8 @@ A program is told at once and may send the message again (`SessionFull`). A pers
 message is accepted, so that no other chat waits behind it, and ends as refused.
 """
 
+from collections.abc import Callable
+
 from finclaw.errors import SessionFull
 from finclaw.kernel.record import Accepted
 from finclaw.sessions.lane import Lanes
@@ -20,12 +22,12 @@ class WaitingLimit:
         self._told: set[str] = set()
         """Sessions whose people know that they are full."""
 
-    def check(self, session: str) -> None:
-        """Raises SessionFull."""
+    def check(self, session: str, is_exempt: Callable[[], bool] = lambda: False) -> None:
+        """Raises SessionFull, unless the message is exempt: one that stops the others finds room."""
         waiting = self._lanes.count(session)
         if 2 * waiting < self._most:  # not at the first free place: whoever goes on writing was told just now
             self._told.discard(session)
-        if waiting >= self._most:
+        if waiting >= self._most and not is_exempt():
             raise SessionFull(f"{waiting} messages of this conversation wait for their answers; try again later")
 
     def accept_above(self, accepted: Accepted) -> None:

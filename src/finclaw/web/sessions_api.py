@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from finclaw.errors import ConfigError, SessionError
-from finclaw.gateway import Gateway
+from finclaw.gateway import Gateway, StopRequest
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message
@@ -90,8 +90,17 @@ class SessionsApi:
 
     async def post_reset(self, request: web.Request, _: Principal) -> web.Response:
         key = await self._require_session(request)
+        await self._gateway.stop_session(
+            StopRequest(session=key, reason="the conversation was reset by whoever runs the gateway", told=False)
+        )
         await self._gateway.reset(key)
         return json_response(SessionView(key, 0))
+
+    async def post_stop(self, request: web.Request, _: Principal) -> web.Response:
+        """What runs in the session, and all that waits there. Its people are told, once."""
+        key = await self._require_session(request)
+        stop = StopRequest(session=key, reason="stopped by whoever runs the gateway", told=False)
+        return json_response(await self._gateway.stop_session(stop))
 
     async def delete_session(self, request: web.Request, _: Principal) -> web.Response:
         dry_run = request.query.get("dry_run", "false")
@@ -148,6 +157,7 @@ class SessionsApi:
             HttpRoute("POST", f"{session}/import", "sessions", self.post_import, "upload"),
             HttpRoute("POST", f"{session}/fork", "sessions", self.post_fork),
             HttpRoute("POST", f"{session}/reset", "sessions", self.post_reset),
+            HttpRoute("POST", f"{session}/stop", "sessions", self.post_stop),
             HttpRoute("POST", f"{session}/repair", "sessions", self.post_repair),
             HttpRoute("DELETE", session, "sessions", self.delete_session),
             HttpRoute("POST", "/api/v1/forget", "sessions", self.post_forget),

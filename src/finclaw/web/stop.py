@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from finclaw.gateway import Gateway
+from finclaw.gateway import Gateway, StopRequest
 from finclaw.kernel.record import InboundRecord
 from finclaw.web.errors import ApiError
 from finclaw.web.principal import Principal, owns
@@ -28,7 +28,7 @@ class Stops:
     async def stop(self, record: InboundRecord, reason: str) -> InboundRecord:
         """The record as it is now, perhaps not ended yet. Raises ApiError when there is nothing to stop."""
         for _ in range(_TRIES):
-            if record.state == "ended" or self._is_stopping(record.inbound_id, reason):
+            if record.state == "ended" or await self._is_stopping(record, reason):
                 return _require_stopped(record)
             record = await self._gateway.wait(record.inbound_id, _PAUSE) or record
         raise ApiError(
@@ -37,11 +37,13 @@ class Stops:
             "this cannot be stopped now: it has not begun, or its answer is on its way; look it up by id",
         )
 
-    def _is_stopping(self, inbound_id: str, reason: str) -> bool:
-        if inbound_id not in self._asked:
-            if not self._gateway.stop_message(inbound_id, reason):
+    async def _is_stopping(self, record: InboundRecord, reason: str) -> bool:
+        """When this is true the stop is on disk: not even a crash brings the turn back."""
+        if record.inbound_id not in self._asked:
+            request = StopRequest(session=record.session, reason=reason, only=record.inbound_id, told=False)
+            if (await self._gateway.stop_session(request)).is_empty:
                 return False
-            self._asked.append(inbound_id)
+            self._asked.append(record.inbound_id)
         return True
 
 

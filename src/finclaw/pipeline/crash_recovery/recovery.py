@@ -2,19 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final, Literal, Protocol
 
+from msgspec.structs import replace
+
 from finclaw.delivery.outbox import OrderedSender
+from finclaw.gateway import sender_of
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Accepted
+from finclaw.kernel.record import Accepted, StopMark
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import Inbox
 
 log = logging.getLogger(__name__)
 
-Fate = Literal["poison", "expired"]
+Fate = Literal["poison", "expired", "stopped"]
 NO_MORE: Final = 2
 """Times the tries of the settings. Two that die together each time, such as a turn and its helper, must end too."""
 NO_FOLD: Final = 3
@@ -51,12 +55,13 @@ class Recovery:
         self._sender = sender
         self._clock = clock
 
-    async def run(self, give_up: GiveUp, engine: Engine) -> None:
+    async def run(self, give_up: GiveUp, engine: Engine, is_stop: Callable[[Inbound], bool] = lambda _: False) -> None:
         """Units first, so that no new answer overtakes an old one; then messages, session by session, in order.
 
         The lanes know all of them before anything moves: a stale answer's question, asked again, comes after them.
+        `is_stop` knows a message that stops those before it: they do not run again, however far that one had come.
         """
-        unfinished = await self._store.unfinished()
+        unfinished = _with_stops(await self._store.unfinished(), is_stop)
         if suspects := [accepted for accepted in unfinished if accepted.begun]:
             await self._store.nothing_runs()
         for accepted in unfinished:
@@ -77,6 +82,8 @@ class Recovery:
 
     def _decide_fate(self, accepted: Accepted, suspects: Sequence[Accepted]) -> Fate | None:
         """None: it is taken up again. What had joined a turn shares that one's fate, or is put back by it."""
+        if accepted.stop is not None:
+            return "stopped"
         if accepted.joined_to is not None:
             return None
         if accepted.attempts >= self._max_attempts and self._caused_crashes(accepted, suspects):
@@ -98,13 +105,35 @@ class Recovery:
             if fate is None:
                 engine.submit(accepted)
                 continue
-            died = f"the process died {accepted.attempts} times in this message"
-            reason = died if fate == "poison" else "too old to be answered after a restart"
-            await give_up(accepted, fate, reason, fold=self._may_be_folded(accepted))
+            await give_up(accepted, fate, _explain(accepted, fate), fold=self._may_be_folded(accepted))
 
     def _may_be_folded(self, accepted: Accepted) -> bool:
-        begun = accepted.attempts > 0 and accepted.inbound.from_extension is None
+        begun = accepted.attempts > 0 and accepted.inbound.from_extension is None and accepted.joined_to is None
         return begun and accepted.attempts < NO_FOLD * self._max_attempts
+
+
+def _explain(accepted: Accepted, fate: Fate) -> str:
+    if accepted.stop is not None:
+        return accepted.stop.reason
+    died = f"the process died {accepted.attempts} times in this message"
+    return died if fate == "poison" else "too old to be answered after a restart"
+
+
+def _with_stops(unfinished: Sequence[Accepted], is_stop: Callable[[Inbound], bool]) -> list[Accepted]:
+    """With the marks that a stop would have set, had the process not died before."""
+    stops = [accepted for accepted in unfinished if is_stop(accepted.inbound)]
+    found: list[Accepted] = []
+    for accepted in unfinished:
+        stop = next((each for each in stops if _stops(each, accepted)), None)
+        mark = None if stop is None else StopMark(f"stopped by message {stop.id}", told=True)
+        found.append(replace(accepted, stop=mark) if mark and not accepted.stop else accepted)
+    return found
+
+
+def _stops(stop: Accepted, earlier: Accepted) -> bool:
+    """A person stops what they have asked before; nothing that the gateway says of its own accord."""
+    same = (stop.session, sender_of(stop.inbound)) == (earlier.session, sender_of(earlier.inbound))
+    return same and earlier.ticket < stop.ticket and earlier.inbound.from_extension is None
 
 
 def _submit_all(messages: Sequence[Accepted], engine: Engine) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import ChatType, Inbound, Outbound, OutboundKind, Sender
 from finclaw.kernel.message import TurnEvent
-from finclaw.kernel.record import OutboxItem, TextRange
+from finclaw.kernel.record import OutboxItem, StopMark, TextRange
 from finclaw.kernel.scope import Outcome, StageEntry, StageResult
 from finclaw.kernel.text import fix_surrogates
 
@@ -23,6 +23,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 read_inbound: Final = msgspec.json.Decoder(Inbound).decode
 read_event: Final = msgspec.json.Decoder(TurnEvent).decode
+read_stop_mark: Final = msgspec.json.Decoder(StopMark).decode
 read_usage: Final = msgspec.json.Decoder(Usage).decode
 
 

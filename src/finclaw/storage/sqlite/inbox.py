@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import InboundConflict, SessionError
 from finclaw.kernel.envelope import Attachment, Inbound
-from finclaw.kernel.record import Accepted, Counts, InboundRecord, OutboxItem, Unsolicited
+from finclaw.kernel.record import Accepted, Counts, InboundRecord, OutboxItem, StopMark, Unsolicited
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite import outbox
@@ -22,7 +22,9 @@ from finclaw.storage.sqlite.codec import (
     key_name,
     read_inbound,
     read_outcome,
+    read_stop_mark,
     to_micros,
+    write,
     write_inbound,
     write_outcome,
 )
@@ -136,7 +138,8 @@ def _ticket(db: apsw.Connection, session: str, at: int) -> tuple[int, int]:
 
 _ACCEPTED = (
     "SELECT inbound.id, key, inbound.ticket, inbound.body, inbound.accepted_at, inbound.attempts, "
-    "coalesce(host.state, inbound.state), host.id FROM inbound JOIN session ON session.id = inbound.session "
+    "coalesce(host.state, inbound.state), host.id, inbound.stop "
+    "FROM inbound JOIN session ON session.id = inbound.session "
     "LEFT JOIN joined ON joined.id = inbound.id LEFT JOIN inbound AS host ON host.id = joined.turn "
 )
 
@@ -147,7 +150,7 @@ def find_accepted(db: apsw.Connection, ids: PublicIds, row: int, *, duplicate: b
 
 
 def _read_accepted(ids: PublicIds, row: tuple[Any, ...], *, duplicate: bool = False, left: bool = False) -> Accepted:
-    number, key, ticket, body, at, attempts, state, host = row
+    number, key, ticket, body, at, attempts, state, host, stop = row
     return Accepted(
         id=ids.inbound(int(number)),
         session=str(key),
@@ -159,6 +162,7 @@ def _read_accepted(ids: PublicIds, row: tuple[Any, ...], *, duplicate: bool = Fa
         left=left,
         duplicate=duplicate,
         joined_to=None if host is None else ids.inbound(int(host)),
+        stop=None if stop is None else read_stop_mark(str(stop)),
     )
 
 
@@ -173,6 +177,14 @@ def unfinished(db: apsw.Connection, ids: PublicIds) -> list[Accepted]:
         )
     }
     return [replace(each, items=items[each.id]) if each.id in items else each for each in found]
+
+
+def mark_stopped(db: apsw.Connection, ids: PublicIds, inbound_ids: Sequence[str], mark: StopMark) -> None:
+    """Keep that these are stopped, and withdraw what of their answers nobody has begun to send."""
+    for row in (must_row(ids, each) for each in inbound_ids):
+        db.execute("UPDATE inbound SET stop = ? WHERE id = ? AND kind IS NULL", (write(mark), row))
+        outbox.withdraw_replies(db, row)
+    crash_point("stop:before_commit")
 
 
 def mark_all_received(db: apsw.Connection) -> None:

@@ -322,4 +322,7 @@ MIGRATIONS: Final = (
     ) STRICT;
     CREATE INDEX joined_by ON joined (turn);
     """,
+    """
+    ALTER TABLE inbound ADD COLUMN stop TEXT;   -- that somebody stopped it, as JSON; it may not have come to that yet
+    """,
 )

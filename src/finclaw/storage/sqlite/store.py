@@ -34,6 +34,7 @@ from finclaw.kernel.record import (
     Reserve,
     SessionPage,
     Spend,
+    StopMark,
     TurnCalls,
     Unsolicited,
 )
@@ -140,6 +141,10 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
 
     async def nothing_runs(self) -> None:
         await self._commit(inbox.mark_all_received)
+
+    async def mark_stopped(self, inbound_ids: Sequence[str], mark: StopMark) -> None:
+        await self._commit(lambda db: inbox.mark_stopped(db, self._ids, inbound_ids, mark))
+        crash_point("stop:after_commit")
 
     async def find(self, inbound_id: str) -> InboundRecord | None:
         return await self._read(lambda db: inbox.find(db, self._ids, inbound_id))
