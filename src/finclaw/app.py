@@ -43,6 +43,7 @@ from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.persons import PersonDirectory, PersonService
 from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.session_opening import SessionOpening
+from finclaw.pipeline.stopping.revisions import Revisions
 from finclaw.pipeline.stopping.session_stops import SessionStops
 from finclaw.pipeline.stopping.watchdog import Watchdog
 from finclaw.records import RecordService
@@ -125,6 +126,7 @@ class App(RecordService):
         )
         self._engine = LocalEngine(self.pipeline, lanes, emit)
         self._stops = SessionStops(store, self.pipeline, self._engine, self._sender, clock)
+        self.pipeline.revise = Revisions(store, self._engine, self._stops).apply
         self._watchdog = Watchdog(
             clock,
             emit,

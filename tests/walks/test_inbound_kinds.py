@@ -1,4 +1,4 @@
-"""Edits, deletions and reactions are recorded and start no turn; a pressed button is the command it stands for."""
+"""Deletions and reactions are recorded and start no turn; a pressed button is the command it stands for."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ async def echo(args: Sequence[str], scope: CommandScope) -> CommandReply:
 ECHO = BasicCommand(name="echo", description="Says it again", usage="/echo …", answer=echo)
 
 
-@pytest.mark.parametrize("kind", ["edit", "delete", "reaction"])
+@pytest.mark.parametrize("kind", ["delete", "reaction"])
 @in_virtual_time
 async def test_it_is_accepted_once_and_nobody_answers(house: House, kind: InboundKind) -> None:
     async with house.open("hello") as gateway:

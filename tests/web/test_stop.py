@@ -114,3 +114,23 @@ async def test_a_session_is_stopped_with_all_that_waits_there(tmp_path: Path) ->
         assert [(each["outcome"], each["reply"]) for each in told] == [("stopped", "Stopped."), ("stopped", None)]
         async with live.session.post(f"{path}-no/stop", headers=AUTH) as unknown:
             assert unknown.status == 404
+
+
+async def test_a_message_that_waits_is_edited_and_another_deleted(tmp_path: Path) -> None:
+    told = asyncio.Event()
+    provider = ScriptedProvider(reply(say("Once. "), hold(told)), "Edited.")
+    async with gateway(tmp_path, provider) as live:
+        first, second, third = [await live.post(each, each) for each in ("1", "2", "3")]
+        await until_streaming(provider)
+        for change in (
+            {"message_id": "e", "text": "two", "edits": "2"},
+            {"message_id": "d", "text": "", "deletes": "3"},
+        ):
+            async with live.session.post(f"{live.url}/api/v1/messages", headers=AUTH, json=change) as taken:
+                assert taken.status == 202
+                ended = await live.get((await taken.json())["inbound_id"], wait=60)
+                assert ended["outcome"] == "skipped"
+        told.set()
+        ends = [await live.get(each, wait=60) for each in (first, second, third)]
+        assert [each["outcome"] for each in ends] == ["answered", "answered", "stopped"]
+        assert provider.requests[1].messages[-1].text == "two"

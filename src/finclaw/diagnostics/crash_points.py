@@ -43,8 +43,8 @@ JOIN_CRASH_POINTS: Final = ("join:before_commit", "join:after_commit")
 BLOB_CRASH_POINTS: Final = ("blob:after_file", "blob:after_commit", "blob:before_erase")
 """Met where a file is kept or removed."""
 
-STOP_CRASH_POINTS: Final = ("stop:before_commit", "stop:after_commit")
-"""Met where a person stops what runs."""
+STOP_CRASH_POINTS: Final = ("stop:before_commit", "stop:after_commit", "amend:before_commit", "amend:after_commit")
+"""Met where a person stops what runs, and where they edit what waits."""
 
 ALL_CRASH_POINTS: Final = (
     *CRASH_POINTS,

@@ -90,6 +90,14 @@ class Inbox(Protocol):
         """
         ...
 
+    async def find_target(self, inbound: Inbound) -> Accepted | None:
+        """The message that an edit or a deletion is about; None: it is not known, or nothing is left of it."""
+        ...
+
+    async def amend(self, inbound_id: str, inbound: Inbound) -> Accepted | None:
+        """Put other words in the place of those of a message that waits. None, and nothing, if its turn has begun."""
+        ...
+
     async def find(self, inbound_id: str) -> InboundRecord | None: ...
 
     async def unasked(self, session: str, after: str | None) -> Unsolicited:

@@ -127,7 +127,7 @@ class Commands:
         `wait_in_lane` returns when the messages before it are answered, for commands that come in turn.
         """
         start, inbound = self._find_start(message), message.inbound
-        if inbound.is_internal or inbound.forwarded:  # only people's own words are commands
+        if inbound.is_internal or inbound.forwarded or inbound.kind == "edit":  # only people's own, first words are
             return message
         if start is None and self.registry.parse(message.content, self._prefix) is None:
             return message

@@ -4,7 +4,7 @@ Earlier tickets go first; then the turn is claimed, or taken up again.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,6 +36,8 @@ from finclaw.sessions.pool import Pools
 from finclaw.sessions.steering import JoinOffer, LaneSteering
 from finclaw.tools.guard.control_tokens import neutralize_control_tokens
 from finclaw.tools.sources import AUTHOR, SOURCES, passed_on_by
+
+EDITED: Final = "[edited; an earlier message of mine now reads:]"
 
 
 class AdmittedTurn(Struct, frozen=True):
@@ -163,11 +165,17 @@ class Dispatch:
         return Message(
             id=new_id(),
             role="user",
-            blocks=(Text(neutralize_control_tokens(inbound.text)), *show_attachments(inbound.attachments)),
+            blocks=(Text(_words(inbound)), *show_attachments(inbound.attachments)),
             source=_source(inbound, accepted),
             created_at=self._clock.now(),
             metadata=_metadata(inbound, accepted),
         )
+
+
+def _words(inbound: Inbound) -> str:
+    """An edit of a message that was answered, or is being answered, says so: the old words are in the conversation."""
+    words = neutralize_control_tokens(inbound.text)
+    return f"{EDITED} {words}" if inbound.kind == "edit" else words
 
 
 def _source(inbound: Inbound, accepted: Inbound) -> Source:

@@ -30,6 +30,8 @@ class LocalEngine:
         self._open: dict[str, Accepted] = {}
         """The messages themselves, by their ids."""
         self._waiting: dict[str, list[asyncio.Future[Outcome | None]]] = {}
+        self._suspended: set[str] = set()
+        """Messages that are taken out of the pipeline to come back."""
         self._stopped = False
 
     def expect(self, accepted: Accepted) -> None:
@@ -66,6 +68,27 @@ class LocalEngine:
         """The messages of a session that have not ended, in the order of their tickets."""
         return sorted((each for each in self._open.values() if each.session == session), key=lambda each: each.ticket)
 
+    async def suspend(self, inbound_id: str) -> Accepted | None:
+        """Take a message that waits for its turn out of the pipeline, to be submitted again with its place kept.
+
+        None: it is not here, or its turn has begun. Whoever waits for its end goes on waiting.
+        """
+        task, accepted, run = (
+            self._tasks.get(inbound_id),
+            self._open.get(inbound_id),
+            self._pipeline.find_run(inbound_id),
+        )
+        if task is None or accepted is None or run is None or run.log is not None or accepted.claim is not None:
+            return None
+        run.leave_lane = lambda: None
+        self._suspended.add(inbound_id)
+        try:
+            task.cancel()
+            await asyncio.wait([task])
+        finally:
+            self._suspended.discard(inbound_id)
+        return accepted
+
     async def _run(self, accepted: Accepted) -> None:
         outcome: Outcome | None = None
         with log_ids(message=accepted.id, session=accepted.session):
@@ -77,7 +100,8 @@ class LocalEngine:
                 log.exception("message %s could not be brought to an end", accepted.id)
             finally:
                 self._forget(accepted.id)
-                self._notify_waiters(accepted.id, outcome)
+                if accepted.id not in self._suspended:
+                    self._notify_waiters(accepted.id, outcome)
 
     def _notify_waiters(self, inbound_id: str, outcome: Outcome | None) -> None:
         for waiting in self._waiting.pop(inbound_id, ()):

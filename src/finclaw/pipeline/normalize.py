@@ -36,7 +36,7 @@ def normalize(inbound: Inbound) -> NormalMessage:
         raise skip("our own message")
     if inbound.sender.is_bot:
         raise skip("written by another bot: two bots could talk for ever")
-    if inbound.kind in ("edit", "delete", "reaction"):
+    if inbound.kind in ("delete", "reaction"):
         raise skip(f"{inbound.kind} of message {inbound.target}: recorded, and nothing to answer")
     if not inbound.text.strip() and not inbound.attachments:
         raise skip("empty message")

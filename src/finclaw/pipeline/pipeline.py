@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Final, Literal
@@ -90,6 +90,8 @@ class Pipeline:
         self._recovery_throttle = RecoveryThrottle(store, clock)
         self._one_by_one = asyncio.Lock()
         self._runs: dict[str, MessageRun] = {}
+        self.revise: Callable[[MessageRun], Awaitable[None]] | None = None
+        """Handles edits and deletions. Raises Halt unless there is something to answer."""
         self._arrivals: dict[str, StopMark] = {}
         """Messages that are to be stopped as soon as they are handled."""
         self._accepted: dict[int, Accepted] = {}
@@ -238,6 +240,8 @@ class Pipeline:
         with stage("normalize"):
             if self._is_too_long(run.inbound):
                 raise self._too_long(run.inbound)
+            if run.inbound.kind in ("edit", "delete") and self.revise is not None:
+                await self.revise(run)
             message = normalize(run.inbound)
         with stage("gate"):
             sender = stages.gate.admit(message)

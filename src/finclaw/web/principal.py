@@ -36,6 +36,10 @@ class MessageBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     text: str
     conversation: Id = "main"
     sender: Id | None = None
+    edits: Id | None = None
+    """The id of an earlier message of one's own, of which these are the new words."""
+    deletes: Id | None = None
+    """The id of an earlier message of one's own that is not to be answered any more. The text is empty then."""
     model: Id | None = None
     """By which model this one message is to be answered; only the owner may choose."""
 
@@ -49,6 +53,9 @@ def inbound(principal: Principal, body: MessageBody) -> Inbound:
         sender=_sender(principal, body.sender),
         text=body.text,
         wishes=None if body.model is None else TurnOptions(model=body.model),
+        kind="edit" if body.edits else "delete" if body.deletes else "message",
+        target=body.edits or body.deletes,
+        edited=body.edits is not None,
     )
 
 

@@ -35,7 +35,7 @@ class SessionStops:
         self._sender = sender
         self._clock = clock
 
-    async def stop(self, request: StopRequest) -> StopReport:
+    async def stop(self, request: StopRequest, *, only_waiting: bool = False) -> StopReport:
         """Stop what the request means: those that wait first, so that none of them begins, then the turn that runs.
 
         Call this from anywhere, never behind the lane. It cancels at once and returns when the stop is on disk and the
@@ -44,6 +44,8 @@ class SessionStops:
         everybody = self._engine.find_open(request.session)
         chosen = [each for each in everybody if _is_meant(each, request)]
         runs = {each.id: run for each in chosen if (run := self._pipeline.find_run(each.id)) is not None}
+        if only_waiting:  # who has begun by now goes on
+            chosen = [each for each in chosen if each.id not in runs or not _has_begun(runs[each.id])]
         running = [each.id for each in chosen if each.id in runs and _has_begun(runs[each.id])]
         waiting = [each.id for each in chosen if each.id not in running]
         ends = [self._engine.watch_end(each.id) for each in chosen]

@@ -132,14 +132,15 @@ def from_micros(micros: int) -> datetime:
 def inbound_name(inbound: Inbound, again: int = 0) -> bytes:
     """What makes a message itself: where it was written and the platform's id for it.
 
-    An edit is the target's at its time; `again` tells several within one second apart, where a platform is so coarse.
+    An edit is the target's at its time, or by its own id where the platform tells no time; `again` tells several within
+    one second apart, where a platform is so coarse.
     """
     place = (inbound.channel, inbound.account, inbound.conversation)
     match inbound.kind:
         case "message":
             return _digest(write((*place, inbound.message_id)))
         case "edit":
-            return _digest(write((*place, "edit", inbound.target, inbound.sent_at, again)))
+            return _digest(write((*place, "edit", inbound.target, inbound.sent_at or inbound.message_id, again)))
         case "delete":
             return _digest(write((*place, "delete", inbound.target)))
         case _:

@@ -187,6 +187,26 @@ def mark_stopped(db: apsw.Connection, ids: PublicIds, inbound_ids: Sequence[str]
     crash_point("stop:before_commit")
 
 
+def find_target(db: apsw.Connection, ids: PublicIds, inbound: Inbound) -> Accepted | None:
+    """The message that an edit or a deletion names, in the same conversation."""
+    name = inbound_name(replace(inbound, kind="message", message_id=inbound.target or ""))
+    found = db.execute("SELECT id, kind FROM inbound WHERE name = ?", (name,)).fetchone()
+    return None if found is None or found[1] == ERASED else find_accepted(db, ids, int(found[0]))
+
+
+def amend(db: apsw.Connection, ids: PublicIds, inbound_id: str, inbound: Inbound) -> Accepted | None:
+    """Write the new words. The digest stays that of the first ones, by which the platform may deliver it again."""
+    row = must_row(ids, inbound_id)
+    db.execute(
+        "UPDATE inbound SET body = ? WHERE id = ? AND kind IS NULL AND state = 'received' AND attempts = 0 "
+        "AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.id = inbound.id)",
+        (write_inbound(inbound), row),
+    )
+    amended = find_accepted(db, ids, row) if db.changes() else None
+    crash_point("amend:before_commit")
+    return amended
+
+
 def mark_all_received(db: apsw.Connection) -> None:
     db.execute("UPDATE inbound SET state = 'received' WHERE kind IS NULL AND state = 'running'")
 

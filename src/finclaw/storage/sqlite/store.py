@@ -146,6 +146,14 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
         await self._commit(lambda db: inbox.mark_stopped(db, self._ids, inbound_ids, mark))
         crash_point("stop:after_commit")
 
+    async def find_target(self, inbound: Inbound) -> Accepted | None:
+        return await self._read(lambda db: inbox.find_target(db, self._ids, inbound))
+
+    async def amend(self, inbound_id: str, inbound: Inbound) -> Accepted | None:
+        amended = await self._commit(lambda db: inbox.amend(db, self._ids, inbound_id, inbound))
+        crash_point("amend:after_commit")
+        return amended
+
     async def find(self, inbound_id: str) -> InboundRecord | None:
         return await self._read(lambda db: inbox.find(db, self._ids, inbound_id))
 
