@@ -52,6 +52,7 @@ from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.kept_options import KeptOptions
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
+from finclaw.sessions.waiting import LaneWaiting
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.approval.summary import summaries
@@ -109,13 +110,20 @@ class App(RecordService):
             disabled=registrar.disabled_commands,
             suggest=settings.commands.suggest,
         )
+        waiting = LaneWaiting(
+            lanes,
+            clock,
+            settings.sessions.queue,
+            {name: each.queue for name, each in settings.channels.items()},
+            lambda inbound_id, reason: self.pipeline.stop(inbound_id, reason, by="person"),
+        )
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
             commands=Commands(prefix, registrar.commands, command_services),
             ack=Ack(settings.pipeline.ack, clock, enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels, store, clock, persons),
             dispatch=Dispatch(
-                store, lanes, self._pools, opening, clock, agent.reserve_first_call, registrar.fields, persons
+                store, waiting, self._pools, opening, clock, agent.reserve_first_call, registrar.fields, persons
             ),
             agent=agent,
             deliver=self._make_deliver(settings, registrar, store, recent, clock),

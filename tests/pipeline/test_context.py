@@ -21,6 +21,7 @@ from finclaw.pipeline.session_opening import SessionOpening
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
+from finclaw.sessions.waiting import LaneWaiting
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.clock import EPOCH
@@ -60,7 +61,8 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
     async def main() -> None:
         store = open_store(tmp_path / "x.db", clock, threaded=False)
         lanes = Lanes()
-        dispatch = Dispatch(store, lanes, Pools(), SessionOpening(store, RecentConversations(), clock), clock, reserve)
+        opening = SessionOpening(store, RecentConversations(), clock)
+        dispatch = Dispatch(store, LaneWaiting(lanes, clock), Pools(), opening, clock, reserve)
         inbound = Inbound(text="hi")
         mine = await store.accept(inbound, "s", lambda each: lanes.expect(each.session, each.ticket))
         ids = Ids(agent="a", session="s", inbound_id=mine.id, turn_id="")

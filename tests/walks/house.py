@@ -23,7 +23,7 @@ from finclaw.kernel.port import Command, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
 from finclaw.pipeline.settings import CommandSettings, PipelineSettings
-from finclaw.sessions.settings import SessionSettings
+from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.storage.kinds import StoreKind, open_kind
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, SimulatedCrash, crash_at
 from finclaw.testing.provider import Line, Script
@@ -42,6 +42,8 @@ ALL_STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "exe
 FOREVER = float("inf")
 
 
+A_TURN_EACH = SessionSettings(queue=QueueSettings(mode="followup"))
+"""What a test of something else wants: no message joins another's turn."""
 TRUSTING = (Rule("*", "allow"),)
 """What lifts the defaults of groups; what moves money still needs consent."""
 
@@ -173,7 +175,7 @@ class House:
             people=tuple(people),
             approvals=approvals or ApprovalSettings(),
             commands=command_settings or CommandSettings(),
-            sessions=sessions or SessionSettings(),
+            sessions=sessions or A_TURN_EACH,
             tools=ToolsSettings(rules=tuple(rules)),
             channels={} if channel_settings is None else {channel.name: channel_settings},
         )

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.walks.house import Gateway, House, Parts, in_virtual_time
+from tests.walks.house import A_TURN_EACH, Gateway, House, Parts, in_virtual_time
 from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings
@@ -101,9 +101,9 @@ async def test_what_comes_during_the_final_text_has_a_turn_of_its_own(house: Hou
 
 
 @in_virtual_time
-async def test_by_default_everybody_waits_for_their_turn(house: House) -> None:
+async def test_who_follows_up_waits_for_their_turn(house: House) -> None:
     desk = Desk()
-    async with house.open(LOOK, "first", "second", tools=[desk.tool("look", slowly)]) as gateway:
+    async with house.open(LOOK, "first", "second", tools=[desk.tool("look", slowly)], sessions=A_TURN_EACH) as gateway:
         host, later = await write(gateway, "one"), await write(gateway, "two")
         assert await kinds(gateway, host, later) == ["answered", "answered"]
         assert gateway.said == ["first", "second"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from finclaw.errors import ConfigError
+from finclaw.kernel.turn_options import QueueMode
 from finclaw.redaction import Secret
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -29,6 +30,9 @@ class ChannelSettings:
     is heard, but on Telegram, where anybody can write, nobody. What others write is skipped; its record says why."""
     allow_conversations: tuple[str, ...] = ()
     """The ids of chats in which everybody is heard."""
+    queue: QueueMode | None = None
+    """What a message does while another of its conversation is being answered, as in `sessions.queue.mode`, for this
+    channel."""
     pause_ms: tuple[int, int] | None = None
     """The shortest and the longest pause before a further block of an answer, such as `[800, 2500]`: as a person would
     need to write it. Without it there is none."""

@@ -10,7 +10,7 @@ from finclaw.kernel.text import Language, language_of
 Notice = (
     Literal["failed", "timeout", "poison", "expired", "reset", "stopped", "stalled", "loop", "too_long", "busy"]
     | Literal["turn_budget", "day_budget", "month_budget", "model_unknown", "wordless", "out_of_order", "not_taken"]
-    | Literal["need_input", "full"]
+    | Literal["need_input", "full", "interrupted", "left_out"]
 )
 
 _ENGLISH: Final[dict[Notice, str]] = {
@@ -21,6 +21,9 @@ _ENGLISH: Final[dict[Notice, str]] = {
     "expired": "I was away when you wrote this, and it has been a while. Please ask again if you still want an answer.",
     "reset": "Stopped: the conversation was reset while I was answering.",
     "stopped": "Stopped.",
+    "interrupted": "Stopped: your newer message comes first.",
+    "left_out": "You have written more than I can keep waiting, so I leave some of it out. Please wait for my answer, "
+    "and then repeat what is missing.",
     "stalled": "Sorry, I got stuck on this and stopped. Please try again, perhaps in other words.",
     "loop": "Sorry, I kept asking for the same thing and getting the same answer, so I stopped. "
     "Please ask in other words.",
@@ -50,6 +53,8 @@ _KOREAN: Final[dict[Notice, str]] = {
     "expired": "자리를 비운 사이에 보내신 메시지라 시간이 많이 지났습니다. 아직 필요하시면 다시 물어봐 주세요.",
     "reset": "대화가 초기화되어 답변을 중단했습니다.",
     "stopped": "중단했습니다.",
+    "interrupted": "새 메시지에 먼저 답하기 위해 중단했습니다.",
+    "left_out": "대기 중인 메시지가 너무 많아 일부는 건너뜁니다. 답변을 받으신 뒤 빠진 내용을 다시 보내 주세요.",
     "stalled": "죄송합니다. 처리가 멈춰서 중단했습니다. 다른 표현으로 다시 시도해 주세요.",
     "loop": "죄송합니다. 같은 조회를 되풀이해도 같은 결과만 나와서 중단했습니다. 다른 표현으로 다시 물어봐 주세요.",
     "too_long": "죄송합니다. 한 번에 읽기에는 너무 깁니다. 더 짧게 나누어 보내 주세요.",

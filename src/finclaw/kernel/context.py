@@ -10,7 +10,19 @@ from msgspec import Struct
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
 from finclaw.kernel.message import SUMMARY, Message
 from finclaw.kernel.person import NOBODY, Person
-from finclaw.kernel.turn_options import TurnOptions
+from finclaw.kernel.turn_options import QueueMode, TurnOptions
+
+
+class QueueAdmission(Struct, frozen=True, kw_only=True):
+    """How dispatch let a message in: by which queue mode, behind how many, and what happened meanwhile."""
+
+    mode: QueueMode = "followup"  # in force for this message; never `auto`
+    origin: str = "auto"  # who has chosen it: `message`, `session`, `channel`, `settings` or `auto`
+    position: int = 0  # messages of the same session that were before it when it came
+    interrupted: str = ""  # the id of the message whose turn it has stopped
+    joined: tuple[str, ...] = ()  # ids of messages that waited and that its turn answers too, from its start on
+    running: int = 0  # turns that ran at that moment, this one among them
+    dispatched_at: datetime | None = None
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -36,6 +48,7 @@ class Context(Struct, frozen=True, kw_only=True):
     session_started_at: datetime | None = None
     provided: Mapping[str, Any] = {}
     """What extensions know about this moment, by field; what failed or came too late is absent."""
+    admission: QueueAdmission = QueueAdmission()
     wishes: TurnOptions = TurnOptions()
     """For this turn; what they leave open is for the settings to say."""
 

@@ -45,6 +45,17 @@ class MessageEnded(Event, frozen=True, kw_only=True):
     reply: str | None = None
 
 
+class QueueChanged(Event, frozen=True, kw_only=True):
+    """A message waits for its turn, joined another's turn, or was left out of a line that was full."""
+
+    name: ClassVar[str] = "queue:change"
+    change: Literal["waiting", "joined", "dropped"]
+    mode: str = ""
+    origin: str = ""
+    position: int = 0  # how many are before it
+    other: str = ""  # the message whose turn it joined
+
+
 class MessageStalled(Event, frozen=True, kw_only=True):
     """A turn has shown no sign of life for a while. `aborted`: it was stopped, and its sender told."""
 

@@ -105,7 +105,8 @@ class Sign:
         """Whoever was stopped or not meant to be answered sees no judgement."""
         if isinstance(error, Exception) and not isinstance(error, Halt | TurnStopped):
             return self._settings.failed
-        is_answered = error is None and self._run.recorded is not None and self._run.recorded.kind == "answered"
+        recorded = self._run.recorded
+        is_answered = recorded is not None and recorded.kind in ("answered", "joined")
         return self._settings.done if is_answered else ""
 
     async def _keep_typing(self, channel: Channel) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from finclaw.kernel.context import Context
+from finclaw.kernel.context import Context, QueueAdmission
 from finclaw.kernel.envelope import Capabilities, Sender
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Channel, Clock
@@ -65,6 +65,14 @@ class Contexts:
         )
 
 
-def complete_context(context: Context, claim: Claim, transcript: Sequence[Message], wishes: TurnOptions) -> Context:
+def complete_context(
+    context: Context, claim: Claim, transcript: Sequence[Message], wishes: TurnOptions, admission: QueueAdmission
+) -> Context:
     """The context as it is now that its turn has come."""
-    return replace(context, transcript=transcript, session_started_at=claim.session_started_at, wishes=wishes)
+    return replace(
+        context,
+        transcript=transcript,
+        session_started_at=claim.session_started_at,
+        wishes=wishes,
+        admission=admission,
+    )

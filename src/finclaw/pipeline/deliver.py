@@ -72,7 +72,7 @@ class Deliver:
         begun = bool(sent) and result.text.startswith(sent)  # not where a layer has made another text of it
         seen = turn.seen_text(last) if begun else ""
         text = heard.clean_content[max(0, len(sent) - heard.start) if begun else 0 :]
-        reply_to = None if turn.has_answered else inbound.answer_to
+        reply_to = None if turn.has_answered else run.answer_to
         outbound = Outbound(
             text=text,
             reply_to=reply_to,
@@ -239,7 +239,7 @@ class Deliver:
         if turn.items and in_place:
             visible = replace(visible, parts=_with_media_apart(visible.parts, has_preview=preview is not None))
         run.remove_unseen()
-        joined = run.joined_outcomes(outcome)
+        outcome, joined = run.share_outcome(outcome)
         units = self._plan(run, visible, claim.turn_id)
         if preview is not None and units:
             units = (replace(units[0], edits=preview.id), *units[1:])
@@ -271,7 +271,7 @@ class Deliver:
             await (commit() if run.dispatcher is None else run.dispatcher.send_final(commit))
 
     async def _end(self, run: MessageRun, outcome: Outcome, visible: Visible) -> None:
-        units, joined = self._plan(run, visible, None), run.joined_outcomes(outcome)
+        units, (outcome, joined) = self._plan(run, visible, None), run.share_outcome(outcome)
 
         def on_commit() -> None:
             self._release_recorded(run, outcome, units, joined)

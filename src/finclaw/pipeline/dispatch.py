@@ -12,28 +12,29 @@ from msgspec.structs import replace
 from finclaw.agent.budget.call_ledger import Payer
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.commit_retry import retry_until_committed
+from finclaw.delivery.notice import notice
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SessionError
 from finclaw.ids import new_id
-from finclaw.kernel.context import Context, current_turn
+from finclaw.kernel.context import Context, QueueAdmission, current_turn
 from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.extension import ContextField
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Reserve
+from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.store_port import Store
+from finclaw.kernel.turn_options import QueueMode
 from finclaw.pipeline.attachments import show_attachments
 from finclaw.pipeline.context import complete_context
 from finclaw.pipeline.context_fields import ContextFieldProviders
-from finclaw.pipeline.journal import skip
-from finclaw.pipeline.message_run import MessageRun
+from finclaw.pipeline.journal import Halt, skip
+from finclaw.pipeline.message_run import LEFT_OUT, MessageRun
 from finclaw.pipeline.persons import PersonDirectory
 from finclaw.pipeline.session_opening import SessionOpening
 from finclaw.sessions.conversation import Conversation
-from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
-from finclaw.sessions.steering import JoinOffer, LaneSteering
+from finclaw.sessions.waiting import PASSED_OVER, KnownSession, LaneWaiting, WaitingMessage
 from finclaw.tools.guard.control_tokens import neutralize_control_tokens
 from finclaw.tools.sources import AUTHOR, SOURCES, passed_on_by
 
@@ -53,7 +54,7 @@ class Dispatch:
     def __init__(
         self,
         store: Store,
-        lanes: Lanes,
+        waiting: LaneWaiting,
         pools: Pools,
         opening: SessionOpening,
         clock: Clock,
@@ -62,7 +63,7 @@ class Dispatch:
         persons: PersonDirectory | None = None,
     ) -> None:
         self._store = store
-        self._lanes = lanes
+        self._waiting = waiting
         self._pools = pools
         self._opening = opening
         self._clock = clock
@@ -82,43 +83,66 @@ class Dispatch:
     async def admit(self, run: MessageRun, context: Context) -> AdmittedTurn:
         accepted = run.accepted
         with run.deadline.pause():
-            await self._wait_in_lane(run)
+            admission = await self._wait_in_lane(run)
             limits = run.accepted.inbound.limits or Limits()
             run.seat = await self._pools.enter(limits.pool, accepted.session)
             await self._opening.renew_if_idle(accepted)
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")
-        if self._opening.queue_mode == "steer" and not log.claim.resumed:
-            log.steering = run.steering = self._steer(run, log)
+            joined = await self._begin_steering(run, log, admission.mode)
+        admission = replace(admission, joined=joined, running=self._pools.running(limits.pool))
         wishes = context.wishes.fill_from(self._opening.find_options(accepted.session))
-        completed = complete_context(context, log.claim, log.conversation.base_messages, wishes)
+        completed = complete_context(context, log.claim, log.conversation.base_messages, wishes, admission)
         return AdmittedTurn(await self._providers.fill(completed), log)
 
-    async def _wait_in_lane(self, run: MessageRun) -> None:
-        """Returns when its own turn may begin. Raises Halt when another's turn has answered it; that is on disk."""
+    async def _wait_in_lane(self, run: MessageRun) -> QueueAdmission:
+        """Returns when its own turn may begin. Raises Halt when another's has answered it, or when it was left out."""
         accepted = run.accepted
-        if self._opening.queue_mode == "steer" and accepted.claim is None and not accepted.left:
-            offer = JoinOffer(accepted, self._input(run))
-            await self._lanes.turn_or_join(accepted.session, accepted.ticket, offer)
-            if offer.is_taken and (outcome := await offer.ended) is not None:
-                run.recorded = outcome
-                raise skip(outcome.reason)
-        await self._lanes.turn_of(accepted.session, accepted.ticket)
+        copy = self._opening.find_copy(accepted.session)
+        known = KnownSession(self._opening.find_options(accepted.session), () if copy is None else copy[1])
+        end = await self._waiting.wait(
+            WaitingMessage(
+                accepted=accepted,
+                inbound=run.inbound,
+                known=known,
+                make_words=lambda: self._input(run),
+                emit=run.emit,
+                ids=run.ids,
+            )
+        )
+        if end.left_out is not None:
+            told = None if end.left_out.is_told else notice("left_out", run.inbound)
+            raise Halt("skip", end.left_out.drop_reason, outcome="dropped", reply=told)
         record = None if accepted.joined_to is None else await self._store.find(accepted.id)
-        if record is not None and record.outcome is not None:  # by the turn that a crash had left
-            run.recorded = record.outcome
-            raise skip(record.outcome.reason)
+        joined = end.joined or (None if record is None else record.outcome)  # by the turn that a crash had left
+        if joined is not None:
+            run.recorded = joined
+            raise skip(joined.reason)
+        admission = end.admission
+        if admission.position:
+            run.journal.note(f"{admission.mode} by {admission.origin}, {admission.position} before it")
+        return admission
 
-    def _steer(self, run: MessageRun, log: TurnLog) -> LaneSteering:
-        """Only a turn that runs for the first time: one that was in a crash takes nobody along."""
-        accepted, lanes = run.accepted, self._lanes
+    async def _begin_steering(self, run: MessageRun, log: TurnLog, mode: QueueMode) -> tuple[str, ...]:
+        """Let messages join the turn, and those at once that share it from its start on. Gives their ids."""
+        if (newer := self._waiting.find_interrupter(run.accepted)) is not None:
+            raise Halt("skip", PASSED_OVER + newer.id, outcome="stopped")
+        if log.claim.resumed:
+            return ()
+        log.steering = run.steering = steering = self._waiting.steer(run.accepted, mode, log.join, run.emit, run.ids)
+        if log.answers:
+            return ()
+        self._add_left_out(run, log)
+        await steering.take(0)
+        return tuple([each.id for each in steering.joined_at_start])
 
-        async def join(later: Accepted, words: Message) -> bool:
-            try:
-                return await log.join(later, words)
-            finally:
-                lanes.wake(accepted.session)
-
-        return LaneSteering(accepted, lambda: lanes.offers_behind(accepted.session, accepted.ticket), join)
+    def _add_left_out(self, run: MessageRun, log: TurnLog) -> None:
+        """What is kept of the sender's messages that were left out, before their own words of this turn."""
+        kept = self._waiting.overflow.take_lines(run.accepted.session, run.accepted.inbound)
+        if kept is not None:
+            words, now = Text(neutralize_control_tokens(kept.tell())), self._clock.now()
+            first = log.messages[0]
+            metadata = {**first.metadata, LEFT_OUT: kept.count}
+            log.push(Append(Message(new_id(), "user", (words,), first.source, now, metadata)))
 
     async def claim(self, run: MessageRun, *, reserve: bool = False) -> TurnLog:
         """From here on the turn is ours to end: begun with the input, or as far as its log says it had come.

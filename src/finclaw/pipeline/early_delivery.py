@@ -172,7 +172,7 @@ class EarlyDelivery:
         """None: it cannot be shown by itself. What an approved action gave is told before the model's words."""
         if turn.told_action or len(turn.items) >= MOST_BLOCKS:
             return None
-        reply_to = None if turn.has_answered else run.inbound.answer_to
+        reply_to = None if turn.has_answered else run.answer_to
         outbound = Outbound(text=text, reply_to=reply_to, thread=run.inbound.thread)
         ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=outbound, turn=None, kind=kind)
         passed = SafeLinks(turn, run.accepted.inbound).outbound(await self._ring(ctx))

@@ -35,13 +35,13 @@ class LocalEngine:
         self._stopped = False
 
     def expect(self, accepted: Accepted) -> None:
-        self._lanes.expect(accepted.session, accepted.ticket)
+        self._lanes.expect(accepted.session, accepted.ticket, accepted)
 
     def submit(self, accepted: Accepted) -> None:
         """Called in order of tickets, straight from the commit: the lane knows the message before it moves."""
         if self._stopped:  # it is on disk, and the next start takes it up
             return
-        self._lanes.expect(accepted.session, accepted.ticket)
+        self._lanes.expect(accepted.session, accepted.ticket, accepted)
         inbound = accepted.inbound
         self._emit(
             MessageAccepted(

@@ -13,6 +13,7 @@ from finclaw.kernel.scope import Outcome
 from finclaw.kernel.text import language_of
 from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.message_run import MessageRun
+from finclaw.sessions.waiting import INTERRUPTED
 from finclaw.tools.guard.redact import describe_error
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ def end_by_error(run: MessageRun, error: Exception, timeout_ms: int) -> Outcome:
         case Superseded():
             which, reason = "reset", str(error)
         case TurnStopped():
-            which, reason = "stopped" if run.stoppable.by_person else "stalled", str(error)
+            which, reason = _name_stop(run, str(error)), str(error)
         case ToolLoop():
             which, reason = "loop", str(error)
         case ModelUnknown():
@@ -48,6 +49,12 @@ def end_by_error(run: MessageRun, error: Exception, timeout_ms: int) -> Outcome:
     return end_with_notice(run, which, reason, about)
 
 
+def _name_stop(run: MessageRun, reason: str) -> Notice:
+    if reason.startswith(INTERRUPTED):
+        return "interrupted"
+    return "stopped" if run.stoppable.by_person else "stalled"
+
+
 def end_by_leaked_cancellation(run: MessageRun) -> Outcome:
     """Somebody let their own cancellation out. Nobody wants us to stop, so it is a failure like any other."""
     log.exception("a message failed: a cancellation leaked out of a layer, a provider or a command")
@@ -55,7 +62,7 @@ def end_by_leaked_cancellation(run: MessageRun) -> Outcome:
 
 
 def end_with_notice(run: MessageRun, which: Notice, reason: str, about: str = "") -> Outcome:
-    outcome = "stopped" if which in ("reset", "stopped", "stalled") else "failed"
+    outcome = "stopped" if which in ("reset", "stopped", "stalled", "interrupted") else "failed"
     is_told = outcome == "stopped" and run.stoppable.is_told
     run.reply = None if is_told else _with_unknown_calls(run, notice(which, run.inbound, about))
     spent = None if run.log is None else run.log.build_result("failed", "")

@@ -49,7 +49,7 @@ class Journal:
         self._started = self._stage_started = clock.monotonic()
         self._entries: list[StageEntry] = []
         self._running = ""
-        self._skipped = ""
+        self._skipped = self._noted = ""
 
     def stage(self, name: str) -> "Journal":
         """Note one stage, whatever becomes of it. A stage that was begun is always in the journal."""
@@ -65,7 +65,9 @@ class Journal:
     ) -> None:
         name, self._running = self._running, ""
         ms = round((self._clock.monotonic() - self._stage_started) * 1000, 3)
-        result, reason = ("skip" if self._skipped else "continue", self._skipped) if error is None else _end_of(error)
+        said = ("skip", self._skipped) if self._skipped else ("continue", self._noted)
+        result, reason = said if error is None else _end_of(error)
+        self._noted = ""
         self._entries.append(StageEntry(name, result, ms, reason))
         self._emit(StageEnded(stage=name, result=result, duration_ms=ms, **self._ids))
         if error is None and name == self._last:
@@ -74,6 +76,10 @@ class Journal:
     def skip(self, reason: str) -> None:
         """The running stage ends the pipeline quietly; said before its end, so that its outcome can say so."""
         self._skipped = reason
+
+    def note(self, what: str) -> None:
+        """Write something down about the running stage, which goes on."""
+        self._noted = what
 
     @property
     def entries(self) -> tuple[StageEntry, ...]:

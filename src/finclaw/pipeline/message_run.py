@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from types import TracebackType
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -20,6 +22,9 @@ from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.sessions.pool import Seat
 from finclaw.sessions.steering import LaneSteering
+
+LEFT_OUT: Final = "left_out"
+"""In the metadata of words that tell of messages which were left out: how many."""
 
 
 class Stoppable:
@@ -108,15 +113,30 @@ class MessageRun(MessageContext):
     recorded: Outcome | None = None
     """The outcome that is on disk. Nothing that happens afterwards can change it."""
 
-    def joined_outcomes(self, outcome: Outcome) -> tuple[JoinedOutcome, ...]:
-        """The ends of messages that joined its turn and share its fate, with the reason where to look."""
+    @property
+    def last_of_question(self) -> Accepted:
+        """The message that the answer is shown with: of those that the turn began with, the last."""
+        log, steering = self.log, self.steering
+        before = log.claim.joined[: _count_questions(log) - 1] if log is not None and log.claim.joined else ()
+        return (self.accepted, *before, *(() if steering is None else steering.joined_at_start))[-1]
+
+    def share_outcome(self, outcome: Outcome) -> tuple[Outcome, tuple[JoinedOutcome, ...]]:
+        """The message's own end, and the ends of those that joined its turn and share its fate.
+
+        One is answered, and the others say with which one.
+        """
+        log, steering = self.log, self.steering
+        joined = () if log is None else log.claim.joined
+        if log is not None and steering is not None:
+            joined = (*joined, *steering.seen(len(log.answers)))
+        if not joined:
+            return outcome, ()
+        last = self.last_of_question if outcome.kind == "answered" else self.accepted
         kind: OutcomeKind = "joined" if outcome.kind in ("answered", "skipped") else outcome.kind
-        end = Outcome(kind=kind, reason=f"answered with message {self.accepted.id}", turn_id=outcome.turn_id)
-        log, before = self.log, () if self.log is None else self.log.claim.joined
-        resumed = tuple(JoinedOutcome(each.id, end) for each in before)
-        if self.steering is None or log is None:
-            return resumed
-        return (*resumed, *self.steering.outcomes(len(log.answers), lambda _: end))
+        end = Outcome(kind=kind, reason=f"answered with message {last.id}", turn_id=outcome.turn_id)
+        ends = tuple(JoinedOutcome(each.id, outcome if each.id == last.id else end) for each in joined)
+        own = outcome if last.id == self.accepted.id else replace(outcome, kind=kind, reason=end.reason, reply=None)
+        return own, ends
 
     def remove_unseen(self) -> None:
         """Take the words of messages out of the turn that the model has not seen: they have turns of their own."""
@@ -128,12 +148,19 @@ class MessageRun(MessageContext):
         """Give up the seat and the place in the lane, both at once: nobody is left waiting. Idempotent."""
         if self.steering is not None:
             self.steering.settle(())
+            self.steering.close()
         if self.dispatcher is not None:
             self.dispatcher.mark_complete()
         seat, self.seat = self.seat, None
         if seat is not None:
             seat.release()
         self.leave_lane()
+
+    @property
+    def answer_to(self) -> str:
+        """The platform's id of the message that the answer refers to."""
+        last = self.last_of_question
+        return self.inbound.answer_to if last is self.accepted else last.inbound.answer_to
 
     @staticmethod
     def of(ctx: MessageContext) -> "MessageRun":
@@ -189,3 +216,9 @@ class MessageRun(MessageContext):
                 text=outcome.reply, kind="notice", reply_to=self.inbound.answer_to, thread=self.inbound.thread
             )
         return replace(outcome, stages=self.journal.entries, duration_ms=self.journal.duration_ms)
+
+
+def _count_questions(log: TurnLog) -> int:
+    """Messages of persons that the turn began with: those before its model's first answer."""
+    before = takewhile(lambda message: message.source.kind != "assistant", log.messages)
+    return sum(message.source.kind == "user" and LEFT_OUT not in message.metadata for message in before)

@@ -31,7 +31,6 @@ class SessionOpening:
         """`options`: what people have set for their sessions; None: nobody has."""
         self._options = options
         settings = settings or SessionSettings()
-        self.queue_mode = settings.queue.mode
         self._store = store
         self._recent = recent
         self._clock = clock

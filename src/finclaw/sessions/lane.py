@@ -1,73 +1,129 @@
 """Session queues, called lanes: which turn of a session runs, and which wait. Tickets come from the store, in order."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from finclaw.kernel.record import Accepted
 from finclaw.sessions.steering import JoinOffer
 
 
+class _Place:
+    """The place of one message in its lane."""
+
+    __slots__ = ("accepted", "offer", "waiting")
+
+    def __init__(self, accepted: Accepted | None) -> None:
+        self.accepted = accepted
+        self.offer: JoinOffer | None = None
+        self.waiting: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.set_result(None)
+
+
 class Lane:
-    """The queue of one session: its open tickets, lowest first. The first may run; the others wait for it to leave."""
+    """The queue of one session: its open tickets in order. The first may run; the others wait for it to leave."""
 
     def __init__(self) -> None:
-        self._open: dict[int, asyncio.Future[None] | None] = {}
-        self._offers: dict[int, JoinOffer] = {}
+        self._places: dict[int, _Place] = {}
+        """In the order in which they run, which is that of their tickets, but for who was let past."""
 
-    def expect(self, ticket: int) -> None:
-        self._open[ticket] = None
+    def expect(self, ticket: int, accepted: Accepted | None = None) -> None:
+        if ticket in self._places:
+            return
+        is_late = bool(self._places) and ticket < next(reversed(self._places))
+        self._places[ticket] = _Place(accepted)
+        if is_late:
+            self._places = dict(sorted(self._places.items()))
 
     def leave(self, ticket: int) -> None:
         """Finished, or given up: one step with handing over, so that nobody can slip in between or be forgotten."""
-        self._open.pop(ticket, None)
-        self._offers.pop(ticket, None)
-        waiting = self._open.get(self._first) if self._open else None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(None)
+        self._places.pop(ticket, None)
+        if self._places:
+            self._places[self._first].wake()
 
     @property
     def _first(self) -> int:
-        return min(self._open)
+        return next(iter(self._places))
 
     @property
     def empty(self) -> bool:
-        return not self._open
+        return not self._places
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._places)
 
     def position(self, ticket: int) -> int:
         """How many are before this ticket."""
-        return sum(1 for each in self._open if each < ticket)
+        if ticket in self._places:
+            return list(self._places).index(ticket)
+        return sum(1 for each in self._places if each < ticket)
+
+    @property
+    def first(self) -> Accepted | None:
+        """The message that is being answered, or about to be."""
+        return self._places[self._first].accepted if self._places else None
+
+    def _must_wait(self, ticket: int) -> bool:
+        if ticket in self._places:
+            return self._first != ticket
+        return bool(self._places) and self._first < ticket
 
     async def turn_of(self, ticket: int) -> None:
-        """Wait until every earlier ticket has left."""
-        while self._open and self._first < ticket:
-            waiting = asyncio.get_running_loop().create_future()
-            self._open[ticket] = waiting
+        """Wait until every ticket before it has left."""
+        while self._must_wait(ticket):
+            self.expect(ticket)
+            self._places[ticket].waiting = waiting = asyncio.get_running_loop().create_future()
             await waiting
 
     async def turn_or_join(self, ticket: int, offer: JoinOffer) -> None:
-        """Wait as above, or until a turn that runs has taken the offer."""
-        self._offers[ticket] = offer
-        while self._open and self._first < ticket and not offer.is_taken:
-            waiting = asyncio.get_running_loop().create_future()
-            self._open[ticket] = waiting
+        """Wait as above, or until a turn that runs has taken the offer, or it was dropped."""
+        self.expect(ticket)
+        place = self._places[ticket]
+        place.offer = offer
+        while self._must_wait(ticket) and not offer.is_settled:
+            place.waiting = waiting = asyncio.get_running_loop().create_future()
             await waiting
         if not offer.is_taken:
-            self._offers.pop(ticket, None)
+            place.offer = None
 
     def offers_behind(self, ticket: int) -> Iterator[JoinOffer]:
         """In order, up to the first that makes none: nobody may be overtaken."""
-        for each in sorted(each for each in self._open if each > ticket):
-            if (offer := self._offers.get(each)) is None:
+        behind = False
+        for each, place in list(self._places.items()):
+            if behind and place.offer is None:
                 return
-            yield offer
+            if behind and place.offer is not None:
+                yield place.offer
+            behind = behind or each == ticket
+
+    def waiting(self) -> list[JoinOffer]:
+        """Those that wait and that no turn has taken, in order."""
+        offers = [place.offer for place in self._places.values() if place.offer is not None]
+        return [each for each in offers if not each.is_settled]
+
+    def list_open(self) -> list[tuple[Accepted, JoinOffer | None]]:
+        """Everybody of whom more is known than a ticket, in order, with what those offer who wait."""
+        return [(place.accepted, place.offer) for place in self._places.values() if place.accepted is not None]
+
+    def let_past(self, ticket: int, may_pass: Callable[[JoinOffer], bool]) -> None:
+        """Put a ticket before those right in front of it that wait and that it may pass; never before the first."""
+        order = list(self._places)
+        place = last = order.index(ticket)
+        while place > 1:
+            offer = self._places[order[place - 1]].offer
+            if offer is None or offer.is_settled or not may_pass(offer):
+                break
+            place -= 1
+        if place != last:
+            order.insert(place, order.pop(last))
+            self._places = {each: self._places[each] for each in order}
 
     def wake(self) -> None:
         """Let everybody see what has become of their offers."""
-        for waiting in self._open.values():
-            if waiting is not None and not waiting.done():
-                waiting.set_result(None)
+        for place in self._places.values():
+            place.wake()
 
 
 class Lanes:
@@ -76,8 +132,8 @@ class Lanes:
     def __init__(self) -> None:
         self._lanes: dict[str, Lane] = {}
 
-    def expect(self, session: str, ticket: int) -> None:
-        self._lanes.setdefault(session, Lane()).expect(ticket)
+    def expect(self, session: str, ticket: int, accepted: Accepted | None = None) -> None:
+        self._lanes.setdefault(session, Lane()).expect(ticket, accepted)
 
     def leave(self, session: str, ticket: int) -> None:
         lane = self._lanes.get(session)
@@ -85,6 +141,9 @@ class Lanes:
             lane.leave(ticket)
             if lane.empty:
                 del self._lanes[session]
+
+    def find(self, session: str) -> Lane | None:
+        return self._lanes.get(session)
 
     def count(self, session: str) -> int:
         """How many of a session are not answered yet."""
@@ -94,6 +153,10 @@ class Lanes:
     def position(self, session: str, ticket: int) -> int:
         lane = self._lanes.get(session)
         return 0 if lane is None else lane.position(ticket)
+
+    def list_open(self, session: str) -> Sequence[tuple[Accepted, JoinOffer | None]]:
+        lane = self._lanes.get(session)
+        return () if lane is None else lane.list_open()
 
     async def turn_of(self, session: str, ticket: int) -> None:
         """Wait until every earlier ticket has left. Whoever waits must leave, also when it is cancelled."""

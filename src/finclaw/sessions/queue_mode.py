@@ -1,13 +1,14 @@
 """The choice of a queue mode: what a message does while its session is busy, and who has said so."""
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from finclaw.kernel.turn_options import QueueMode
 
-QueueChoice = QueueMode | Literal["auto"]
-"""A mode, or that the gateway chooses one by what goes on."""
+WaitingMode = Literal["followup", "steer", "queue", "collect", "interrupt", "steer-backlog"]
+"""The six modes: `QueueMode` without `auto`, which becomes one of them."""
 ModeOrigin = Literal["message", "session", "channel", "settings", "auto", "reply"]
 """Who has said so. `reply`: the message answers a question that the assistant asked its sender."""
 
@@ -20,7 +21,7 @@ MANY: Final = 3
 class ChosenMode(Struct, frozen=True):
     """The mode in force for one message."""
 
-    mode: QueueMode = "followup"
+    mode: WaitingMode = "followup"
     origin: ModeOrigin = "auto"
 
 
@@ -37,26 +38,17 @@ class SessionMoment(Struct, frozen=True, kw_only=True):
     is_direct: bool = True
 
 
-def choose_mode(
-    message: QueueMode | None,
-    session: QueueMode | None,
-    channel: QueueChoice | None,
-    settings: QueueChoice,
-    moment: SessionMoment,
-) -> ChosenMode:
-    """The first that says something: the message itself, its session, its channel, the settings, else what goes on."""
-    if message is not None:
-        return ChosenMode(message, "message")
-    if session is not None:
-        return ChosenMode(session, "session")
-    if channel is not None and channel != "auto":
-        return ChosenMode(channel, "channel")
-    if channel is None and settings != "auto":
-        return ChosenMode(settings, "settings")
+def choose_mode(said: Mapping[ModeOrigin, QueueMode | None], moment: SessionMoment) -> ChosenMode:
+    """By the first that says something, in the order of `said`, and by what goes on where that says `auto`."""
+    for origin, mode in said.items():
+        if mode == "auto":
+            break
+        if mode is not None:
+            return ChosenMode(mode, origin)
     return ChosenMode(choose_automatically(moment), "auto")
 
 
-def choose_automatically(moment: SessionMoment) -> QueueMode:
+def choose_automatically(moment: SessionMoment) -> WaitingMode:
     """By rules, the first that applies. A line that has formed comes before what a quick message would do."""
     if not moment.has_conversation:
         return "steer"  # there is nothing to join: it simply begins

@@ -6,16 +6,25 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from finclaw.sessions.steering import QueueMode
+from finclaw.kernel.turn_options import QueueMode
+from finclaw.sessions.overflow import DropPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
     """Settings of a busy conversation."""
 
-    mode: QueueMode = "followup"
-    """What a message does while another is being answered. `followup`: it waits for its turn. `steer`: it joins the
-    running turn at the next step, if the same person wrote both, and what the model had planned is asked anew."""
+    mode: QueueMode = "auto"
+    """What a message does while another is being answered. `auto`: in a direct chat `steer`, elsewhere `queue`, and
+    `queue` where three wait already. `steer`: it joins the running turn at the next step, if the same person wrote
+    both, and what the model had planned is asked anew. `followup` and `queue`: it waits for a turn of its own.
+    `collect`: all that wait share one turn. `interrupt`: it stops the running turn of the same person and comes first.
+    `steer-backlog`: as `steer`, and what the person wrote before it joins too."""
+    cap: Annotated[int, Meta(ge=1, le=1_000)] = 20
+    """Messages of a session that may wait; what is running does not count."""
+    drop: DropPolicy = "summarise"
+    """What happens when more wait, and their sender is told. `summarise`: the oldest is left out, and a line of it is
+    kept for the sender's next turn. `old`: it is left out. `new`: the newest is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

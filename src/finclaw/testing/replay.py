@@ -175,6 +175,8 @@ class _RecordedSteering:
     def __init__(self, log: TurnLog, joined: dict[int, list[Message]]) -> None:
         self._log = log
         self._joined = joined
+        for message in joined.get(0, ()):  # those that the turn began with
+            log.push(Append(message))
 
     def is_asked_for(self) -> bool:
         return False

@@ -104,7 +104,9 @@ def _run_parts(story: TurnTrace, given: Arguments) -> dict[str, str]:
 
 def _end_parts(story: TurnTrace) -> dict[str, str]:
     end = {"status": story.record.status, "steps": str(story.record.steps)}
-    if story.outcome is not None:
+    if story.outcome is not None and story.outcome.kind == "joined":  # its turn answers a later message
+        end["outcome"], end["reply"] = "answered", story.outcome.reply or ""
+    elif story.outcome is not None:
         end["outcome"] = f"{story.outcome.kind} {story.outcome.reason}".strip()
         end["reply"] = story.outcome.reply or ""
     return end

@@ -1,0 +1,196 @@
+"""The wait for a turn: what a message does while its session is busy, as its queue mode has it."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from finclaw.kernel.context import QueueAdmission
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.event import Emit, QueueChanged
+from finclaw.kernel.message import Message
+from finclaw.kernel.port import Clock
+from finclaw.kernel.record import Accepted
+from finclaw.kernel.scope import Ids, Outcome
+from finclaw.kernel.turn_options import QueueMode, TurnOptions
+from finclaw.sessions.lane import Lane, Lanes
+from finclaw.sessions.overflow import Overflow
+from finclaw.sessions.queue_mode import ChosenMode, ModeOrigin, SessionMoment, choose_mode
+from finclaw.sessions.settings import QueueSettings
+from finclaw.sessions.steering import JoinOffer, LaneSteering, is_same_person_and_place
+
+INTERRUPTED: Final = "interrupted by message "
+PASSED_OVER: Final = "passed over for message "
+"""How the reason begins of a turn that a newer message of its sender has stopped; the second had not begun to work, so
+nobody need be told."""
+
+StopRun = Callable[[str, str], bool]
+"""Stops the run of a message, with a reason. False: it is not there, or its answer exists."""
+Join = Callable[[Accepted, Message], Awaitable[bool]]
+
+
+class KnownSession(Struct, frozen=True):
+    """What is known of a session before its turn: the options that were set for it, and what was said."""
+
+    options: TurnOptions
+    messages: Sequence[Message]
+
+
+class WaitingMessage(Struct, frozen=True, kw_only=True):
+    """A message that has come to its lane."""
+
+    accepted: Accepted
+    inbound: Inbound
+    """As the pipeline knows it."""
+    known: KnownSession
+    make_words: Callable[[], Message]
+    """Its words for the conversation; made only if it has to wait."""
+    emit: Emit
+    ids: Ids
+
+
+class WaitResult(Struct, frozen=True, kw_only=True):
+    """The end of a wait: its own turn may begin, or another's has answered it, or it was left out."""
+
+    admission: QueueAdmission = QueueAdmission()
+    joined: Outcome | None = None
+    """Its outcome, which is on disk, if another's turn has answered it."""
+    left_out: JoinOffer | None = None
+
+
+class LaneWaiting:
+    """The wait of messages in their lanes."""
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        clock: Clock,
+        settings: QueueSettings | None = None,
+        channel_modes: Mapping[str, QueueMode | None] | None = None,
+        stop: StopRun | None = None,
+    ) -> None:
+        settings = settings or QueueSettings()
+        self._lanes = lanes
+        self._clock = clock
+        self._mode: QueueMode = settings.mode
+        self._channel_modes = channel_modes or {}
+        self._stop = stop
+        self.overflow = Overflow(settings.cap, settings.drop)
+
+    async def wait(self, message: WaitingMessage) -> WaitResult:
+        """Returns when the message's own turn may begin, or need not."""
+        accepted, interrupted = message.accepted, ""
+        lane = self._lanes.find(accepted.session)
+        position = 0 if lane is None else lane.position(accepted.ticket)
+        chosen = self._choose(message, lane, position)
+        if lane is not None and position:
+            if accepted.claim is None and not accepted.left and not accepted.inbound.unasked:
+                offer = JoinOffer(accepted, message.make_words(), chosen, message.inbound.wishes)
+                if not self._enter_line(lane, offer):
+                    return self._leave_out(message, offer)
+                event = QueueChanged(change="waiting", position=position, **message.ids)
+                message.emit(replace(event, mode=offer.mode, origin=chosen.origin))
+                interrupted = self._interrupt(lane, offer) if offer.mode == "interrupt" else ""
+                await lane.turn_or_join(accepted.ticket, offer)
+                if offer.drop_reason:
+                    return self._leave_out(message, offer)
+                if offer.is_taken and (outcome := await offer.ended) is not None:
+                    return WaitResult(joined=outcome)
+            await self._lanes.turn_of(accepted.session, accepted.ticket)
+        admission = QueueAdmission(
+            mode=chosen.mode,
+            origin=chosen.origin,
+            position=position,
+            interrupted=interrupted,
+            dispatched_at=self._clock.now(),
+        )
+        return WaitResult(admission=admission)
+
+    def _choose(self, message: WaitingMessage, lane: Lane | None, position: int) -> ChosenMode:
+        inbound, known = message.inbound, message.known
+        own = None if inbound.wishes is None else inbound.wishes.queue
+        said: dict[ModeOrigin, QueueMode | None] = {"message": own, "session": known.options.queue}
+        said["channel"] = self._channel_modes.get(inbound.channel)
+        said["settings"] = self._mode
+        moment = SessionMoment(
+            has_conversation=bool(position or known.messages),
+            is_running=position > 0,
+            idle_s=_seconds_since(known.messages, self._clock.now()),
+            waiting=0 if lane is None or not position else len(lane.waiting()),
+            is_direct=inbound.chat_type == "direct",
+        )
+        return choose_mode(said, moment)
+
+    # ── a line that is full ─────────────────────────────────────────────────────────────────────────────────
+
+    def _enter_line(self, lane: Lane, offer: JoinOffer) -> bool:
+        """False: the line is full, and this one is left out."""
+        out = self.overflow.make_room(offer.accepted.session, lane.waiting(), offer)
+        if out is not None:
+            lane.wake()
+        return out is not offer
+
+    @staticmethod
+    def _leave_out(message: WaitingMessage, offer: JoinOffer) -> WaitResult:
+        event = QueueChanged(change="dropped", **message.ids)
+        message.emit(replace(event, mode=offer.mode, origin=offer.chosen.origin))
+        return WaitResult(left_out=offer)
+
+    # ── interrupting ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _interrupt(self, lane: Lane, offer: JoinOffer) -> str:
+        """Stop the turn that runs, if it is the sender's own; pass what else of theirs waits, but nobody else.
+
+        Gives the id of the message whose turn was stopped.
+        """
+        later = offer.accepted
+
+        def may_pass(other: JoinOffer) -> bool:
+            return other.mode != "interrupt" and is_same_person_and_place(other.accepted.inbound, later.inbound)
+
+        lane.let_past(later.ticket, may_pass)
+        running = lane.first
+        if running is None or running.inbound.unasked or self._stop is None:
+            return ""
+        own = is_same_person_and_place(running.inbound, later.inbound)
+        return running.id if own and self._stop(running.id, INTERRUPTED + later.id) else ""
+
+    def find_interrupter(self, accepted: Accepted) -> Accepted | None:
+        """A newer message of the same sender that waits to interrupt the turn of this one, which has just begun."""
+        lane = self._lanes.find(accepted.session)
+        if lane is None or len(lane) == 1 or accepted.inbound.unasked:
+            return None
+        for offer in lane.waiting():
+            if offer.mode == "interrupt" and is_same_person_and_place(offer.accepted.inbound, accepted.inbound):
+                return offer.accepted
+        return None
+
+    # ── joining ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def steer(self, host: Accepted, mode: QueueMode, join: Join, emit: Emit, ids: Ids) -> LaneSteering:
+        """Of a turn that runs for the first time: one that was in a crash takes nobody along."""
+        lanes = self._lanes
+
+        async def join_and_tell(later: Accepted, words: Message) -> bool:
+            try:
+                joined = await join(later, words)
+                if joined:
+                    event = QueueChanged(change="joined", other=host.id, **ids)
+                    emit(replace(event, inbound_id=later.id))
+                return joined
+            finally:
+                lanes.wake(host.session)
+
+        def shares(offer: JoinOffer) -> bool:
+            return mode == offer.mode == "collect"
+
+        def next_offers() -> Iterator[JoinOffer]:
+            return lanes.offers_behind(host.session, host.ticket)
+
+        return LaneSteering(host, next_offers, join_and_tell, shares)
+
+
+def _seconds_since(messages: Sequence[Message], now: datetime) -> float | None:
+    return (now - messages[-1].created_at).total_seconds() if messages else None

@@ -1,0 +1,301 @@
+"""The queue modes: what a message does while another of its session is being answered, and who has chosen that."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.walks.house import Gateway, House, Parts, in_virtual_time
+from tests.walks.tools import Desk
+
+from finclaw.agent.settings import AgentSettings
+from finclaw.channels.settings import ChannelSettings
+from finclaw.cli.commands.replay import replay
+from finclaw.config.schema import Settings
+from finclaw.kernel.context import Context
+from finclaw.kernel.event import QueueChanged
+from finclaw.kernel.port import ToolScope
+from finclaw.kernel.record import Accepted, TurnTrace
+from finclaw.kernel.scope import TurnContext, TurnResult
+from finclaw.kernel.turn_options import QueueMode, TurnOptions
+from finclaw.sessions.overflow import LONGEST_LINE, DropPolicy
+from finclaw.sessions.settings import QueueSettings, SessionSettings
+from finclaw.testing import call, delay, reply
+
+LOOK = reply(call("look", {"text": "AAPL"}, id="c1"))
+
+
+@pytest.fixture(params=["sqlite", "jsonl"])
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
+    return House(tmp_path, kind=request.param)
+
+
+@pytest.fixture
+def one_house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def by(mode: QueueMode, cap: int = 20, drop: DropPolicy = "summarise") -> SessionSettings:
+    return SessionSettings(queue=QueueSettings(mode=mode, cap=cap, drop=drop))
+
+
+async def slowly(text: str, scope: ToolScope) -> str:
+    await asyncio.sleep(10)
+    return f"looked at {text}"
+
+
+def room(sender: str = "local") -> dict[str, Any]:
+    return {"chat_type": "group", "conversation": "room", "mentions_us": True, "sender": sender}
+
+
+async def write(gateway: Gateway, text: str, **fields: Any) -> Accepted:
+    accepted = await gateway.channel.write(text, message_id=text, **fields)
+    await asyncio.sleep(0.1)
+    return accepted
+
+
+async def kinds(gateway: Gateway, *messages: Accepted) -> list[str]:
+    found = [(await gateway.outcome(each)).kind for each in messages]
+    await gateway.app.idle()
+    return found
+
+
+def answers(gateway: Gateway) -> list[tuple[str, str | None]]:
+    """What people could read, and with which message it is shown."""
+    return [(each.text, each.unit.outbound.reply_to) for each in gateway.channel.sent]
+
+
+class Contexts:
+    """A turn layer that notes the contexts it sees."""
+
+    def __init__(self) -> None:
+        self.seen: list[Context] = []
+
+    async def __call__(self, ctx: TurnContext) -> TurnResult:
+        self.seen.append(ctx.context)
+        return await ctx.next()
+
+
+# ── each mode ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("Q-05", "M-46", "Q-16")
+def test_collect_answers_all_that_waited_in_one_turn_and_names_the_last(house: House) -> None:
+    contexts, stories = Contexts(), list[TurnTrace]()
+
+    async def walk() -> None:
+        async with house.open(
+            reply(delay(5), "one"), "all", sessions=by("collect"), layers=[("turn", contexts)]
+        ) as gateway:
+            running, *waiting = [await write(gateway, text) for text in ("a", "b", "c", "d")]
+            assert await kinds(gateway, running, *waiting) == ["answered", "joined", "joined", "answered"]
+            assert answers(gateway) == [("one", "a"), ("all", "d")]
+            assert [each.text for each in gateway.seen] == ["a", "one", "b", "c", "d"]
+            outcomes = [await gateway.outcome(each) for each in waiting]
+            assert len({each.turn_id for each in outcomes}) == 1
+            assert [each.reply for each in outcomes[1:]] == [None, "all"]
+            assert all(waiting[-1].id in each.reason for each in outcomes[:2]), "which answer has covered it"
+            assert contexts.seen[1].admission.joined == tuple(each.id for each in waiting[1:])
+            story = await gateway.app.turn(waiting[1].id)
+            stories.extend([] if story is None else [story])
+
+    house.clock.run(walk())
+    (story,) = stories
+    assert [each.inbound.text for each in story.joined] == ["c", "d"]
+    settings = Settings(state=house.state, agent=AgentSettings(default_extensions=()))
+    assert replay(settings, story, [Parts()]) == []
+
+
+@pytest.mark.spec("Q-05")
+@pytest.mark.parametrize("good_order", [True, False])
+@in_virtual_time
+async def test_a_collected_turn_that_a_restart_cut_off_is_answered_once(house: House, good_order: bool) -> None:
+    desk = Desk()
+    tools = [desk.tool("look", slowly)]
+    async with house.open(reply(delay(5), "one"), LOOK, sessions=by("collect"), tools=tools) as gateway:
+        messages = [await write(gateway, text) for text in ("a", "b", "c", "d")]
+        await asyncio.sleep(8)
+        if not good_order:
+            house.troubles["release"] = [RuntimeError("the process is dead")]
+    house.troubles.clear()
+    async with house.open("all", sessions=by("collect"), tools=tools) as gateway:
+        assert await kinds(gateway, *messages) == ["answered", "joined", "joined", "answered"]
+        assert answers(gateway) == [("all", "d")]
+
+
+@pytest.mark.spec("Q-06", "M-45", "Q-16")
+@in_virtual_time
+async def test_interrupt_stops_the_running_turn_says_so_and_comes_first(house: House) -> None:
+    contexts = Contexts()
+    async with house.open(
+        reply(delay(60), "late"), "new", "then this", sessions=by("interrupt"), layers=[("turn", contexts)]
+    ) as gateway:
+        running = await write(gateway, "a")
+        waiting = await write(gateway, "b", wishes=TurnOptions(queue="followup"))
+        newest = await write(gateway, "c")
+        assert await kinds(gateway, running, waiting, newest) == ["stopped", "answered", "answered"]
+        assert gateway.said == ["Stopped: your newer message comes first.", "new", "then this"]
+        assert newest.id in (await gateway.outcome(running)).reason
+        assert [bool(each.admission.interrupted) for each in contexts.seen] == [False, True, False]
+        assert [each.text for each in await gateway.app.messages(running.session) if each.role == "user"] == [
+            "a",
+            "c",
+            "b",
+        ]
+
+
+@pytest.mark.spec("Q-06")
+@in_virtual_time
+async def test_of_many_that_interrupt_the_newest_is_answered_and_all_are_in_the_conversation(house: House) -> None:
+    async with house.open(reply(delay(60), "late"), "new", sessions=by("interrupt")) as gateway:
+        first = await write(gateway, "a")
+        messages = [first, *await asyncio.gather(*[gateway.channel.write(text, message_id=text) for text in "bcde"])]
+        assert await kinds(gateway, *messages) == ["stopped"] * 4 + ["answered"]
+        assert gateway.said[-1] == "new"
+        assert len(gateway.said) == 2, "told once"
+        texts = [each.text for each in await gateway.app.messages(messages[0].session) if each.role == "user"]
+        assert texts == list("abcde")
+
+
+@pytest.mark.spec("Q-07", "Q-16")
+@in_virtual_time
+async def test_steer_backlog_takes_along_what_waits_before_it(house: House) -> None:
+    desk = Desk()
+    tools = [desk.tool("look", slowly)]
+    async with house.open(LOOK, "all", "never", sessions=by("queue"), tools=tools) as gateway:
+        running, one, two = [await write(gateway, text) for text in ("a", "b", "c")]
+        last = await write(gateway, "d", wishes=TurnOptions(queue="steer-backlog"))
+        assert await kinds(gateway, running, one, two, last) == ["answered", "joined", "joined", "joined"]
+        assert gateway.said == ["all"]
+        assert [each.text for each in gateway.seen][-3:] == ["b", "c", "d"]
+
+
+@pytest.mark.spec("Q-03", "Q-04", "Q-16", "M-44")
+@pytest.mark.parametrize("mode", ["queue", "followup"])
+def test_who_waits_in_line_has_a_turn_of_their_own_in_order(one_house: House, mode: QueueMode) -> None:
+    contexts = Contexts()
+
+    async def walk() -> None:
+        slow = reply(delay(5), "one")
+        async with one_house.open(slow, "x", "two", "three", sessions=by(mode), layers=[("turn", contexts)]) as gateway:
+            messages = [await write(gateway, text) for text in "abc"]
+            await write(gateway, "elsewhere", conversation="other", sender="grace")
+            assert await kinds(gateway, *messages) == ["answered"] * 3
+            assert [each.admission.position for each in contexts.seen if each.inbound.text in "abc"] == [0, 1, 2]
+            stages = (await gateway.outcome(messages[2])).stages
+            assert next(each.reason for each in stages if each.name == "dispatch") == f"{mode} by settings, 2 before it"
+
+    one_house.clock.run(walk())
+
+
+# ── who chooses ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("M-43", "M-47", "M-48", "DX-16b", "DX-18", "Q-11", "Q-12", "Q-18")
+def test_the_context_tells_the_mode_who_chose_it_and_when_it_was_admitted(one_house: House) -> None:
+    contexts = Contexts()
+
+    async def walk() -> None:
+        async with one_house.open(
+            *[reply(delay(5), str(each)) for each in range(8)],
+            sessions=SessionSettings(),
+            layers=[("turn", contexts)],
+            channel_settings=ChannelSettings(kind="mailbox"),
+        ) as gateway:
+            first = await write(gateway, "a")
+            await write(gateway, "in a room", **room())
+            await write(gateway, "later", **room())
+            await write(gateway, "b", wishes=TurnOptions(queue="collect"))
+            await gateway.app.idle()
+            await gateway.app.options.keep(first.session, TurnOptions(queue="queue"))
+            await write(gateway, "c")
+            await gateway.app.idle()
+            seen = {each.inbound.text: each for each in contexts.seen}
+            said = {text: (each.admission.mode, each.admission.origin) for text, each in seen.items()}
+            assert said == {
+                "a": ("steer", "auto"),
+                "in a room": ("steer", "auto"),
+                "later": ("queue", "auto"),
+                "b": ("collect", "message"),
+                "c": ("queue", "session"),
+            }
+            assert [seen[text].admission.running for text in ("a", "in a room")] == [1, 2]
+            admitted = seen["b"].admission.dispatched_at
+            assert admitted is not None
+            assert admitted.utcoffset() is not None
+            assert (admitted - seen["b"].accepted_at).total_seconds() == pytest.approx(4.7, abs=0.2)
+
+    one_house.clock.run(walk())
+
+
+@pytest.mark.spec("Q-02", "Q-11", "DX-17", "Q-19")
+@in_virtual_time
+async def test_by_default_a_person_steers_their_own_answer_in_a_direct_chat(house: House) -> None:
+    desk = Desk()
+    async with house.open(LOOK, "both", tools=[desk.tool("look", slowly)], sessions=SessionSettings()) as gateway:
+        messages = [await write(gateway, text) for text in ("AAPL?", "in won")]
+        assert await kinds(gateway, *messages) == ["answered", "joined"]
+        changes = [(each.change, each.other) for each in gateway.events if isinstance(each, QueueChanged)]
+        assert changes == [("waiting", ""), ("joined", messages[0].id)]
+
+
+@pytest.mark.parametrize("mode", ["steer", "collect", "interrupt", "steer-backlog"])
+def test_nothing_is_merged_with_or_stopped_by_another_person(one_house: House, mode: QueueMode) -> None:
+    desk = Desk()
+    tools = [desk.tool("look", slowly)]
+    own_end = "stopped" if mode == "interrupt" else "answered"  # by a later message of the same person
+
+    async def walk() -> None:
+        async with one_house.open(LOOK, "1", "2", "3", "4", tools=tools, sessions=by(mode)) as gateway:
+            people = ("ada", "grace", "ada", "grace")
+            messages = [await write(gateway, f"{name} {n}", **room(name)) for n, name in enumerate(people)]
+            assert await kinds(gateway, *messages) == [own_end, *["answered"] * 3]
+            assert len(gateway.said) == 4
+
+    one_house.clock.run(walk())
+
+
+# ── a line that is full ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("Q-15", "Q-17", "DX-19")
+@pytest.mark.parametrize(
+    ("drop", "expected"),
+    [
+        ("old", ["answered", "dropped", "dropped", "answered", "answered"]),
+        ("summarise", ["answered", "dropped", "dropped", "answered", "answered"]),
+        ("new", ["answered", "answered", "answered", "dropped", "dropped"]),
+    ],
+)
+def test_a_full_line_leaves_out_and_says_so_once(one_house: House, drop: DropPolicy, expected: list[str]) -> None:
+    async def walk() -> None:
+        script = (reply(delay(60), "one"), "two", "three")
+        async with one_house.open(*script, sessions=by("queue", cap=2, drop=drop)) as gateway:
+            running = await write(gateway, "a")
+            others = [await write(gateway, f"{name}{' x' * 200}") for name in "bcde"]
+            assert await kinds(gateway, running, *others) == expected
+            notices = [each for each in gateway.said if "leave some of it out" in each]
+            assert len(notices) == 1
+            kept = [each.text for each in gateway.provider.requests[1].messages if "left out" in each.text]
+            assert bool(kept) == (drop == "summarise")
+            if kept:
+                lines = kept[0].splitlines()[1:]
+                assert [line[:3] for line in lines] == ["- b", "- c"]
+                assert all(len(line) <= LONGEST_LINE + 2 for line in lines)
+
+    one_house.clock.run(walk())
+
+
+@pytest.mark.spec("Q-17")
+def test_who_floods_a_room_pushes_nobody_else_out(one_house: House) -> None:
+    async def walk() -> None:
+        slow = [reply(delay(30), str(each)) for each in range(9)]
+        async with one_house.open(*slow, sessions=by("queue", cap=3)) as gateway:
+            await write(gateway, "first", **room("ada"))
+            quiet = await write(gateway, "mine", **room("grace"))
+            for number in range(10):
+                await write(gateway, f"flood {number}", **room("ada"))
+            late = await write(gateway, "and this", **room("linus"))
+            assert await kinds(gateway, quiet, late) == ["answered", "answered"]
+
+    one_house.clock.run(walk())
