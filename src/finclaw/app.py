@@ -19,7 +19,7 @@ from finclaw.errors import SessionError, SessionFull
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
 from finclaw.finance.calendar import TableCalendar
-from finclaw.gateway import StopReport, StopRequest, Summary
+from finclaw.gateway import StopReport, StopRequest, Summary, UndoneTurn
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
@@ -45,6 +45,7 @@ from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.session_opening import SessionOpening
 from finclaw.pipeline.stopping.revisions import Revisions
 from finclaw.pipeline.stopping.session_stops import SessionStops
+from finclaw.pipeline.stopping.undo import TurnUndo
 from finclaw.pipeline.stopping.watchdog import Watchdog
 from finclaw.records import RecordService
 from finclaw.routing.session_key import session_key
@@ -134,6 +135,7 @@ class App(RecordService):
         )
         self._engine = LocalEngine(self.pipeline, lanes, emit)
         self._stops = SessionStops(store, self.pipeline, self._engine, self._sender, clock)
+        self._undo = TurnUndo(store, self.pipeline, stages.dispatch.claim, self.accept, self._sender, clock)
         self.pipeline.revise = Revisions(store, self._engine, self._stops).apply
         self._watchdog = Watchdog(
             clock,
@@ -240,6 +242,10 @@ class App(RecordService):
         report = await self._stops.stop(request)
         waiting = () if request.only else await self.approvals(session=request.session)
         return replace(report, approvals=tuple(each.id for each in waiting))
+
+    async def undo_turn(self, accepted: Accepted, *, is_owner: bool, again: bool) -> UndoneTurn:
+        """Take the last turn out of the conversation, and perhaps ask its question again; see `TurnUndo.undo`."""
+        return await self._undo.undo(accepted, is_owner=is_owner, again=again)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         return self.events.observe(observer)

@@ -21,6 +21,7 @@ from finclaw.builtins.extension_services import ExtensionServices
 from finclaw.builtins.moment import Moment
 from finclaw.builtins.now import Now
 from finclaw.builtins.read_result import ReadResult
+from finclaw.builtins.undo import UndoCommands
 from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket
 from finclaw.diagnostics.event_stream import EventStream
@@ -36,12 +37,13 @@ from finclaw.finance.commands.extension import MarketCommands
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
-from finclaw.gateway import Gateway, StopReport, StopRequest
+from finclaw.gateway import Gateway, StopReport, StopRequest, UndoneTurn
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.envelope import Capabilities, Inbound
 from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
+from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.approvals import Approvals
 
@@ -78,6 +80,11 @@ def builtin_extensions(
 
     basics = Basics(prefix, lambda: registrar.commands, reset, stop, days, registrar.layer_commands)
     yield as_builtin(basics, "first, so that no other can take the names of its commands")
+
+    def undo(accepted: Accepted, is_owner: bool, again: bool) -> Awaitable[UndoneTurn]:
+        return gateway().undo_turn(accepted, is_owner=is_owner, again=again)
+
+    yield as_builtin(UndoCommands(prefix, undo), "beside them, for the same reason")
     deciding = ApprovalCommands(prefix, builtin_services.approvals)
     yield as_builtin(deciding, "as early, for the same reason: nobody else answers to approve and deny")
     calendar = TableCalendar()

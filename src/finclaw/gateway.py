@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -82,6 +82,16 @@ class StopReport(Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         return not (self.stopped or self.dropped or self.withdrawn)
+
+
+class UndoneTurn(Struct, frozen=True, kw_only=True):
+    """The turn that an undo has taken out of the conversation, or why it has not."""
+
+    question: str = ""
+    used_tools: bool = False
+    """What its tools have done stays done."""
+    problem: Literal["", "nothing", "others", "shortened"] = ""
+    """There was none, it was somebody else's, or a summary has taken its place."""
 
 
 class ApprovalDoor(Protocol):
@@ -169,6 +179,10 @@ class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
 
     async def stop_session(self, request: StopRequest) -> StopReport:
         """Stop what a session does, and what waits in it; see `SessionStops.stop`. The caller has checked who may."""
+        ...
+
+    async def undo_turn(self, accepted: Accepted, *, is_owner: bool, again: bool) -> UndoneTurn:
+        """Take the last turn out of the conversation, and perhaps ask its question again; see `TurnUndo.undo`."""
         ...
 
     async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:

@@ -10,7 +10,7 @@ from msgspec import convert, structs
 
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError
-from finclaw.gateway import PersonRecord, StopReport, StopRequest, Summary
+from finclaw.gateway import PersonRecord, StopReport, StopRequest, Summary, UndoneTurn
 from finclaw.ids import new_id
 from finclaw.kernel.approval import (
     Approval,
@@ -293,6 +293,9 @@ class MemoryGateway:
     async def stop_session(self, request: StopRequest) -> StopReport:
         wanted = [each for each in list(self.stoppable) if request.only in (None, each)]
         return StopReport(stopped=tuple(each for each in wanted if self.stop_message(each, request.reason)))
+
+    async def undo_turn(self, accepted: Accepted, *, is_owner: bool, again: bool) -> UndoneTurn:
+        return UndoneTurn(problem="nothing")
 
     async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
         self._maybe_fail()

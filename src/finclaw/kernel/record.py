@@ -214,6 +214,8 @@ class Finish(Struct, frozen=True, kw_only=True):
     joined: "tuple[JoinedOutcome, ...]" = ()
     """Ends of messages that joined the turn. Those that are not named go back to their places in the session; the
     events must have taken their words out."""
+    undoes: str = ""
+    """The turn whose messages the events take out; its record says so, and what was not sent of it is withdrawn."""
 
 
 class JoinedOutcome(Struct, frozen=True):

@@ -170,6 +170,10 @@ class ConversationStore(Protocol):
         """By its own id or that of a message it answered. None: there is no such turn."""
         ...
 
+    async def last_turn(self, session: str) -> TurnTrace | None:
+        """The newest turn that has ended and was not undone, of the conversation as it is since its last reset."""
+        ...
+
     async def reset(self, session: str) -> None:
         """Forget the conversation and raise the epoch: whoever was writing it cannot any more."""
         ...

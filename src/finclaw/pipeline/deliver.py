@@ -122,13 +122,14 @@ class Deliver:
         if run.log is None:
             await self._end(run, outcome, visible)
             return outcome
-        if run.unaffordable and not run.log.items:
+        if run.undoes or (run.unaffordable and not run.log.items):
             forget_messages(run.log)
         else:
             words = (_seen_of_last(run.log), said or f"[{outcome.kind}: {outcome.reason}]")
             close_conversation(run.log, "\n\n".join(filter(None, words)), self._clock.now())
         try:
-            await self._finish(run, run.log, outcome, visible, "aborted" if outcome.kind == "stopped" else "failed")
+            status: TurnStatus = "aborted" if outcome.kind == "stopped" else "completed" if run.undoes else "failed"
+            await self._finish(run, run.log, outcome, visible, status)
         except Superseded:  # the conversation belongs to somebody else now; the message still needs its end
             self._recent.forget(run.accepted.session)
             await self._end(run, outcome, visible)
@@ -256,6 +257,7 @@ class Deliver:
             spend=turn.ledger.unbooked_lines(),
             context=context_tokens(turn),
             joined=joined,
+            undoes=run.undoes,
         )
 
         kept = turn.conversation.lasting_messages

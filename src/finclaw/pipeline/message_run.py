@@ -110,6 +110,8 @@ class MessageRun(MessageContext):
     """The budget refused its turn's first model call: nobody has read the message, and none will."""
     dispatcher: ReplyDispatcher | None = None
     """Of a turn whose answer is shown while it is being written."""
+    undoes: str = ""
+    """The turn that its own takes out of the conversation."""
     recorded: Outcome | None = None
     """The outcome that is on disk. Nothing that happens afterwards can change it."""
 

@@ -187,6 +187,8 @@ def _must_be_replayable(story: TurnTrace) -> None:
             f"{turn}: {condensed} of its {plural(story.record.steps, 'step')} were condensed into a summary while it "
             f"ran, and what the model said in them is not recorded; what is left shows: finclaw trace {turn}"
         )
+    if story.record.status == "undone":
+        raise ConfigError(f"{turn} was taken back by /undo or /retry; `finclaw turns` lists others")
     if not story.whole:
         raise ConfigError(
             f"{turn} is not all there any more: its conversation was reset or shortened since; "

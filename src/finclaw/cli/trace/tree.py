@@ -259,7 +259,9 @@ def _wrap_reason(reason: str) -> list[str]:
 def _turn_lines(turn: TracedTurn) -> Iterator[str]:
     known = [plural(len(turn.steps), "step"), milliseconds(turn.ms), tokens(turn.usage), money(turn.cost)]
     yield f"└─ turn {turn.turn_id}  {turn.status}  {'  '.join(known)}"
-    if not turn.whole:
+    if turn.status == "undone":
+        yield "   (taken back by /undo or /retry: its words are not part of the conversation any more)"
+    elif not turn.whole:
         yield "   (the conversation was reset or shortened since: this is what is left of the turn)"
     asked = {each.call_id: each for each in turn.approvals}
     here = {call.call_id for step in turn.steps for call in step.calls}

@@ -245,6 +245,8 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     db.execute("UPDATE session SET version = version + 1, tokens = ? WHERE id = ?", (finish.context, session))
     costs.enter(db, finish.spend)
     facts.keep(db, session, row, finish.outcome.facts)
+    if finish.undoes:
+        _mark_undone(db, inbox.must_row(ids, finish.undoes))
     result = finish.outcome
     db.execute(
         "UPDATE turn SET status = ?, ended_at = ?, reserved = ?, steps = ?, usage = ?, cost = ?, "
@@ -264,6 +266,12 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     )
     crash_point("finish:before_commit")
     return True
+
+
+def _mark_undone(db: apsw.Connection, turn: int) -> None:
+    """What was sent of it stays sent; what it has cost, and its facts, stay too."""
+    db.execute("UPDATE turn SET status = 'undone' WHERE id = ?", (turn,))
+    outbox.withdraw_replies(db, turn)
 
 
 def session_row(db: apsw.Connection, key: str) -> int | None:

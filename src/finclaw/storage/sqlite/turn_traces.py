@@ -36,12 +36,27 @@ class TurnRows(WriterClient):
     async def turn(self, turn_id: str) -> TurnTrace | None:
         return await self._read(lambda db: turn(db, self._ids, turn_id))
 
+    async def last_turn(self, session: str) -> TurnTrace | None:
+        found = await self._read(lambda db: find_last(db, self._ids, session))
+        return None if found is None else await self.turn(found)
+
     async def facts(self, session: str, subject: str | None = None, limit: int = facts.MOST) -> Sequence[SessionFact]:
         return await self._read(lambda db: facts.find(db, self._ids, session, subject, limit))
 
 
 def turns(db: apsw.Connection, ids: PublicIds, limit: int) -> list[TurnRecord]:
     return [_record(ids, row) for row in db.execute(_TURNS + "ORDER BY turn.id DESC LIMIT ?", (limit,))]
+
+
+def find_last(db: apsw.Connection, ids: PublicIds, session: str) -> str | None:
+    """The newest turn that has added messages and was not undone, by its id."""
+    found = db.execute(
+        "SELECT turn.id FROM turn JOIN session ON session.id = turn.session AND session.epoch = turn.epoch "
+        "WHERE key = ? AND ended_at IS NOT NULL AND status != 'undone' AND last_message >= first_message "
+        "ORDER BY turn.id DESC LIMIT 1",
+        (session,),
+    ).fetchone()
+    return None if found is None else ids.turn(int(found[0]))
 
 
 def turn(db: apsw.Connection, ids: PublicIds, name: str) -> TurnTrace | None:
