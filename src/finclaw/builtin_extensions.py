@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.overflow_results import OverflowResults
-from finclaw.agent.prompt import turn_context_note
+from finclaw.agent.prompt import strangers_told, turn_context_note
 from finclaw.agent.prompt.profile import strictest_level
 from finclaw.builtins.answer_notes import AnswerNotes
 from finclaw.builtins.approvals import ApprovalCommands
@@ -34,6 +34,7 @@ from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.charts.extension import Charts
 from finclaw.finance.commands.extension import MarketCommands
+from finclaw.finance.context.market_context import MarketContext
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
@@ -112,6 +113,10 @@ def builtin_extensions(
         )
 
     yield as_builtin(MarketCommands(desk, prefix), "behind finance, by whose functions its commands answer")
+    about_market = MarketContext(
+        lambda: _market_data(finance.market), calendar, finance.last_quotes, is_live=settings.market == "live"
+    )
+    yield as_builtin(about_market, "behind finance: its fields tell a turn of markets and of what is watched")
 
     def level_of(inbound: Inbound) -> str:
         return strictest_level(settings.agent.compliance, builtin_services.person(inbound).compliance)
@@ -126,7 +131,9 @@ def builtin_extensions(
     )
     yield as_builtin(EndTurn(), "its layer sees a step before all others let go of it, so that the turn can end there")
     told = partial(turn_context_note, level=settings.agent.compliance)
-    yield as_builtin(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
+    yield as_builtin(
+        Moment(told, strangers_told), "it tells the model what holds for one turn alone, and nothing where nothing does"
+    )
     yield as_builtin(AnswerNotes(), "inside of finance's label: lines behind an answer, such as that it was cut off")
     if settings.agent.delegate:
         yield as_builtin(

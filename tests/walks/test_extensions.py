@@ -303,7 +303,8 @@ async def test_a_tool_that_still_runs_at_a_reset_leaves_nothing_behind(house: Ho
 
 @pytest.mark.spec("M-64")
 @in_virtual_time
-async def test_a_provider_that_fails_or_is_late_leaves_its_field_absent(house: House) -> None:
+async def test_a_provider_that_fails_or_is_late_leaves_its_default_or_nothing(house: House) -> None:
+    own = {"quick", "patient", "late", "broken", "leaking", "stubborn", "plain", "slow", "unwanted", "wrong"}
     seen: list[Any] = []
     release = asyncio.Event()
 
@@ -326,9 +327,16 @@ async def test_a_provider_that_fails_or_is_late_leaves_its_field_absent(house: H
                     continue
 
         async def look(ctx: Any) -> Any:
-            seen.append((dict(ctx.context.provided), api.clock.monotonic()))
+            mine = {name: value for name, value in ctx.context.provided.items() if name in own}
+            seen.append((mine, api.clock.monotonic()))
             return await ctx.next()
 
+        def wrong(_: Any) -> None:
+            raise RuntimeError("no calendar")
+
+        api.context.compute("wrong", wrong, default="closed")
+        api.context.provide("slow", lambda _: after(2, "slow"), default=())
+        api.context.provide("unwanted", lambda _: after(0, "x"), default=None, when=lambda ctx: ctx.body != "hi")
         api.context.provide("quick", lambda _: after(0.9, "quick"))
         api.context.provide("patient", lambda _: after(2, "patient"), budget=3)
         api.context.provide("late", lambda _: after(1.5, "late"))
@@ -340,7 +348,9 @@ async def test_a_provider_that_fails_or_is_late_leaves_its_field_absent(house: H
 
     async with extended(house, Extending(register), script=("hello",)) as gateway:
         assert (await gateway.ask("hi")).kind == "answered"
-        assert seen == [({"quick": "quick", "patient": "patient"}, 2.5)]
+        assert seen == [
+            ({"quick": "quick", "patient": "patient", "wrong": "closed", "slow": (), "unwanted": None}, 2.5)
+        ]
         release.set()
 
 

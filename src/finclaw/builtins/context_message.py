@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from finclaw.builtins.note import put_note
 from finclaw.builtins.own_settings import read_settings
+from finclaw.context_fields import MARKET_FIELDS
 from finclaw.errors import ExtensionError
 from finclaw.kernel.context import Context
 from finclaw.kernel.extension import ExtensionApi
@@ -30,7 +31,7 @@ _LONGEST: Final = 400
 class ContextSettings(Struct, frozen=True, forbid_unknown_fields=True):
     timezone: str = "UTC"
     fields: tuple[str, ...] | None = None
-    """Which provided fields are told; all of them, unless it says otherwise."""
+    """Which provided fields are told; unless it says otherwise, all but those of our own market, which has a note."""
 
 
 class ContextMessage:
@@ -51,8 +52,9 @@ class ContextMessage:
         yield f"time: {self._format_time(context.accepted_at)}"
         yield f"channel: {_quote_json(context.inbound.channel)} ({context.inbound.chat_type})"
         yield f"person: {_quote_json(context.sender.name or context.sender.id)}"
+        wanted = self._settings.fields
         for field in sorted(context.provided):
-            if self._settings.fields is None or field in self._settings.fields:
+            if field in wanted if wanted is not None else field not in MARKET_FIELDS:
                 yield f"{field}: {_quote_json(context.provided[field])}"
 
     def _format_time(self, moment: datetime) -> str:

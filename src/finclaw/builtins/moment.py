@@ -14,13 +14,17 @@ KEY: Final = "moment"
 class Moment:
     name = "moment"
 
-    def __init__(self, written: Callable[[Context], str]) -> None:
+    def __init__(
+        self, written: Callable[[Context], str], strangers: Callable[[Context], tuple[str, ...]] = lambda _: ()
+    ) -> None:
+        """`strangers` says whose words the note holds, where they are not ours or the person's."""
         self._written = written
+        self._strangers = strangers
 
     def register(self, api: ExtensionApi) -> None:
         api.pipeline.register("turn", self.tell)
 
     async def tell(self, ctx: TurnContext) -> TurnResult:
         if note := self._written(ctx.context):
-            put_note(ctx, KEY, note)
+            put_note(ctx, KEY, note, self._strangers(ctx.context))
         return await ctx.next()

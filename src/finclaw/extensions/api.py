@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from finclaw.agent.prompt.section import Section
+from finclaw.context_fields import ContextField
 from finclaw.delivery.checks import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
@@ -34,7 +35,7 @@ from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import ActionButton, Limits, NewFile, Outbound, OutboundFile
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
-from finclaw.kernel.extension import RING_NAMES, ContextField, Database
+from finclaw.kernel.extension import RING_NAMES, Database, FetchField, IsWanted
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.middleware import Layer
@@ -304,14 +305,31 @@ class _Context:
         self._everybody = everybody
         self._logger = logger
 
-    def provide(self, field: str, fn: Callable[[Context], Awaitable[Any]], *, budget: float = 1.0) -> None:
+    def provide(
+        self,
+        field: str,
+        fn: FetchField,
+        *,
+        budget: float = 1.0,
+        default: Any = UNSET,
+        when: IsWanted | None = None,
+    ) -> None:
+        self._must_be_free(field)
+        seconds = must_be_positive(budget, "a budget")
+        wanted = None if when is None else must_be_callable(when)
+        self._mine.fields.append(ContextField(field, must_be_callable(fn), seconds, self._logger, default, wanted))
+
+    def compute(self, field: str, fn: Callable[[Context], Any], *, default: Any = UNSET) -> None:
+        self._must_be_free(field)
+        self._mine.fields.append(
+            ContextField(field, must_be_callable(fn), 0.0, self._logger, default, is_computed=True)
+        )
+
+    def _must_be_free(self, field: str) -> None:
         self._mine.must_be_loading()
         owner = self._everybody.owner(field, lambda each: (one.field for one in each.fields))
         if owner is not None:
             raise ExtensionError(f"the context field {field!r} is provided by {owner!r} already; choose another name")
-        self._mine.fields.append(
-            ContextField(field, must_be_callable(fn), must_be_positive(budget, "a budget"), self._logger)
-        )
 
 
 class _Visible:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 from finclaw.agent.prompt.section import Section
+from finclaw.context_fields import ContextField
 from finclaw.delivery.checks import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
@@ -24,7 +25,7 @@ from finclaw.extensions.registration import (
     Services,
 )
 from finclaw.kernel.event import ToolUnregistered
-from finclaw.kernel.extension import ContextField, Extension
+from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import ChannelFactory, Command, ExtensionRoute, LayerCommand, names_of
 from finclaw.tools.registry import ToolRegistry

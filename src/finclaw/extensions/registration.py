@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct, field
 
 from finclaw.agent.prompt.section import Section
+from finclaw.context_fields import ContextField
 from finclaw.delivery.checks import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
@@ -16,7 +17,7 @@ from finclaw.extensions.settings import refuse_reference
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erasure
-from finclaw.kernel.extension import ContextField, Database, Finding, RingName
+from finclaw.kernel.extension import Database, Finding, RingName
 from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest, FetchRules
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import ChannelFactory, Clock, Command, ExtensionRoute, LayerCommand, Tool

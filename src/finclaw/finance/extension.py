@@ -11,6 +11,7 @@ from finclaw.finance.compare import compare_tool
 from finclaw.finance.convert import convert_tool
 from finclaw.finance.history import history_tool
 from finclaw.finance.hours import calendar_tool, hours_tool
+from finclaw.finance.last_quotes import LastQuotes
 from finclaw.finance.market import DEMO_SOURCE, Market
 from finclaw.finance.portfolio import portfolio_tool
 from finclaw.finance.quote import quote_tool
@@ -67,6 +68,8 @@ class Finance:
         self._calendar = calendar
         self._is_demo = True
         self._market: Market | None = None
+        self.last_quotes = LastQuotes()
+        """What was asked about last, by session; filled where prices are told, by tools and commands alike."""
 
     @property
     def market(self) -> Market:
@@ -93,6 +96,8 @@ class Finance:
         """Prices go stale, and made-up ones must be called so."""
         outbound = await ctx.next()
         facts = (*ctx.outbound.facts, *(ctx.turn.facts if ctx.turn else ()))
+        if facts:
+            self.last_quotes.remember(ctx.ids["session"], facts)
         if outbound.kind != "reply" or ctx.kind == "block":
             return outbound
         text, asked, begun = outbound.text, ctx.inbound.text, ctx.is_sent_in_blocks

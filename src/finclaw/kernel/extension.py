@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import ActionButton, Limits, NewFile, Outbound, OutboundFile
@@ -34,6 +34,8 @@ from finclaw.kernel.visibility import VisibilityCheck
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
+FetchField = Callable[[Context], Awaitable[Any]]
+IsWanted = Callable[[Context], bool]  # at once, from the computed fields too: whether it is worth asking
 
 EXTENSIONS: Final = "extensions"
 """The directory of extensions' databases, in the state directory."""
@@ -158,8 +160,14 @@ class TasksApi(Protocol):
 
 
 class ContextApi(Protocol):
-    def provide(self, field: str, fn: Callable[[Context], Awaitable[Any]], *, budget: float = 1.0) -> None:
-        """Fill `context.provided[field]` when a turn begins. Late (`budget` seconds) or failed, the field is absent."""
+    def provide(
+        self, field: str, fn: FetchField, *, budget: float = 1.0, default: Any = UNSET, when: IsWanted | None = None
+    ) -> None:
+        """Fill `context.provided[field]` when a turn begins; late (`budget` seconds) or failed it is its `default`."""
+        ...
+
+    def compute(self, field: str, fn: Callable[[Context], Any], *, default: Any = UNSET) -> None:
+        """The same for what needs no waiting: it costs a turn no task and no timer. Keep it quick."""
         ...
 
 
@@ -303,12 +311,3 @@ class Extension(Protocol):
     @property
     def name(self) -> str: ...
     def register(self, api: ExtensionApi) -> None: ...
-
-
-class ContextField(Struct, frozen=True):
-    """A field of a turn's context that an extension provides when the turn begins, within so many seconds."""
-
-    field: str
-    fetch: Callable[[Context], Awaitable[Any]]
-    budget: float
-    logger: logging.Logger

@@ -1,15 +1,16 @@
 """Context fields of extensions, asked for when a turn begins: all at once, each within its budget, none needed."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from finclaw.cancellation import asked_to_stop
+from finclaw.context_fields import ContextField
 from finclaw.kernel.context import Context
-from finclaw.kernel.extension import ContextField
 from finclaw.kernel.port import Clock
 
 
@@ -17,19 +18,27 @@ class ContextFieldProviders:
     """The providers of context fields that extensions registered."""
 
     def __init__(self, fields: Sequence[ContextField], clock: Clock) -> None:
-        self._fields = tuple(fields)
+        self._computed = tuple(each for each in fields if each.is_computed)
+        self._fetched = tuple(each for each in fields if not each.is_computed)
         self._clock = clock
 
     async def fill(self, context: Context) -> Context:
-        """The context with every field that came in time; one that failed or was late is absent (M-64)."""
-        if not self._fields:
+        """The context with every field that came in time; one that failed or was late has its default (M-64)."""
+        if self._computed:
+            computed = {each.field: _compute(each, context) for each in self._computed}
+            context = replace(context, provided=_freeze(computed))
+        if not self._fetched:
             return context
-        found = await asyncio.gather(*(self._ask(each, context) for each in self._fields))
-        return replace(context, provided=MappingProxyType({name: value for each in found for name, value in each}))
+        found = {each.field: each.default for each in self._fetched}
+        asked = [each for each in self._fetched if _is_wanted(each, context)]
+        if asked:
+            values = await asyncio.gather(*(self._ask(each, context) for each in asked))
+            found |= {each.field: value for each, value in zip(asked, values, strict=True)}
+        return replace(context, provided=_freeze({**context.provided, **found}))
 
-    async def _ask(self, provided: ContextField, context: Context) -> list[tuple[str, Any]]:
+    async def _ask(self, provided: ContextField, context: Context) -> Any:
         try:
-            return [(provided.field, await self._fetch_within_budget(provided, context))]
+            return await self._fetch_within_budget(provided, context)
         except TimeoutError:
             provided.logger.warning("the context field %r took longer than %g s", provided.field, provided.budget)
         except Exception:  # a provider is a stranger; the turn goes on without what it knows
@@ -38,7 +47,7 @@ class ContextFieldProviders:
             if asked_to_stop():
                 raise
             provided.logger.exception("the context field %r was cancelled from inside", provided.field)
-        return []
+        return provided.default
 
     async def _fetch_within_budget(self, provided: ContextField, context: Context) -> Any:
         """By the clock. One that ignores its cancellation is left behind; nobody waits for it."""
@@ -53,6 +62,28 @@ class ContextFieldProviders:
             limit.cancel()
             fetching.cancel()
             fetching.add_done_callback(_ignore_result)
+
+
+def _compute(provided: ContextField, context: Context) -> Any:
+    try:
+        return provided.fetch(context)
+    except Exception:  # a provider is a stranger; the turn goes on without what it knows
+        provided.logger.exception("the context field %r could not be computed", provided.field)
+        return provided.default
+
+
+def _is_wanted(provided: ContextField, context: Context) -> bool:
+    if provided.when is None:
+        return True
+    try:
+        return provided.when(context)
+    except Exception:  # as above
+        provided.logger.exception("nobody could tell whether the context field %r is wanted", provided.field)
+        return False
+
+
+def _freeze(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType({name: value for name, value in found.items() if value is not UNSET})
 
 
 def _ignore_result(fetching: "asyncio.Future[Any]") -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import Payer
 from finclaw.agent.turn_state.turn_log import TurnLog
+from finclaw.context_fields import ContextField
 from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.notice import notice
 from finclaw.diagnostics.crash_points import crash_point
@@ -19,7 +20,6 @@ from finclaw.errors import SessionError
 from finclaw.ids import new_id
 from finclaw.kernel.context import Context, QueueAdmission, current_turn
 from finclaw.kernel.envelope import Inbound, Limits
-from finclaw.kernel.extension import ContextField
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve

@@ -19,10 +19,10 @@ def fence_text(name: str, text: str) -> str:
     return f"<{name}>\n{tame}\n</{name}>"
 
 
-def quote_value(value: Any) -> str:
+def quote_value(value: Any, longest: int = _LONGEST) -> str:
     """As JSON on one line, with its keys in order."""
     try:
         written = msgspec.json.encode(value, enc_hook=str, order="sorted").decode()
     except (TypeError, ValueError, RecursionError):  # half a character, a key that is a list, a list in itself
         written = '"?"'
-    return written if len(written) <= _LONGEST else f"{written[:_LONGEST]}…"
+    return written if len(written) <= longest else f"{written[:longest]}…"

@@ -183,6 +183,7 @@ class ChainedMarketData:
                     self._flights.pop(key, None)
 
         task = asyncio.create_task(fly(), name="market data")
+        task.add_done_callback(_look_at_error)
         for key in keys:
             self._flights[key] = task
 
@@ -226,6 +227,12 @@ class ChainedMarketData:
     def _find_old(self, key: Hashable) -> Any:
         kept = self._kept.get(key)
         return kept.value if kept is not None and self._now() - kept.since < _OLDEST else None
+
+
+def _look_at_error(flight: "asyncio.Task[Any]") -> None:
+    """Whoever waits gets the error. Where all have left, it is nobody's, and no noise in the log."""
+    if not flight.cancelled():
+        flight.exception()
 
 
 def _fresh_for(quote: Quote, now: datetime) -> timedelta:

@@ -1,0 +1,239 @@
+"""Context of a turn about markets: sessions, watched and held instruments, rates, headlines, volatility.
+
+What the calendar and the person's own words say is computed for every turn. What a source must be asked for is asked
+only for somebody who watches or holds something, within a budget of its own; late or failed it is its default (M-64).
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+from msgspec import Struct
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.last_quotes import LastQuotes
+from finclaw.finance.market import Market, Quote
+from finclaw.finance.market_data.errors import DataError
+from finclaw.finance.market_data.port import MarketData
+from finclaw.finance.venue import VENUES, zone
+from finclaw.kernel.calendar import Calendar
+from finclaw.kernel.context import Context
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.person import Person
+from finclaw.kernel.text import language_of
+
+_CURRENCIES: Final = {"ko": "KRW", "ja": "JPY", "en-GB": "GBP", "de": "EUR", "fr": "EUR", "es": "EUR", "it": "EUR"}
+_HOME_MARKETS: Final = {"ko": "KRX"}
+_CURRENCY: Final = "USD"
+_MARKET: Final = "NYSE"
+"""Where nobody has said, and no language says it."""
+_MOST: Final = 20
+"""Watched or held instruments that a turn is told of."""
+_ASKS_NEWS: Final = re.compile(r"\b(news|headlines?|why)\b|뉴스|소식|기사|왜|이유|무슨 일", re.IGNORECASE)
+_MOST_IN_QUESTION: Final = 3
+_HEADLINES: Final = 2
+"""Of one instrument."""
+_RATE_BUDGET: Final = 1.5
+_NEWS_BUDGET: Final = 2.5
+_SENTIMENT_BUDGET: Final = 1.0
+_VIX: Final = "VIX"
+
+
+class MarketSession(Struct, frozen=True, kw_only=True):
+    """Whether a market trades, its hours of the running or the next session, and when it opens again."""
+
+    market: str
+    is_open: bool
+    phase: str
+    open_time: str
+    close_time: str
+    """Local time, `HH:MM`."""
+    timezone: str
+    next_open_at: datetime | None
+
+
+class RateInUse(Struct, frozen=True, kw_only=True):
+    """An exchange rate between the person's currency and one that their instruments are priced in."""
+
+    pair: str
+    rate: Decimal
+    as_of: datetime
+    source: str
+
+
+class Headline(Struct, frozen=True, kw_only=True):
+    symbol: str
+    title: str
+    publisher: str
+    published_at: datetime
+
+
+class MarketSentiment(Struct, frozen=True, kw_only=True):
+    """The mood of the market as far as a source has it: the VIX. Nobody publishes the others for free use."""
+
+    vix_level: Decimal
+    updated_at: datetime
+    source: str
+    overall: None = None
+    fear_greed_index: None = None
+
+
+class MarketContext:
+    """The extension that provides the fields.
+
+    `market` is called for somebody who watches or holds something; `watched` and `held` give symbols without waiting.
+    """
+
+    name = "market-context"
+
+    def __init__(
+        self,
+        market: Callable[[], tuple[Market, MarketData]],
+        calendar: Calendar,
+        last_quotes: LastQuotes,
+        *,
+        is_live: bool,
+        watched: Callable[[Person], Sequence[str]] = lambda _: (),
+        held: Callable[[Person], Sequence[str]] = lambda _: (),
+    ) -> None:
+        self._open_market = market
+        self._calendar = calendar
+        self._last_quotes = last_quotes
+        self._is_live = is_live
+        self._watched = watched
+        self._held = held
+        self._sessions: dict[str, tuple[datetime, datetime, MarketSession]] = {}
+        self._now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self._logger = logging.getLogger(__name__)
+
+    def register(self, api: ExtensionApi) -> None:
+        self._now, self._logger = api.clock.now, api.logger
+        context = api.context
+        context.compute("preferred_currency", lambda turn: find_currency(turn.person, turn.body), default=_CURRENCY)
+        context.compute("preferred_market", lambda turn: find_home_market(turn.person, turn.body), default=_MARKET)
+        context.compute("market_session", self._find_session, default=None)
+        context.compute("prices_are_live", lambda _: self._is_live)
+        context.compute("watchlist", lambda turn: tuple(self._watched(turn.person))[:_MOST], default=())
+        context.compute("held_instruments", lambda turn: tuple(self._held(turn.person))[:_MOST], default=())
+        context.compute("last_quote_request", self._last_quotes.find, default=None)
+        context.provide("currency_rates", self._read_rates, budget=_RATE_BUDGET, default=(), when=has_instruments)
+        context.provide("news_context", self._read_news, budget=_NEWS_BUDGET, default=(), when=asks_for_news)
+        context.provide(
+            "market_sentiment", self._read_sentiment, budget=_SENTIMENT_BUDGET, default=None, when=has_instruments
+        )
+
+    def _find_session(self, context: Context) -> MarketSession | None:
+        """Computed anew when a phase ends; in between it is the same for everybody."""
+        code, now = find_home_market(context.person, context.body), self._now()
+        if code not in VENUES:
+            return None
+        begins, ends, session = self._sessions.get(code, (now, now, None))
+        if session is None or not begins <= now < ends:
+            phase = self._calendar.phase_at(code, now)
+            ends = min(filter(None, (phase.ends, self._calendar.opening(code, now).changes_at)))
+            session = self._make_session(code, now, phase.name)
+            self._sessions[code] = (now, ends, session)
+        return session
+
+    def _make_session(self, code: str, now: datetime, phase: str) -> MarketSession:
+        opening, local = self._calendar.opening(code, now), zone(self._calendar.zone(code))
+        hours = opening.session
+        return MarketSession(
+            market=code,
+            is_open=opening.is_open,
+            phase=phase,
+            open_time=f"{hours.opens.astimezone(local):%H:%M}",
+            close_time=f"{hours.closes.astimezone(local):%H:%M}",
+            timezone=self._calendar.zone(code),
+            next_open_at=self._calendar.next_open(code, now).astimezone(local),
+        )
+
+    # ── what a source is asked for ──────────────────────────────────────────────────────────────────────────
+
+    async def _read_rates(self, context: Context) -> tuple[RateInUse, ...]:
+        market, data = self._open_market()
+        home: str = context.provided["preferred_currency"]
+        instruments = filter(None, map(market.instruments.get, _own_symbols(context)))
+        pairs = list(dict.fromkeys(_rate_symbols(market, instruments, home)))
+        if not pairs:
+            return ()
+        found = await data.quotes(pairs)
+        return tuple(
+            RateInUse(pair=symbol, rate=quote.price, as_of=quote.as_of, source=quote.source_label)
+            for symbol, quote in self._without_failures(found, "exchange rates").items()
+        )
+
+    async def _read_news(self, context: Context) -> tuple[Headline, ...]:
+        _, data = self._open_market()
+        headlines: list[Headline] = []
+        for symbol in _symbols_in_question(context)[:_MOST_IN_QUESTION]:
+            try:
+                items = await data.news(symbol, _HEADLINES)
+            except DataError as error:
+                self._logger.warning("no headlines for the turn: %s", error)
+                continue
+            headlines += [
+                Headline(symbol=symbol, title=each.title, publisher=each.publisher, published_at=each.published_at)
+                for each in items[:_HEADLINES]
+            ]
+        return tuple(headlines)
+
+    async def _read_sentiment(self, context: Context) -> MarketSentiment | None:
+        market, data = self._open_market()
+        if market.instruments.get(_VIX) is None:
+            return None
+        quotes = self._without_failures(await data.quotes([_VIX]), "volatility")
+        latest = quotes.get(_VIX)
+        if latest is None:
+            return None
+        return MarketSentiment(vix_level=latest.price, updated_at=latest.as_of, source=latest.source_label)
+
+    def _without_failures(self, found: Mapping[str, Quote | DataError], what: str) -> dict[str, Quote]:
+        failed = [str(each) for each in found.values() if isinstance(each, DataError)]
+        if failed:
+            self._logger.warning("no %s for the turn: %s", what, failed[0])
+        return {symbol: each for symbol, each in found.items() if isinstance(each, Quote)}
+
+
+def find_currency(person: Person, text: str) -> str:
+    """The person's own currency, else that of their language, else that of the message's."""
+    return person.currency or _by_language(_CURRENCIES, person, text, _CURRENCY)
+
+
+def find_home_market(person: Person, text: str) -> str:
+    return person.market or _by_language(_HOME_MARKETS, person, text, _MARKET)
+
+
+def _by_language(known: Mapping[str, str], person: Person, text: str, otherwise: str) -> str:
+    tag = person.language or language_of(text)
+    return known.get(tag) or known.get(tag.partition("-")[0], otherwise)
+
+
+def has_instruments(context: Context) -> bool:
+    """Whether the person watches or holds anything; for others no source is asked."""
+    return bool(context.provided.get("watchlist") or context.provided.get("held_instruments"))
+
+
+def asks_for_news(context: Context) -> bool:
+    return _ASKS_NEWS.search(context.body) is not None and bool(_symbols_in_question(context))
+
+
+def _own_symbols(context: Context) -> list[str]:
+    return list(dict.fromkeys((*context.provided.get("held_instruments", ()), *context.provided.get("watchlist", ()))))
+
+
+def _symbols_in_question(context: Context) -> list[str]:
+    """What was asked about last comes first: `why?` is about that."""
+    last = context.provided.get("last_quote_request")
+    return list(dict.fromkeys((*([last.symbol] if last else ()), *_own_symbols(context))))
+
+
+def _rate_symbols(market: Market, instruments: Iterator[Instrument], home: str) -> Iterator[str]:
+    for each in instruments:
+        pairs = (f"{each.currency}/{home}", f"{home}/{each.currency}")
+        known = next((pair for pair in pairs if market.instruments.get(pair) is not None), None)
+        if each.currency != home and known is not None:
+            yield known
