@@ -65,6 +65,13 @@ and 500? => convert 500 USD JPY
 달러로는? => portfolio USD
 
 미국장 열렸어? => hours NYSE
+오늘 하이닉스 => quote 000660
+
+is the US market open? => hours NYSE
+Korea? => hours KRX
+Tesla? => quote TSLA
+
+미국장 열렸어? => hours NYSE
 한국은? => hours KRX
 휴장일은 언제야? => calendar KRX
 

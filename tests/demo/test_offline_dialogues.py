@@ -64,7 +64,7 @@ async def test_an_answer_reads_well_in_korean() -> None:
     assert (await talk.say("미국장 언제 열려?")).reply == (
         "뉴욕증권거래소(NYSE)는 지금 닫혀 있습니다(개장 전). 2026-11-16 09:30 EST (2026-11-16 23:30 KST)에 열립니다. "
         "마감은 2026-11-16 16:00 EST (2026-11-17 06:00 KST)입니다.\n"
-        "(2026-11-16 14:32 KST 기준, 출처: 데모 시장)"
+        "(2026-11-16 14:32 KST 기준, 출처: FinClaw 시장 달력)"
     )
 
 

@@ -47,13 +47,21 @@ async def test_the_model_reads_what_must_be_said_of_a_price(tmp_path: Path) -> N
     assert "(출처: Yahoo Finance (20분 지연" in gateway.said[-1]
 
 
-@pytest.mark.parametrize("asked", ["삼성전자 현재 주가 알려줘", "What is Samsung Electronics trading at?"])
-async def test_no_price_at_all_is_said_without_a_figure(tmp_path: Path, asked: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ("삼성전자 현재 주가 알려줘", "Naver(읽을 수 없는 응답), Yahoo Finance(읽을 수 없는 응답)"),
+        ("What is Samsung Electronics trading at?", "(Naver answered what cannot be read; Yahoo Finance answered"),
+    ],
+)
+async def test_no_price_at_all_is_said_without_a_figure_and_says_who_failed(
+    tmp_path: Path, asked: str, why: str
+) -> None:
     vendors = Vendors(faults=dict.fromkeys(("naver", "yahoo"), FAULTS["html"]))
     async with opened(tmp_path, vendors) as gateway:
         await gateway.ask(asked)
     said = "\n".join(gateway.said)
-    assert said
+    assert why in said
     assert not any(figure in said for figure in ("100,", "71,", "102,"))
 
 

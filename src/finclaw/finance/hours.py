@@ -87,11 +87,16 @@ def find_venues(market: Market, wanted: str | None) -> tuple[Venue, ...]:
     """By its code or a word for it, else by something that trades there. Raises ToolError for a name of neither."""
     if wanted is None or not key_of(wanted):
         return (KRX, NYSE)
-    for stem in stems_of(wanted):
+    return (find_venue(wanted) or VENUES[resolve(market, wanted).exchange],)
+
+
+def find_venue(word: str) -> Venue | None:
+    """The market that a word itself means, such as `미국장`; None for a word of something that trades there."""
+    for stem in stems_of(word):
         for venue in VENUES.values():
             if stem in map(key_of, (venue.code, venue.name_en, venue.name_ko, *venue.aliases)):
-                return (venue,)
-    return (VENUES[resolve(market, wanted).exchange],)
+                return venue
+    return None
 
 
 def _place(venue: Venue) -> dict[str, object]:

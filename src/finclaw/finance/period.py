@@ -73,9 +73,11 @@ async def move(market: Market, instrument: Instrument, period: Period) -> Move:
     inside = _inside(closes, instrument, period, first, last)
     before = closes.index(inside[0]) - 1 if inside else len(closes) - 1
     if before < 0:
+        begins = session_day(instrument, closes[0][0])
         raise HistoryTooShort(
-            f"The prices of {instrument.symbol} begin on {session_day(instrument, closes[0][0])}, so that there is no "
-            "close before that period. Say so and give no figure, or ask for a shorter one."
+            f"The prices of {instrument.symbol} begin on {begins}, so that there is no close before that period. "
+            "Say so and give no figure, or ask for a shorter one.",
+            suggestion=f"{instrument.symbol}, {begins}",
         )
     starts, start = closes[before]
     inside = inside or closes[-1:]  # on New Year's Day the year has had no session yet, and nothing has moved

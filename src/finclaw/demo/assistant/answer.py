@@ -13,7 +13,7 @@ from finclaw.demo.assistant.tell_basics import tell_left, tell_product, tell_res
 from finclaw.demo.assistant.tell_market import tell_calendar, tell_conversion, tell_hours
 from finclaw.demo.assistant.tell_own import tell_alerts, tell_portfolio
 from finclaw.demo.assistant.tell_price import tell_chart, tell_comparison, tell_history, tell_quote
-from finclaw.kernel.message import ToolCall, ToolResult
+from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult
 from finclaw.kernel.text import Language
 
 _TELLERS: Mapping[str, Callable[[Language, ToolResult, Clause], str]] = {
@@ -72,6 +72,18 @@ _FAILURES: Mapping[str, Mapping[Language, str]] = {
     "NoSuchSession": {
         "en": "I have no close of that day ({detail}): it is no trading day, lies ahead or is too long ago.",
         "ko": "해당 날짜({detail})의 종가가 없습니다. 휴장일이거나 아직 오지 않았거나 너무 오래된 날짜입니다.",
+    },
+    "HistoryTooShort": {
+        "en": "The prices I can get begin too late for that ({detail}). Please ask for a shorter time.",
+        "ko": "제공되는 시세가 그 기간보다 늦게 시작합니다({detail}). 더 짧은 기간으로 물어봐 주세요.",
+    },
+    "AllSourcesFailed": {
+        "en": "No source gives that at the moment ({detail}), so I tell no figure. Please try again later.",
+        "ko": "지금은 어느 제공처에서도 가져올 수 없어({detail}) 수치를 드리지 않습니다. 나중에 다시 시도해 주세요.",
+    },
+    "DataUnsupported": {
+        "en": "None of the sources in use has that, so I tell no figure.",
+        "ko": "사용 중인 제공처 가운데 그 자료가 있는 곳이 없어 수치를 말씀드리지 못합니다.",
     },
     "UnknownDay": {"en": "That calendar does not know “{detail}”.", "ko": "그 달력에는 “{detail}”이(가) 없습니다."},
     "TooManyAlerts": {
@@ -162,8 +174,17 @@ def _about(language: Language, clause: Clause, call: ToolCall, result: ToolResul
     if failure_of(result, "AmbiguousName", "UnknownName") is not None:
         return _asked_back(language, clause, result)
     if result.error and result.error.name in _FAILURES:
-        return _FAILURES[result.error.name][language].format(detail=result.error.suggestion or "")
+        return _FAILURES[result.error.name][language].format(detail=_detail(language, result.error))
     return _UNUSABLE.get(result.status, _UNUSABLE["error"])[language]
+
+
+def _detail(language: Language, error: ToolFailure) -> str:
+    detail = error.suggestion or ""
+    if error.name != "AllSourcesFailed":
+        return detail
+    from finclaw.finance.commands.words import write_failures  # noqa: PLC0415  `cold_cpu`: for live sources alone
+
+    return write_failures(detail.split("; "), language)
 
 
 def _describe_result(language: Language, clause: Clause, result: ToolResult) -> str:

@@ -13,6 +13,7 @@ from finclaw.demo.assistant.intent import ABOUT_INSTRUMENTS, Intent
 from finclaw.demo.assistant.money_words import Amount, currency_of
 from finclaw.demo.assistant.periods import UNKNOWN
 from finclaw.demo.assistant.vocabulary import PARTICLE
+from finclaw.finance.hours import find_venue
 from finclaw.kernel.message import ToolCall
 
 _INTENT_OF: dict[str, Intent] = {
@@ -142,7 +143,9 @@ def _other_names(clause: Clause, last: ToolCall, before: Exchange) -> Clause | N
         case "change":
             return replace(clause, intent="change", period=str(period))
         case "hours" | "calendar" as intent:
-            return replace(clause, intent=intent)
+            # "And New York?" goes on about hours. A share has none of its own: whoever names one wants its price.
+            is_market = all(find_venue(name) is not None for name in clause.names)
+            return replace(clause, intent=intent if is_market else "price")
         case _:
             in_quote = last.name == "market__quote" and currency
             return replace(clause, intent="price", currency=str(currency) if in_quote else None)

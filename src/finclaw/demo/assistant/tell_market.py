@@ -34,9 +34,10 @@ def tell_hours(language: Language, result: ToolResult, clause: Clause) -> str:
 
 def tell_calendar(language: Language, result: ToolResult, clause: Clause) -> str:
     lines: list[str] = []
+    days = iter([fact for fact in result.facts if fact.field.startswith("closed ")])
     for each in records(result.content):
         if "closed" in each:
-            lines.append(_closure(language, each, result.facts))
+            lines.append(_closure(language, each, next(days)))
         elif "name" in each:
             lines.append(_heading(language, each, result.facts))
     return "\n".join((*lines, _note(language, result.facts[0]) if result.facts else "")).rstrip()
@@ -118,10 +119,7 @@ def _heading(language: Language, record: Record, facts: tuple[Fact, ...]) -> str
     return f"{name} 다음 휴장일:" if language == "ko" else f"{name} will next be closed on:"
 
 
-def _closure(language: Language, record: Record, facts: tuple[Fact, ...]) -> str:
-    fact = next(
-        each for each in facts if each.field == f"closed {record['closed']}" and each.subject == record["market"]
-    )
+def _closure(language: Language, record: Record, fact: Fact) -> str:
     name = record.get("holiday_ko" if language == "ko" else "holiday", "")
     # Noon there is the same date in UTC for Seoul and for New York.
     return f"• {day(moment_of(fact), UTC)} {name}"

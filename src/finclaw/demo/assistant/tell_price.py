@@ -169,10 +169,10 @@ def _moved_en(change: Fact, share: Fact) -> str:
 
 
 def _close_of_day(language: Language, close: Fact, record: Record) -> str:
-    name = title(language, record, close.subject)
+    name, on = title(language, record, close.subject), day(close.as_of, zone(record.get("zone", "UTC")))
     if language == "ko":
-        return f"{name} {record['date']} 종가는 {amount('ko', close)}입니다. {_note(language, close, record)}"
-    return f"{name} closed at {amount('en', close)} on {record['date']}. {_note(language, close, record)}"
+        return f"{name} {on} 종가는 {amount('ko', close)}입니다. {_note(language, close, record)}"
+    return f"{name} closed at {amount('en', close)} on {on}. {_note(language, close, record)}"
 
 
 def _no_session_yet(language: Language, what: str, last: Fact, record: Record) -> str:
