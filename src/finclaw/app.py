@@ -247,6 +247,10 @@ class App(RecordService):
         """Take the last turn out of the conversation, and perhaps ask its question again; see `TurnUndo.undo`."""
         return await self._undo.undo(accepted, is_owner=is_owner, again=again)
 
+    def count_waiting(self, session: str) -> int:
+        """Messages of a session that have no answer yet."""
+        return self._lanes.count(session)
+
     def observe(self, observer: Observer) -> Callable[[], None]:
         return self.events.observe(observer)
 

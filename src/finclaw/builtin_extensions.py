@@ -1,6 +1,6 @@
 """The built-in extensions, in one table with a reason a row, and the registrar with all extensions loaded."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Never, cast
 
@@ -14,6 +14,8 @@ from finclaw.builtins.answer_notes import AnswerNotes
 from finclaw.builtins.approvals import ApprovalCommands
 from finclaw.builtins.basics import Basics
 from finclaw.builtins.calculator import Calculator
+from finclaw.builtins.commands.extension import ConversationCommands
+from finclaw.builtins.commands.sources import CommandSources
 from finclaw.builtins.delegate import Delegation
 from finclaw.builtins.disclaimers import Disclaimers
 from finclaw.builtins.end_turn import EndTurn
@@ -22,6 +24,7 @@ from finclaw.builtins.moment import Moment
 from finclaw.builtins.now import Now
 from finclaw.builtins.read_result import ReadResult
 from finclaw.builtins.undo import UndoCommands
+from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket
 from finclaw.diagnostics.event_stream import EventStream
@@ -40,11 +43,14 @@ from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
 from finclaw.gateway import Gateway, StopReport, StopRequest, UndoneTurn
 from finclaw.kernel.calendar import Calendar
+from finclaw.kernel.chunk import Model
 from finclaw.kernel.envelope import Capabilities, Inbound
 from finclaw.kernel.extension import Extension, ExtensionApi
+from finclaw.kernel.message import Message
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
+from finclaw.kernel.turn_options import TurnOptions
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.tools.approval.approvals import Approvals
 
@@ -66,6 +72,14 @@ class BuiltinServices(Struct, frozen=True, kw_only=True):
     person_by_id: Callable[[str], Person]
     channel: Callable[[str], Capabilities]
     """What a channel can show, by its name."""
+    options: Callable[[str], TurnOptions]
+    """What was set for a session."""
+    find_model: Callable[[str | None], Model]
+    measure: Callable[[Sequence[Message], str | None], int]
+    """Tokens that messages take for a model."""
+    waiting: Callable[[str], int]
+    """Messages of a session without an answer."""
+    save_person: Callable[[Person], Awaitable[None]]
 
 
 def builtin_extensions(
@@ -88,6 +102,8 @@ def builtin_extensions(
     yield as_builtin(UndoCommands(prefix, undo), "beside them, for the same reason")
     deciding = ApprovalCommands(prefix, builtin_services.approvals)
     yield as_builtin(deciding, "as early, for the same reason: nobody else answers to approve and deny")
+    conversation = ConversationCommands(_command_sources(settings, builtin_services))
+    yield as_builtin(conversation, "as early: it has only commands, whose names stay its own")
     calendar = TableCalendar()
     finance = Finance(partial(_open_market, settings, calendar), calendar)
     yield as_builtin(finance, "outside of yours: it labels what your layers have made of a reply")
@@ -147,6 +163,40 @@ def builtin_extensions(
         extension_services,
         "it has only routes: there the commands of your extensions reach their state and their people",
     )
+
+
+def _command_sources(settings: Settings, have: BuiltinServices) -> CommandSources:
+    agent = settings.agent
+    return CommandSources(
+        prefix=settings.command_prefix,
+        gateway=have.gateway,
+        defaults=TurnOptions(
+            model=chosen_model(settings),
+            thinking=agent.thinking,
+            verbosity=agent.verbosity,
+            queue=settings.sessions.queue.mode,
+        ),
+        models=tuple(dict.fromkeys((agent.model, *agent.fallbacks, *settings.aliases, *settings.models))),
+        kept=have.options,
+        find_model=have.find_model,
+        measure=have.measure,
+        waiting=have.waiting,
+        save_person=have.save_person,
+        describe_settings=partial(_describe_settings, settings),
+        channel=have.channel,
+    )
+
+
+def _describe_settings(settings: Settings, section: str) -> list[str]:
+    """Each setting of a section and its value, without secrets; of all sections, those that are not as they come."""
+    from finclaw.config.describe import effective  # noqa: PLC0415  `cold_cpu`: it reads our own source
+
+    lines = list[str]()
+    for each in effective(settings, {}, {}):
+        key, is_changed = each.setting.key, each.value not in (each.setting.default, "not set")
+        if (key == section or key.startswith(f"{section}.")) if section else is_changed:
+            lines.append(f"{key}: {each.value}")
+    return lines
 
 
 def command_overrides(settings: Settings) -> CommandOverrides:
@@ -215,6 +265,11 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
         person=no_gateway,
         person_by_id=no_gateway,
         channel=no_gateway,
+        options=no_gateway,
+        find_model=no_gateway,
+        measure=no_gateway,
+        waiting=no_gateway,
+        save_person=raise_no_gateway,
     )
     registrar.load(builtin_extensions(settings, registrar, builtin_services))
     registrar.load(find_configured(settings))

@@ -106,6 +106,11 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
             clock=clock,
             person=lambda inbound: persons.find(inbound),  # noqa: PLW0108  the directory is yet to be
             person_by_id=lambda id: persons.get(id),  # noqa: PLW0108
+            options=lambda session: app.options.find(session),  # noqa: PLW0108  the app is yet to be
+            find_model=lambda name: agent.find_model(name),  # noqa: PLW0108  the agent is yet to be
+            measure=lambda messages, name: agent.measure(messages, name),  # noqa: PLW0108
+            waiting=lambda session: app.count_waiting(session),  # noqa: PLW0108  the app is yet to be
+            save_person=lambda person: app.persons.save(person),  # noqa: PLW0108
             channel=lambda name: by_name[name].capabilities if name in by_name else Capabilities(),
         )
         registrar.load(builtin_extensions(settings, registrar, builtin_services))

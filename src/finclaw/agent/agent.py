@@ -26,7 +26,7 @@ from finclaw.kernel.chunk import Model, ToolSpec
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.event import Emit, StateChanged
-from finclaw.kernel.message import ToolResult
+from finclaw.kernel.message import Message, ToolResult
 from finclaw.kernel.middleware import Layer, compose_ring
 from finclaw.kernel.port import Clock, Provider
 from finclaw.kernel.record import Reserve, Spend
@@ -133,6 +133,11 @@ class Agent:
     def find_model(self, reference: str | None) -> Model:
         """The model of that name; None: the usual one. Raises ModelUnknown."""
         return self._abilities.model if reference is None else self._pick_routes(reference)[0].model
+
+    def measure(self, messages: Sequence[Message], reference: str | None) -> int:
+        """The tokens of a request with these messages, by our estimate. Raises ModelUnknown."""
+        have = self._abilities
+        return self._model_call.estimate(self.find_model(reference), have.system, have.tools.specs(), messages)
 
     def _begin(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnState:
         limits, wishes, settings = context.inbound.limits or Limits(), context.wishes, self._settings

@@ -8,8 +8,9 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.grant_words import grants_text, not_revoked, taken_back
 from finclaw.kernel.approval import ApprovalScope, ApprovalVerdict, Refusal
 from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.person import language_for
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.kernel.text import Language, language_of
+from finclaw.kernel.text import Language
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.guard.redact import redact_for_display
 
@@ -115,5 +116,7 @@ class ApprovalCommands:
 
 
 def _language(scope: CommandScope) -> Language:
-    """Of what they wrote themselves: an id is many Latin letters, and nobody's language."""
-    return language_of(" ".join(word for word in scope.inbound.text.split() if not word.lower().startswith("ap-")))
+    """Theirs, or that of what they wrote themselves: an id is many Latin letters, and nobody's language."""
+    return language_for(
+        scope.person, " ".join(word for word in scope.inbound.text.split() if not word.lower().startswith("ap-"))
+    )

@@ -34,3 +34,5 @@ class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 NO_OPTIONS: Final = TurnOptions()
+OPTIONS: Final = "options"
+"""The key of a message's metadata under which the options of its turn are kept."""

@@ -6,7 +6,7 @@ Earlier tickets go first; then the turn is claimed, or taken up again.
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import Payer
@@ -24,7 +24,7 @@ from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.store_port import Store
-from finclaw.kernel.turn_options import QueueMode
+from finclaw.kernel.turn_options import NO_OPTIONS, OPTIONS, QueueMode, TurnOptions
 from finclaw.pipeline.attachments import show_attachments
 from finclaw.pipeline.context import complete_context
 from finclaw.pipeline.context_fields import ContextFieldProviders
@@ -90,8 +90,8 @@ class Dispatch:
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")
             joined = await self._begin_steering(run, log, admission.mode)
         admission = replace(admission, joined=joined, running=self._pools.running(limits.pool))
-        wishes = context.wishes.fill_from(self._opening.find_options(accepted.session))
-        completed = complete_context(context, log.claim, log.conversation.base_messages, wishes, admission)
+        wishes, transcript = _recorded_options(log), log.conversation.base_messages
+        completed = complete_context(context, log.claim, transcript, wishes, admission)
         return AdmittedTurn(await self._providers.fill(completed), log)
 
     async def _wait_in_lane(self, run: MessageRun) -> QueueAdmission:
@@ -184,6 +184,12 @@ class Dispatch:
         conversation = Conversation(base, claim.events, lambda event: emit(replace(event, **ids)), since)
         run.log = TurnLog(self._store, claim, conversation, Payer(ids["agent"], self._persons.find(run.inbound).id))
 
+    def _choose_options(self, run: MessageRun) -> TurnOptions:
+        """Those of the message, and where it leaves something open, those of its session."""
+        inbound = run.inbound
+        own = (inbound.limits and inbound.limits.wishes) or inbound.wishes or NO_OPTIONS
+        return own.fill_from(self._opening.find_options(run.accepted.session))
+
     def _input(self, run: MessageRun) -> Message:
         inbound, accepted = run.inbound, run.accepted.inbound
         return Message(
@@ -192,7 +198,7 @@ class Dispatch:
             blocks=(Text(_words(inbound)), *show_attachments(inbound.attachments)),
             source=_source(inbound, accepted),
             created_at=self._clock.now(),
-            metadata=_metadata(inbound, accepted),
+            metadata=_metadata(inbound, accepted, self._choose_options(run)),
         )
 
 
@@ -202,6 +208,12 @@ def _words(inbound: Inbound) -> str:
     return f"{EDITED} {words}" if inbound.kind == "edit" else words
 
 
+def _recorded_options(log: TurnLog) -> TurnOptions:
+    """As the turn began with them: what was set since holds for the turns behind it."""
+    recorded = log.messages[0].metadata.get(OPTIONS)
+    return NO_OPTIONS if recorded is None else convert(recorded, TurnOptions)
+
+
 def _source(inbound: Inbound, accepted: Inbound) -> Source:
     """A task that a turn gave, or the line that begins an approved action, is nobody's wish."""
     if accepted.is_internal:
@@ -209,11 +221,14 @@ def _source(inbound: Inbound, accepted: Inbound) -> Source:
     return Source("user", inbound.sender.id, inbound.sender.name)
 
 
-def _metadata(inbound: Inbound, accepted: Inbound) -> dict[str, Any]:
-    """Whose words they are, as the message was accepted: a layer may add to that, and take nothing away."""
+def _metadata(inbound: Inbound, accepted: Inbound, options: TurnOptions) -> dict[str, Any]:
+    """Whose words they are, as the message was accepted: a layer may add to that, and take nothing away.
+
+    Options that were set are there too, for the trace and for a turn that is taken up again.
+    """
     handed_down = () if accepted.limits is None else accepted.limits.sources
     forwarded = (passed_on_by(inbound.sender.id),) if inbound.forwarded or accepted.forwarded else ()
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = {} if options == NO_OPTIONS else {OPTIONS: to_builtins(options)}
     if strangers := [*handed_down, *forwarded]:
         metadata[SOURCES] = strangers
     if accepted.chat_type != "direct" and not accepted.is_internal:

@@ -7,12 +7,12 @@ from itertools import takewhile
 from types import TracebackType
 from typing import Final
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.dispatcher import ReplyDispatcher
 from finclaw.errors import TurnStopped
-from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.message import Remove
 from finclaw.kernel.record import Accepted, JoinedOutcome
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
@@ -139,6 +139,13 @@ class MessageRun(MessageContext):
         ends = tuple(JoinedOutcome(each.id, outcome if each.id == last.id else end) for each in joined)
         own = outcome if last.id == self.accepted.id else replace(outcome, kind=kind, reason=end.reason, reply=None)
         return own, ends
+
+    def drop_directives(self, inbound: Inbound) -> None:
+        """Go on with the message without its directives; the journal says which options they set."""
+        if inbound is not self.inbound and inbound.wishes is not None:
+            options = (f"{name} {value}" for name, value in asdict(inbound.wishes).items() if value is not None)
+            self.journal.note(f"directives: {', '.join(options)}")
+        self.inbound = inbound
 
     def remove_unseen(self) -> None:
         """Take the words of messages out of the turn that the model has not seen: they have turns of their own."""

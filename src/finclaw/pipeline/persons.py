@@ -84,6 +84,11 @@ class PersonService:
         self._directory.put(changed)
         return self._record(changed)
 
+    async def save(self, person: Person) -> None:
+        """Keep what a person has said of themselves, such as their language. Idempotent."""
+        await self._store.save_person(person)
+        self._directory.put(person)
+
     async def drop(self, person: Person) -> None:
         """Hold nothing of a person who was erased. Whoever the settings name is known again by these alone."""
         self._directory.remove(person)

@@ -249,7 +249,7 @@ class Pipeline:
             message = await stages.commands.answer(
                 message, sender, accepted, lambda: self._admit(accepted), partial(self._wait_in_lane, run)
             )
-            run.inbound = message.inbound  # without its directives
+            run.drop_directives(message.inbound)
             if stages.hours is not None:
                 stages.hours.admit(run.inbound)
             await self._refuse_above_limit(run)

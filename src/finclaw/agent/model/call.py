@@ -120,6 +120,12 @@ class ModelCall:
         estimator = self._meter.estimator(self._routes[0].model)
         return estimator.correction.to_model(estimator.tokens_of_head(system, tools))
 
+    def estimate(self, model: Model, system: str, tools: tuple[ToolSpec, ...], messages: Sequence[Message]) -> int:
+        """Of a request with these messages."""
+        estimator = self._meter.estimator(model)
+        counted = estimator.tokens_of_head(system, tools) + sum(map(estimator.tokens_of, messages))
+        return estimator.correction.to_model(counted)
+
     def reserve_next(self, turn: TurnState, tools: tuple[ToolSpec, ...]) -> None:
         """Reserve the call that will follow the turn's next commit, as far as it can be known by then."""
         messages, model = as_messages(turn.ctx.conversation.next_messages), turn.ctx.model

@@ -45,11 +45,11 @@ class EntityReader:
         return said
 
     def _write_command(self, said: str) -> str:
-        """`/help@our_bot` is `/help`. `/start` is what Telegram's own button sends: a newcomer gets the help."""
+        """`/help@our_bot` is `/help`."""
         found = _COMMAND.fullmatch(said)
         if found is None or (found["bot"] and found["bot"].casefold() != self._username):
             return said
-        return "/help" if found["name"] == "start" else f"/{found['name']}"
+        return f"/{found['name']}"
 
     def is_addressed(self, text: str, entities: Sequence[MessageEntity], commands: frozenset[str]) -> bool:
         """Whether we are mentioned, or the message begins with a command of ours that names no other bot."""

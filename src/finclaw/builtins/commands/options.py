@@ -1,0 +1,121 @@
+"""Commands that are directives as well: /think, /verbose, /model and /queue.
+
+With a value they are directives, which the command stage applies. What is here answers them without one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, get_args
+
+from finclaw.builtins.basics import BasicCommand
+from finclaw.builtins.commands.sources import CommandSources, choose, tell
+from finclaw.commands.declaration import Directive
+from finclaw.commands.words import OPTIONS
+from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope
+from finclaw.kernel.turn_options import QueueMode
+
+_LEVELS: Final = {
+    **{each: each for each in ("off", "low", "medium", "high")},
+    **{"끔": "off", "끄기": "off", "낮음": "low", "보통": "medium", "높음": "high"},
+}
+_LENGTHS: Final = {
+    **{"on": "high", "off": "medium", "low": "low", "medium": "medium", "high": "high"},
+    **{"켜기": "high", "끄기": "medium", "짧게": "low", "보통": "medium", "자세히": "high"},
+}
+_MODES: Final = {
+    **{each: each for each in get_args(QueueMode)},
+    **{"자동": "auto", "순서대로": "followup", "끼어들기": "steer", "모아서": "collect", "중단하고": "interrupt"},
+}
+_LONGEST_MODEL: Final = 200
+
+
+def option_commands(sources: CommandSources) -> Iterator[BasicCommand]:
+    prefix, defaults = sources.prefix, sources.defaults
+
+    async def answer_thinking(args: Sequence[str], scope: CommandScope) -> CommandReply:
+        return tell(_show("thinking", sources, scope, f"{prefix}think off|low|medium|high|default"))
+
+    async def answer_model(args: Sequence[str], scope: CommandScope) -> CommandReply:
+        listed = ", ".join(sources.models)
+        known = choose(scope.language, f"There are: {listed}", f"쓸 수 있는 모델: {listed}")
+        return tell(f"{_show('model', sources, scope, f'{prefix}model NAME|default')}\n{known}")
+
+    async def answer_queue(args: Sequence[str], scope: CommandScope) -> CommandReply:
+        usage = f"{prefix}queue {'|'.join(get_args(QueueMode))}|default"
+        others = sources.waiting(scope.session) - 1  # this command is one of them
+        waiting = choose(
+            scope.language, f"Messages without an answer yet: {others}", f"아직 답하지 않은 메시지: {others}개"
+        )
+        return tell(f"{waiting}\n{_show('queue', sources, scope, usage)}")
+
+    async def answer_length(args: Sequence[str], scope: CommandScope) -> CommandReply:
+        return tell(_show("verbosity", sources, scope, f"{prefix}verbose on|off|low|medium|high|default"))
+
+    yield BasicCommand(
+        name="model",
+        names={"ko": "모델"},
+        description="Shows or chooses the model that answers / 답변하는 모델 보기와 선택",
+        usage=f"{prefix}model [NAME|default]",
+        arguments=(CommandArgument("NAME", "a model or an alias / 모델 이름이나 별칭", required=False),),
+        answer=answer_model,
+        when="in_lane",
+        directive=Directive(
+            option="model", read=_read_model, values=tuple(sources.models), default=defaults.model or ""
+        ),
+    )
+    yield BasicCommand(
+        name="think",
+        names={"ko": "생각"},
+        description="Sets how much the model thinks first / 답하기 전에 얼마나 생각할지 정하기",
+        usage=f"{prefix}think [off|low|medium|high|default]",
+        answer=answer_thinking,
+        when="in_lane",
+        directive=_make_directive("thinking", _LEVELS, ("off", "low", "medium", "high"), defaults.thinking or "off"),
+    )
+    yield BasicCommand(
+        name="verbose",
+        names={"ko": "자세히"},
+        description="Sets how long answers are / 답변을 얼마나 길게 할지 정하기",
+        usage=f"{prefix}verbose [on|off|low|medium|high|default]",
+        answer=answer_length,
+        when="in_lane",
+        directive=_make_directive(
+            "verbosity", _LENGTHS, ("on", "off", "low", "medium", "high"), defaults.verbosity or "medium", bare="high"
+        ),
+    )
+    yield BasicCommand(
+        name="queue",
+        names={"ko": "대기"},
+        description="Shows what waits, and what new messages do while I am busy / 대기 상태와 새 메시지 처리 방식",
+        usage=f"{prefix}queue [{'|'.join(get_args(QueueMode))}|default]",
+        answer=answer_queue,
+        directive=_make_directive("queue", _MODES, get_args(QueueMode), defaults.queue or "auto"),
+    )
+
+
+def _read_model(word: str) -> str | None:
+    return word if len(word) <= _LONGEST_MODEL else None
+
+
+def _make_directive(
+    option: str, words: Mapping[str, str], values: tuple[str, ...], default: str, bare: str | None = None
+) -> Directive:
+    return Directive(
+        option=option,  # pyright: ignore[reportArgumentType]
+        read=lambda word: words.get(word.casefold()),
+        values=values,
+        default=default,
+        bare=bare,
+    )
+
+
+def _show(option: str, sources: CommandSources, scope: CommandScope, usage: str) -> str:
+    """The value that holds in the session, where it comes from, and how to change it."""
+    language, kept = scope.language, getattr(sources.kept(scope.session), option)
+    value = kept or getattr(sources.defaults, option)
+    origin = (
+        choose(language, "by the settings", "설정 값")
+        if kept is None
+        else choose(language, "set for this conversation", "이 대화에서 정한 값")
+    )
+    change = choose(language, f"To change it: {usage}", f"바꾸기: {usage}")
+    return f"{OPTIONS[language][option]}: {value} ({origin})\n{change}"
