@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.settings import ChannelSettings
+from finclaw.channels.unreachable import memory_key
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean
 from finclaw.errors import ConfigError
@@ -70,7 +71,7 @@ def open_channel(
     make, by = kinds[chosen.kind]
     spec = ChannelSpec(name=name, account=chosen.account, secrets=chosen.secrets, settings=chosen.settings, clock=clock)
     if store is not None:
-        key = f"channel:{name}"
+        key = memory_key(name)
         spec = replace(
             spec,
             recall=partial(store.recall, key, ""),

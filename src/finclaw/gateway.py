@@ -26,6 +26,7 @@ from finclaw.kernel.record import (
     Today,
     TurnRecord,
     TurnTrace,
+    Unreachable,
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
@@ -192,6 +193,10 @@ class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     async def turn(self, turn_id: str) -> TurnTrace | None: ...
     async def counts(self) -> Counts: ...
+    async def unreachable(self) -> Sequence[Unreachable]:
+        """Chats that take nothing from us any more."""
+        ...
+
     async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
         """Of so many days, today among them; see `Spend`."""
         ...

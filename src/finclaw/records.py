@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from finclaw.channels.unreachable import memory_key, read_unreachable
 from finclaw.config.schema import Settings
 from finclaw.erasure import Forgetting
 from finclaw.kernel.clock import local_day
@@ -21,6 +22,7 @@ from finclaw.kernel.record import (
     Today,
     TurnRecord,
     TurnTrace,
+    Unreachable,
     Unsolicited,
 )
 from finclaw.kernel.store_port import Store
@@ -58,6 +60,11 @@ class RecordService:
 
     async def counts(self) -> Counts:
         return await self._store.counts()
+
+    async def unreachable(self) -> Sequence[Unreachable]:
+        """Chats that take nothing from us any more, as their channels remember them."""
+        names = self.settings.channels
+        return tuple(read_unreachable([(name, await self._store.recall(memory_key(name), "")) for name in names]))
 
     async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
         return await self._store.costs(local_day(self._clock.now()) - timedelta(days=days - 1), by)

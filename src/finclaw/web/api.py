@@ -109,7 +109,9 @@ class HttpApi:
         counts = await self._gateway.counts()
         gateway = self._gateway
         about = StatusView(ready=gateway.ready, market=gateway.market, model=gateway.model, counts=counts)
-        return json_response(msgspec.structs.replace(about, commands=tuple(gateway.known_commands())))
+        unreachable = tuple(await gateway.unreachable())
+        about = msgspec.structs.replace(about, commands=tuple(gateway.known_commands()), unreachable=unreachable)
+        return json_response(about)
 
     async def _body(self, request: web.Request) -> MessageBody:
         if request.content_type != "application/json":

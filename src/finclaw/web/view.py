@@ -7,7 +7,17 @@ from msgspec import Struct
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.record import Cost, CostsBy, Counts, DeliveryState, InboundRecord, InboundState, Today, TurnRecord
+from finclaw.kernel.record import (
+    Cost,
+    CostsBy,
+    Counts,
+    DeliveryState,
+    InboundRecord,
+    InboundState,
+    Today,
+    TurnRecord,
+    Unreachable,
+)
 from finclaw.kernel.scope import Outcome, OutcomeKind, ToolUse
 
 
@@ -95,6 +105,7 @@ class StatusView(Struct, frozen=True, kw_only=True):
     counts: Counts
     commands: tuple[str, ...] = ()
     """What may follow the command prefix."""
+    unreachable: tuple[Unreachable, ...] = ()
 
 
 def outcome_view(outcome: Outcome) -> OutcomeView:

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, echo, in_virtual_time
+from tests.cli.in_process import typed
 from tests.walks.house import Parts
 
 from finclaw.builtins.basics import BasicCommand
@@ -144,6 +145,25 @@ async def test_a_photo_reaches_a_model_that_sees(desk: Desk) -> None:
         await desk.api.until_shown(MINA, 1)
         (asked,) = provider.requests
         assert any(isinstance(part, Image) for part in asked.messages[-1].blocks)
+
+
+@in_virtual_time
+async def test_who_blocked_the_bot_is_shown_to_the_operator(desk: Desk) -> None:
+    (desk.place / "finclaw.yaml").write_text("channels: {telegram: {kind: telegram}}")
+    desk.api.world.add_group(TEAM)
+    async with desk.gateway(echo):
+        desk.api.push(desk.api.world.block(MINA), desk.api.world.block(TEAM, user=JUN))
+        await desk.api.until(lambda: desk.api.unacknowledged == 0)
+        assert desk.app is not None
+        assert [each.conversation for each in await desk.app.unreachable()] == [str(MINA), str(TEAM)]
+    look = ("--state", desk.place / "state", "--config", desk.place / "finclaw.yaml")
+    *_, title, first, second = typed("channels", "list", *look).out.splitlines()
+    assert title == "not reachable any more, until they write again:"
+    assert (first.split(), second.split()) == (
+        ["telegram", str(MINA), "blocked", "the", "bot"],
+        ["telegram", str(TEAM), "removed", "the", "bot", "from", "the", "group"],
+    )
+    assert "2  chats that cannot be reached: finclaw channels list" in typed("status", *look).out
 
 
 @in_virtual_time

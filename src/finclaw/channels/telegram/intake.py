@@ -93,8 +93,8 @@ class UpdateIntake:
         elif message is not None and message.migrate_from_chat_id is not None:
             await self._chats.move(message.migrate_from_chat_id, message.chat.id)
         elif member is not None and member.new_chat_member.status in GONE:
-            what = "blocked the bot" if member.chat.type == "private" else "removed the bot"
-            await self._chats.mark_unreachable(member.chat.id, f"{member.from_user.full_name} {what}")
+            what = "blocked the bot" if member.chat.type == "private" else "removed the bot from the group"
+            await self._chats.mark_unreachable(member.chat.id, what)
         elif message is not None or member is not None:
             await self._chats.mark_reachable((message or member).chat.id)  # pyright: ignore[reportOptionalMemberAccess]
 

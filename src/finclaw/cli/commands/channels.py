@@ -8,7 +8,8 @@ from typing import Any, Final
 from finclaw.builtin_extensions import load_registrar
 from finclaw.channels.settings import GATEWAYS_OWN
 from finclaw.cli.arguments import add_actions, add_json_option
-from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, table, terminal_columns
+from finclaw.cli.commands.status import find_status
+from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, one_line, table, terminal_columns
 from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.config.schema import Settings
 from finclaw.configured_channels import channel_kinds, hears_everybody, open_channel
@@ -41,9 +42,10 @@ def run(args: Namespace) -> int:
 def _list(args: Namespace) -> int:
     settings = settings_to_look(args)
     makers = {kind: by for kind, (_, by) in channel_kinds(load_registrar(settings)).items()}
+    lost = find_status(settings).unreachable if settings.channels else ()
     if args.json:
         described = [_describe(name, settings, makers) for name in settings.channels]
-        print(json_line({"channels": described, "kinds": makers, "own": GATEWAYS_OWN}))
+        print(json_line({"channels": described, "kinds": makers, "own": GATEWAYS_OWN, "unreachable": lost}))
         return 0
     rows = [_row(name, settings, makers) for name in settings.channels]
     if rows:
@@ -51,6 +53,10 @@ def _list(args: Namespace) -> int:
     else:
         print("no channels are configured; the web page and programs need none")
     print(f"kinds: {', '.join(f'{kind} ({by})' for kind, by in makers.items())}")
+    if lost:
+        print("not reachable any more, until they write again:")
+        rows = [("", each.channel, one_line(each.conversation), one_line(each.reason, 200)) for each in lost]
+        print("\n".join(fit_line(line, terminal_columns()) for line in table(rows)))
     return 0
 
 

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 import apsw
 import msgspec
 
+from finclaw.channels.unreachable import memory_key, read_unreachable
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.client import find_gateway
 from finclaw.cli.formatting import json_line, short
@@ -12,9 +13,10 @@ from finclaw.cli.options import settings_to_look
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import StateBusy
-from finclaw.kernel.record import Counts
+from finclaw.kernel.record import Counts, Unreachable
 from finclaw.storage.sqlite.database import DATABASE, explain, open_database
 from finclaw.storage.sqlite.inbox import counts
+from finclaw.storage.sqlite.state import recall
 from finclaw.storage.state_lock import StateLock
 
 _LABELS = {
@@ -41,6 +43,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     market: str
     model: str
     counts: Counts | None = None
+    unreachable: tuple[Unreachable, ...] = ()
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -50,9 +53,13 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
-    status = _ask_gateway(settings) or _read_store(settings)
+    status = find_status(settings)
     print(json_line(status) if args.json else _format_text(status))
     return 0
+
+
+def find_status(settings: Settings) -> Status:
+    return _ask_gateway(settings) or _read_store(settings)
 
 
 def _ask_gateway(settings: Settings) -> Status | None:
@@ -69,26 +76,29 @@ def _ask_gateway(settings: Settings) -> Status | None:
         market=status.market,
         model=status.model,
         counts=status.counts,
+        unreachable=status.unreachable,
     )
 
 
 def _read_store(settings: Settings) -> Status:
     at_rest = Status(running=False, state=str(settings.state), market=settings.market, model=chosen_model(settings))
     try:
-        return msgspec.structs.replace(at_rest, counts=_counts(settings))
+        return _read_database(settings, at_rest)
     except StateBusy as error:
         return msgspec.structs.replace(at_rest, busy=str(error))
 
 
-def _counts(settings: Settings) -> Counts | None:
+def _read_database(settings: Settings, status: Status) -> Status:
     """Read under the lock, without waking the gateway: asking must not answer anybody's message."""
     database = settings.state / DATABASE
     if not database.exists():
-        return None
+        return status
     with StateLock(settings.state):
         connection = open_database(database)
         try:
-            return counts(connection)
+            kept = [(name, recall(connection, memory_key(name), "")) for name in settings.channels]
+            found = tuple(read_unreachable(kept))
+            return msgspec.structs.replace(status, counts=counts(connection), unreachable=found)
         except apsw.Error as error:
             raise explain(error, database) from error
         finally:
@@ -105,6 +115,8 @@ def _format_text(status: Status) -> str:
     if status.counts is not None:
         figures = msgspec.structs.asdict(status.counts)
         lines += [f"  {figures[name]:>6}  {label}" for name, label in _LABELS.items()]
+        if status.unreachable:
+            lines.append(f"  {len(status.unreachable):>6}  chats that cannot be reached: finclaw channels list")
         if status.counts.dead_letters:
             lines.append("  what failed: finclaw turns; why: finclaw trace TURN")
     elif not status.busy:
