@@ -189,6 +189,20 @@ async def test_too_many_files_and_recordings_are_named(house: House) -> None:
 
 
 @in_virtual_time
+async def test_a_recording_without_words_is_answered_in_the_language_of_the_chat(house: House) -> None:
+    voice = Attachment(id="v", kind="audio")
+    script = ["Hello.", "ok", "ok", "네.", "ok"]
+    async with house.open(*script, channel=CountingChannel(house.clock)) as gateway:
+        await gateway.ask("삼성전자 어때?")
+        for number in range(2):
+            await gateway.ask("", attachments=(voice,), message_id=f"voice {number}")
+            assert "글로 적어 주세요" in gateway.said[-1], "the note of an earlier recording is not the person's"
+        await gateway.ask("And Apple?")
+        await gateway.ask("", attachments=(voice,), message_id="voice 2")
+        assert "Please write to me" in gateway.said[-1]
+
+
+@in_virtual_time
 async def test_a_channel_without_media_is_not_asked(house: House) -> None:
     async with house.open("ok", capabilities=Capabilities()) as gateway:
         await gateway.ask("look", attachments=(PHOTO,))

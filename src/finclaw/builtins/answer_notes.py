@@ -15,15 +15,16 @@ from msgspec.structs import replace
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.kernel.envelope import Attachment, AttachmentKind, AttachmentProblem, Inbound, Outbound
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.message import SUMMARY, Message, Patch, Replace
+from finclaw.kernel.message import SUMMARY, Message, Patch, Replace, Text
 from finclaw.kernel.scope import ConversationView, DeliveryContext, TurnContext, TurnResult
-from finclaw.kernel.text import Language, language_of
+from finclaw.kernel.text import Language, has_words, language_of, tagged_language
 from finclaw.tools.last_line import with_last_line
 
 FALLBACK: Final = "fallback_note"
 COMPACTION: Final = "compaction_note"
-"""Keys under which a turn's result carries its lines. A summary carries the second too: whether the person knew of a
-compaction before that turn."""
+SPOKEN: Final = "spoken_language"
+"""Keys under which a turn's result carries its lines, and the language in which a message without words is answered. A
+summary carries the second too: whether the person knew of a compaction before that turn."""
 
 
 class AnswerNotes:
@@ -40,9 +41,11 @@ class AnswerNotes:
             return result
         lines: dict[str, Any] = {}
         if (fallback := _new_fallback(ctx)) is not None:
-            lines[FALLBACK] = fallback.describe(language_of(inbound.text))
+            lines[FALLBACK] = fallback.describe(inbound.language)
         if (summary := _new_summary(ctx.conversation)) is not None and _must_tell_of(summary, ctx, result):
-            lines[COMPACTION] = _COMPACTED[language_of(inbound.text)]
+            lines[COMPACTION] = _COMPACTED[inbound.language]
+        if inbound.attachments and not has_words(inbound.text):
+            lines[SPOKEN] = _language_of_chat(ctx)
         return replace(result, metadata={**result.metadata, **lines}) if lines else result
 
     async def say(self, ctx: DeliveryContext) -> Outbound:
@@ -52,12 +55,12 @@ class AnswerNotes:
             return outbound
         text = outbound.text
         if ctx.inbound.attachments:
-            for line in _describe_files(ctx.inbound):
+            for line in _describe_files(ctx.inbound, turn.metadata.get(SPOKEN) or ctx.inbound.language):
                 text = with_last_line(text, line)
         if COMPACTION in turn.metadata:
             text = with_last_line(text, turn.metadata[COMPACTION])
         if _is_cut(turn):
-            text = with_last_line(text, _CUT[language_of(ctx.inbound.text)])
+            text = with_last_line(text, _CUT[ctx.inbound.language])
         if FALLBACK in turn.metadata:
             text = with_last_line(text, turn.metadata[FALLBACK])
         return outbound if text is outbound.text else replace(outbound, text=text)
@@ -198,9 +201,23 @@ _NAMELESS: Final[dict[Language, dict[AttachmentKind, str]]] = {
 }
 
 
-def _describe_files(inbound: Inbound) -> Iterator[str]:
+def _language_of_chat(ctx: TurnContext) -> Language:
+    """For a message without words, such as a recording: what its person has chosen, or wrote in last."""
+    if ctx.context.person.language:
+        return tagged_language(ctx.context.person.language)
+    before = (each for each in reversed(ctx.conversation.base_messages) if each.source.kind == "user")
+    last = next(filter(has_words, map(_own_words, before)), "")
+    return language_of(last) if last else ctx.context.inbound.language
+
+
+def _own_words(message: Message) -> str:
+    """Without the gateway's note of what was sent with them, which stands behind them."""
+    first = message.blocks[0] if message.blocks else None
+    return first.text if isinstance(first, Text) else ""
+
+
+def _describe_files(inbound: Inbound, language: Language) -> Iterator[str]:
     """A line for each name and reason, and one for all that cannot be heard or watched."""
-    language = language_of(inbound.text)
     named: dict[str, list[str]] = {}
     for each in inbound.attachments:
         if each.problem is not None:

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from finclaw.ids import new_id
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.text import LengthUnit
+from finclaw.kernel.text import Language, LengthUnit, has_words, language_of, tagged_language
 from finclaw.kernel.turn_options import TurnOptions
 
 ChatType = Literal["direct", "group", "channel"]
@@ -31,6 +31,8 @@ class Sender(Struct, frozen=True):
     is_bot: bool = False
     is_self: bool = False
     """It is our own account on that platform that wrote."""
+    language: str = ""
+    """That of their program there, as a tag such as `ko`; it counts only until they write words."""
 
 
 AttachmentKind = Literal["image", "audio", "video", "file"]
@@ -105,6 +107,12 @@ class Inbound(Struct, frozen=True, kw_only=True):
     limits: Limits | None = None
     wishes: TurnOptions | None = None
     """What the sender wants of this one answer. A channel sets it only for somebody who may choose."""
+
+    @property
+    def language(self) -> Language:
+        """In which the gateway speaks to its sender: that of their words, else that of their program."""
+        is_said = not self.sender.language or has_words(self.text)
+        return language_of(self.text) if is_said else tagged_language(self.sender.language)
 
     @property
     def answer_to(self) -> str:

@@ -13,7 +13,7 @@ from finclaw.kernel.calendar import Calendar, Opening
 from finclaw.kernel.envelope import Inbound, Outbound, Sender
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
-from finclaw.kernel.text import Language, language_of
+from finclaw.kernel.text import Language, tagged_language
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage
 from finclaw.pipeline.persons import PersonDirectory
@@ -138,9 +138,7 @@ class MarketHours:
 
 
 def _choose_language(person: Person, inbound: Inbound) -> Language:
-    if not person.language:
-        return language_of(inbound.text)
-    return "ko" if person.language.startswith("ko") else "en"
+    return tagged_language(person.language) if person.language else inbound.language
 
 
 def _format_day(moment: datetime, language: Language) -> str:

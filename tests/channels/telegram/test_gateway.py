@@ -12,6 +12,7 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import ActionButton, OutboundFile
 from finclaw.kernel.message import Image
 from finclaw.kernel.port import CommandReply
+from finclaw.tools.approval.people import PersonSettings
 
 FORUM = -1_002_000_000_001
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0"
@@ -145,6 +146,24 @@ async def test_a_photo_reaches_a_model_that_sees(desk: Desk) -> None:
         await desk.api.until_shown(MINA, 1)
         (asked,) = provider.requests
         assert any(isinstance(part, Image) for part in asked.messages[-1].blocks)
+
+
+@pytest.mark.parametrize(
+    ("program", "chosen", "words"), [("ko", "", "글로"), ("", "ko-KR", "글로"), ("ko", "en", "write")]
+)
+@in_virtual_time
+async def test_a_first_voice_message_is_answered_in_the_language_of_its_person(
+    desk: Desk, program: str, chosen: str, words: str
+) -> None:
+    desk.api.world.user(MINA)["language_code"] = program
+    mina = PersonSettings(name="Mina", known_as=(f"telegram:default:{MINA}",))
+    async with desk.gateway("…", people=[mina]):
+        assert desk.app is not None
+        if chosen:
+            await desk.app.persons.change(f"telegram:default:{MINA}", {"language": chosen})
+        desk.api.push(desk.api.world.send_file(MINA, "voice", b"ogg", mime_type="audio/ogg"))
+        (answer,) = await desk.api.until_shown(MINA, 1)
+        assert words in answer.text
 
 
 @in_virtual_time

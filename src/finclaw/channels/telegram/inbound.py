@@ -141,7 +141,8 @@ class UpdateReader:
         """None for a post of a channel, which nobody signs. Who writes as a group is a bot of Telegram's own."""
         if user is None:
             return None
-        return Sender(str(user.id), user.full_name, is_bot=user.is_bot, is_self=user.id == self._bot.id)
+        is_self, language = user.id == self._bot.id, user.language_code or ""
+        return Sender(str(user.id), user.full_name, is_bot=user.is_bot, is_self=is_self, language=language)
 
 
 def _chat_type(chat: Chat) -> ChatType:
