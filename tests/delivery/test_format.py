@@ -268,6 +268,19 @@ def test_options_and_parts() -> None:
     assert format_message(" \n", options).parts == ()
 
 
+@pytest.mark.parametrize(("markup", "text"), [("markdown", "**up** 2\\*3"), ("mrkdwn", "*up* 2*3"), ("source", None)])
+def test_cards_are_in_the_markup_of_the_channel_and_long_ones_are_text(markup: Markup, text: str | None) -> None:
+    options = FormatOptions(markup=markup, embeds=True, max_length=200)
+    card, long = Embed(title="AAPL", text="**up** 2*3"), Embed(title="long", text="**many** words " * 20)
+    message = format_message("Look.", options, embeds=[card, long])
+    shown = message.parts[-1].embeds
+    assert [(each.title, each.text, each.rendered) for each in shown] == [("AAPL", "**up** 2*3", text)]
+    assert message.was_split
+    assert "".join(part.plain for part in message.parts).count("many") == 20
+    literal = format_message("Look.", options, embeds=[card], is_literal=True).parts[0].embeds[0]
+    assert literal.formatted == ("\\*\\*up\\*\\* 2\\*3" if markup == "markdown" else "**up** 2*3")
+
+
 @pytest.mark.spec("F-01")
 def test_numbers_are_written_as_the_options_say() -> None:
     price, change = Decimal("71200"), Decimal("-0.0123")

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.delivery.document import Block, Fixed, Forms, Inline, TextRun
 from finclaw.delivery.limits import text_length
@@ -97,9 +98,9 @@ def format_message(
     text: str, options: FormatOptions, *, embeds: Sequence[Embed] = (), is_literal: bool = False
 ) -> FormattedMessage:
     """A text as it is sent. `is_literal`: it is no Markdown, and every sign of it is shown."""
-    if embeds and not options.embeds:
-        text = "\n\n".join([text, *map(write_embed, embeds)])
-        embeds = ()
+    if embeds:
+        embeds, others = format_embeds(embeds, options, is_literal=is_literal)
+        text = "\n\n".join([text, *map(write_embed, others)])
     text = text.strip()
     mark = _CONTINUED[language_of(text)] if options.says_continued else ""
     limit = max(1, options.max_length - (text_length(mark, options.length_unit) + 5 if mark else 0))
@@ -120,6 +121,23 @@ def format_message(
     )
     total = sum([text_length(part.content, options.length_unit) for part in parts])
     return FormattedMessage(parts=parts, total_length=total, was_split=last > 0, files=tuple(files))
+
+
+def format_embeds(
+    embeds: Sequence[Embed], options: FormatOptions, *, is_literal: bool = False
+) -> tuple[Sequence[Embed], Sequence[Embed]]:
+    """Cards in the channel's markup, and those that become text: it shows no cards, or not such long ones."""
+    if not options.embeds:
+        return (), embeds
+    cards, others = list[Embed](), list[Embed]()
+    for each in embeds:
+        message = format_message(each.text, replace(options, file_bytes=0), is_literal=is_literal)
+        if message.was_split:
+            others.append(each)
+        else:
+            content = message.parts[0].content if message.parts else ""
+            cards.append(replace(each, rendered=None if content == each.text else content))
+    return cards, others
 
 
 def write_embed(embed: Embed) -> str:

@@ -10,7 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
-from finclaw.delivery.format import FormatOptions, FormattedPart, format_message, get_format_options, write_embed
+from finclaw.delivery.format import (
+    FormatOptions,
+    FormattedPart,
+    format_embeds,
+    format_message,
+    get_format_options,
+    write_embed,
+)
 from finclaw.delivery.limits import has_buttons_for, text_length
 from finclaw.kernel.envelope import ActionButton, Capabilities, Embed, NewFile, Outbound, OutboundFile
 from finclaw.tools.approval.forgery import without_forged_consent
@@ -49,13 +56,14 @@ def make_visible(
     text, tokens = heard.clean_content, heard.tokens
     if is_silent(tokens):
         return Visible((), text, tokens)
-    if outbound.embeds and not capabilities.embeds:
-        text = "\n\n".join([text, *map(write_embed, outbound.embeds)])
-        outbound = replace(outbound, embeds=())
+    options = get_format_options(capabilities) if options is None else options
+    if outbound.embeds:
+        cards, others = format_embeds(outbound.embeds, options, is_literal=is_notice)
+        text = "\n\n".join([text, *map(write_embed, others)])
+        outbound = replace(outbound, embeds=tuple(cards))
     if outbound.attachments or outbound.actions:
         outbound = (_with_decisions if is_card else _with_lines)(replace(outbound, text=text), capabilities)
         text = outbound.text
-    options = get_format_options(capabilities) if options is None else options
     lines = [] if is_card or options.markup == "source" else _action_lines(outbound.actions, "{}")
     parts, files = _freeze_parts(replace(outbound, text=text), options, "\n".join(lines))
     return Visible(parts, text.strip(), tokens, files)

@@ -136,7 +136,14 @@ class Embed(Struct, frozen=True, kw_only=True):
 
     title: str
     text: str = ""
+    """Markdown, but for that of a notice."""
     url: str | None = None
+    rendered: str | None = None
+    """The text in the channel's markup; None: as it is."""
+
+    @property
+    def formatted(self) -> str:
+        return self.text if self.rendered is None else self.rendered
 
 
 class OutboundFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
