@@ -26,7 +26,6 @@ from finclaw.kernel.record import (
     Today,
     TurnRecord,
     TurnTrace,
-    Unreachable,
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
@@ -93,6 +92,14 @@ class UndoneTurn(Struct, frozen=True, kw_only=True):
     """What its tools have done stays done."""
     problem: Literal["", "nothing", "others", "shortened"] = ""
     """There was none, it was somebody else's, or a summary has taken its place."""
+
+
+class UnreachableChat(Struct, frozen=True, kw_only=True):
+    """A chat that takes nothing from us any more, until its people come back."""
+
+    channel: str
+    conversation: str
+    reason: str
 
 
 class ApprovalDoor(Protocol):
@@ -193,7 +200,7 @@ class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     async def turn(self, turn_id: str) -> TurnTrace | None: ...
     async def counts(self) -> Counts: ...
-    async def unreachable(self) -> Sequence[Unreachable]:
+    async def unreachable(self) -> Sequence[UnreachableChat]:
         """Chats that take nothing from us any more."""
         ...
 

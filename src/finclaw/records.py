@@ -6,6 +6,7 @@ from datetime import timedelta
 from finclaw.channels.unreachable import memory_key, read_unreachable
 from finclaw.config.schema import Settings
 from finclaw.erasure import Forgetting
+from finclaw.gateway import UnreachableChat
 from finclaw.kernel.clock import local_day
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, SenderId
@@ -22,7 +23,6 @@ from finclaw.kernel.record import (
     Today,
     TurnRecord,
     TurnTrace,
-    Unreachable,
     Unsolicited,
 )
 from finclaw.kernel.store_port import Store
@@ -61,7 +61,7 @@ class RecordService:
     async def counts(self) -> Counts:
         return await self._store.counts()
 
-    async def unreachable(self) -> Sequence[Unreachable]:
+    async def unreachable(self) -> Sequence[UnreachableChat]:
         """Chats that take nothing from us any more, as their channels remember them."""
         names = self.settings.channels
         return tuple(read_unreachable([(name, await self._store.recall(memory_key(name), "")) for name in names]))

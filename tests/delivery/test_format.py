@@ -278,7 +278,7 @@ def test_cards_are_in_the_markup_of_the_channel_and_long_ones_are_text(markup: M
     assert message.was_split
     assert "".join(part.plain for part in message.parts).count("many") == 20
     literal = format_message("Look.", options, embeds=[card], is_literal=True).parts[0].embeds[0]
-    assert literal.formatted == ("\\*\\*up\\*\\* 2\\*3" if markup == "markdown" else "**up** 2*3")
+    assert (literal.rendered or literal.text) == ("\\*\\*up\\*\\* 2\\*3" if markup == "markdown" else "**up** 2*3")
 
 
 @pytest.mark.spec("F-01")

@@ -17,7 +17,7 @@ from finclaw.kernel.envelope import Attachment, AttachmentKind, AttachmentProble
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import SUMMARY, Message, Patch, Replace, Text
 from finclaw.kernel.scope import ConversationView, DeliveryContext, TurnContext, TurnResult
-from finclaw.kernel.text import Language, has_words, language_of, tagged_language
+from finclaw.kernel.text import Language, language_of
 from finclaw.tools.last_line import with_last_line
 
 FALLBACK: Final = "fallback_note"
@@ -41,10 +41,10 @@ class AnswerNotes:
             return result
         lines: dict[str, Any] = {}
         if (fallback := _new_fallback(ctx)) is not None:
-            lines[FALLBACK] = fallback.describe(inbound.language)
+            lines[FALLBACK] = fallback.describe(_language_of(inbound))
         if (summary := _new_summary(ctx.conversation)) is not None and _must_tell_of(summary, ctx, result):
-            lines[COMPACTION] = _COMPACTED[inbound.language]
-        if inbound.attachments and not has_words(inbound.text):
+            lines[COMPACTION] = _COMPACTED[_language_of(inbound)]
+        if inbound.attachments and not _has_words(inbound.text):
             lines[SPOKEN] = _language_of_chat(ctx)
         return replace(result, metadata={**result.metadata, **lines}) if lines else result
 
@@ -55,12 +55,12 @@ class AnswerNotes:
             return outbound
         text = outbound.text
         if ctx.inbound.attachments:
-            for line in _describe_files(ctx.inbound, turn.metadata.get(SPOKEN) or ctx.inbound.language):
+            for line in _describe_files(ctx.inbound, turn.metadata.get(SPOKEN) or _language_of(ctx.inbound)):
                 text = with_last_line(text, line)
         if COMPACTION in turn.metadata:
             text = with_last_line(text, turn.metadata[COMPACTION])
         if _is_cut(turn):
-            text = with_last_line(text, _CUT[ctx.inbound.language])
+            text = with_last_line(text, _CUT[_language_of(ctx.inbound)])
         if FALLBACK in turn.metadata:
             text = with_last_line(text, turn.metadata[FALLBACK])
         return outbound if text is outbound.text else replace(outbound, text=text)
@@ -201,13 +201,21 @@ _NAMELESS: Final[dict[Language, dict[AttachmentKind, str]]] = {
 }
 
 
+def _has_words(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+def _language_of(inbound: Inbound) -> Language:
+    return language_of(inbound.text, inbound.sender.language)
+
+
 def _language_of_chat(ctx: TurnContext) -> Language:
     """For a message without words, such as a recording: what its person has chosen, or wrote in last."""
     if ctx.context.person.language:
-        return tagged_language(ctx.context.person.language)
+        return language_of("", ctx.context.person.language)
     before = (each for each in reversed(ctx.conversation.base_messages) if each.source.kind == "user")
-    last = next(filter(has_words, map(_own_words, before)), "")
-    return language_of(last) if last else ctx.context.inbound.language
+    last = next(filter(_has_words, map(_own_words, before)), "")
+    return language_of(last) if last else _language_of(ctx.context.inbound)
 
 
 def _own_words(message: Message) -> str:

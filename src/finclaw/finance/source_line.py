@@ -9,7 +9,7 @@ from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.output import USER
 from finclaw.finance.venue import KRX
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.text import Language, has_words, language_of
+from finclaw.kernel.text import Language, language_of
 from finclaw.tools.last_line import with_last_line
 
 # fmt: off
@@ -37,7 +37,7 @@ def name_sources(reply: str, facts: Iterable[Fact], question: str, *, begun: boo
             latest[fact.source] = max(fact.as_of, latest.get(fact.source, fact.as_of))
     if not latest:
         return reply
-    language = language_of(reply if has_words(reply) else question)
+    language = language_of(reply if any(map(str.isalpha, reply)) else question)
     if _TIME.search(reply) and all(translate_source(source, language) in reply for source in latest):
         return reply
     told = "; ".join(

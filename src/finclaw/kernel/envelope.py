@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from finclaw.ids import new_id
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.text import Language, LengthUnit, has_words, language_of, tagged_language
+from finclaw.kernel.text import LengthUnit
 from finclaw.kernel.turn_options import TurnOptions
 
 ChatType = Literal["direct", "group", "channel"]
@@ -32,7 +32,7 @@ class Sender(Struct, frozen=True):
     is_self: bool = False
     """It is our own account on that platform that wrote."""
     language: str = ""
-    """That of their program there, as a tag such as `ko`; it counts only until they write words."""
+    """That of their program there, as a tag such as `ko`, for what they send without words."""
 
 
 AttachmentKind = Literal["image", "audio", "video", "file"]
@@ -109,12 +109,6 @@ class Inbound(Struct, frozen=True, kw_only=True):
     """What the sender wants of this one answer. A channel sets it only for somebody who may choose."""
 
     @property
-    def language(self) -> Language:
-        """In which the gateway speaks to its sender: that of their words, else that of their program."""
-        is_said = not self.sender.language or has_words(self.text)
-        return language_of(self.text) if is_said else tagged_language(self.sender.language)
-
-    @property
     def answer_to(self) -> str:
         """The message that an answer refers to: of a pressed button, the one that has it."""
         return self.target if self.kind == "action" and self.target else self.message_id
@@ -136,14 +130,9 @@ class Embed(Struct, frozen=True, kw_only=True):
 
     title: str
     text: str = ""
-    """Markdown, but for that of a notice."""
     url: str | None = None
     rendered: str | None = None
     """The text in the channel's markup; None: as it is."""
-
-    @property
-    def formatted(self) -> str:
-        return self.text if self.rendered is None else self.rendered
 
 
 class OutboundFile(Struct, frozen=True, kw_only=True, omit_defaults=True):

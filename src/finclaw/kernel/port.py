@@ -156,8 +156,7 @@ class ChannelSpec(Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Any]
     clock: Clock
     recall: Callable[[], Awaitable[Any]] = _recall_nothing
-    """The value that it remembered last, as JSON gives it back; None when there is none. Of an object, the field
-    `unreachable` is shown to the operator: conversations that take nothing from us any more, each with the reason."""
+    """The value that it remembered last, or None. Its field `unreachable` (why, by conversation) the operator sees."""
     remember: Callable[[Any], Awaitable[None]] = _keep_nothing
     """Keeps one value; on disk when it returns. Raises StoreFailed."""
     read_blob: Callable[[str], Awaitable[bytes | None]] = _read_nothing

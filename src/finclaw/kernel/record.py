@@ -335,14 +335,6 @@ class Counts(Struct, frozen=True, kw_only=True):
     units_dead: int
 
 
-class Unreachable(Struct, frozen=True, kw_only=True):
-    """A chat that takes nothing from us any more, until its people come back."""
-
-    channel: str
-    conversation: str
-    reason: str
-
-
 FindingKind = Literal[
     "truncated-json", "duplicate-entry", "orphan-tool-result", "missing-tool-result", "invalid-role-sequence"
 ]

@@ -31,18 +31,11 @@ LOOKED_AT: Final = 2_000
 """Characters. Whoever writes more has shown their language by then."""
 
 
-def has_words(text: str) -> bool:
-    """Whether it has a letter of any language."""
-    return any(map(str.isalpha, text))
-
-
-def tagged_language(tag: str) -> Language:
-    """Of a tag, such as `ko-KR`: the one of ours to use."""
-    return "ko" if tag.lower().startswith("ko") else "en"
-
-
-def language_of(text: str) -> Language:
-    """By weight and not by presence: an English text may name 삼성전자, a Korean one many tickers."""
+def language_of(text: str, tag: str = "") -> Language:
+    """By weight and not by presence: an English text may name 삼성전자, a Korean one many tickers. `tag`: of who
+    wrote it, such as `ko-KR`, for a text without words."""
+    if tag and not any(map(str.isalpha, text)):
+        return "ko" if tag.startswith("ko") else "en"
     text = text[:LOOKED_AT]
     hangul = len(_HANGUL.findall(text))
     # Words in capitals are tickers and currencies, at home in every language.

@@ -13,7 +13,7 @@ from finclaw.kernel.calendar import Calendar, Opening
 from finclaw.kernel.envelope import Inbound, Outbound, Sender
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
-from finclaw.kernel.text import Language, tagged_language
+from finclaw.kernel.text import Language, language_of
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage
 from finclaw.pipeline.persons import PersonDirectory
@@ -138,7 +138,7 @@ class MarketHours:
 
 
 def _choose_language(person: Person, inbound: Inbound) -> Language:
-    return tagged_language(person.language) if person.language else inbound.language
+    return language_of("" if person.language else inbound.text, person.language or inbound.sender.language)
 
 
 def _format_day(moment: datetime, language: Language) -> str:

@@ -16,6 +16,7 @@ from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.message import Remove
 from finclaw.kernel.record import Accepted, JoinedOutcome
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
+from finclaw.kernel.text import language_of
 from finclaw.kernel.visibility import Draft, DraftKind
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.journal import Halt, Journal
@@ -207,7 +208,7 @@ class MessageRun(MessageContext):
         return Draft(
             text=text,
             kind=kind,
-            language=self.inbound.language,
+            language=language_of(self.inbound.text, self.inbound.sender.language),
             question=self.inbound.text,
             facts=(*told, *(fact for result in results for fact in result.facts)),
             context=() if self.log is None else self.log.conversation.lasting_messages,

@@ -9,7 +9,7 @@ from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.links import IsNamed, make_links_safe, may_hold_links
 from finclaw.kernel.envelope import Embed, Inbound, Outbound
 from finclaw.kernel.message import Message
-from finclaw.kernel.text import Language
+from finclaw.kernel.text import Language, language_of
 from finclaw.tools.addresses import addresses_in
 from finclaw.tools.sources import sources_met
 
@@ -42,7 +42,7 @@ class SafeLinks:
         is_named = self._is_named()
         text = make_links_safe(outbound.text, is_named)
         if text.count("[.]") > outbound.text.count("[.]") and not self._inbound.is_internal:
-            text = f"{text}\n\n{_NOTE[self._inbound.language]}"
+            text = f"{text}\n\n{_NOTE[language_of(self._inbound.text, self._inbound.sender.language)]}"
         return replace(outbound, text=text, embeds=tuple(_card(card, is_named) for card in outbound.embeds))
 
     def _has_met_strangers(self) -> bool:

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from finclaw.gateway import UnreachableChat
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.record import (
@@ -16,7 +17,6 @@ from finclaw.kernel.record import (
     InboundState,
     Today,
     TurnRecord,
-    Unreachable,
 )
 from finclaw.kernel.scope import Outcome, OutcomeKind, ToolUse
 
@@ -105,7 +105,7 @@ class StatusView(Struct, frozen=True, kw_only=True):
     counts: Counts
     commands: tuple[str, ...] = ()
     """What may follow the command prefix."""
-    unreachable: tuple[Unreachable, ...] = ()
+    unreachable: tuple[UnreachableChat, ...] = ()
 
 
 def outcome_view(outcome: Outcome) -> OutcomeView:

@@ -13,7 +13,8 @@ from finclaw.cli.options import settings_to_look
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import StateBusy
-from finclaw.kernel.record import Counts, Unreachable
+from finclaw.gateway import UnreachableChat
+from finclaw.kernel.record import Counts
 from finclaw.storage.sqlite.database import DATABASE, explain, open_database
 from finclaw.storage.sqlite.inbox import counts
 from finclaw.storage.sqlite.state import recall
@@ -43,7 +44,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     market: str
     model: str
     counts: Counts | None = None
-    unreachable: tuple[Unreachable, ...] = ()
+    unreachable: tuple[UnreachableChat, ...] = ()
 
 
 def arguments(parser: ArgumentParser) -> None:
