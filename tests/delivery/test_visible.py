@@ -42,7 +42,7 @@ def test_only_the_first_part_answers_and_all_keep_the_rest(text: str, limit: int
     for place, part in enumerate(visible.parts):
         assert part.reply_to == ("m" if place == 0 else None)
         assert (part.thread, part.ephemeral, part.perishable) == ("t", True, True)
-        assert len(part.text) <= max(1, limit - len(RESENT_MARK))
+        assert len(part.formatted) <= max(1, limit - len(RESENT_MARK))
 
 
 def test_a_part_has_room_for_the_mark_of_a_repeat() -> None:
