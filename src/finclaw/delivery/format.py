@@ -4,8 +4,10 @@ Control tokens are gone before it begins, and numbers that code writes are writt
 disclaimer that stands at its end, and packed into parts in both forms at once.
 """
 
+import gc
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Final
 
@@ -25,6 +27,8 @@ from finclaw.numerals.write import CurrencyDisplay, NumberStyle, format_financia
 _SIGNS: Final = re.compile(r"[*_`~\[<&#|\\]|^[ \t]*[-+>]|^(?: {4}|\t)|  $", re.MULTILINE)
 """A text without any of these looks the same in every markup that has no blocks, and need not be parsed."""
 _LINES: Final = re.compile(r"\n|^\d{1,9}[.)] ")
+_LONG: Final = 20_000
+"""Characters."""
 _CONTINUED: Final[dict[Language, str]] = {"en": "(continued)", "ko": "(이어짐)"}
 
 
@@ -161,11 +165,26 @@ def _make_forms(
         from finclaw.delivery.read_markdown import read_markdown  # noqa: PLC0415 - 80 ms of `cold_start`: the parser
 
         long_blocks = LongBlocks(limit, unit, options.file_bytes, language_of(text))
-        blocks, files = read_markdown(text, writing, long_blocks), long_blocks.files
+        with _no_collection(text):
+            blocks, files = read_markdown(text, writing, long_blocks), long_blocks.files
+            packed = Packer(limit, unit, len(dialects), writing.counted).pack(blocks)
     else:
-        blocks = _read_literal(text, writing)
-    packed = Packer(limit, unit, len(dialects), writing.counted).pack(blocks)
+        packed = Packer(limit, unit, len(dialects), writing.counted).pack(_read_literal(text, writing))
     return [pair for forms in packed if (pair := _clean(forms, markup))[0]], files
+
+
+@contextmanager
+def _no_collection(text: str) -> Generator[None]:
+    """No garbage collection while a long text is read: of its many objects none is garbage yet, and a third of the time
+    that an answer of 100 kB may take would go into looking at them."""
+    is_paused = len(text) > _LONG and gc.isenabled()
+    if is_paused:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if is_paused:
+            gc.enable()
 
 
 def _has_markdown(text: str, markup: Markup) -> bool:

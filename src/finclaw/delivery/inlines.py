@@ -33,6 +33,7 @@ class InlineReader:
             "bold": writing.wrap(lambda dialect: dialect.bold),
             "italic": writing.wrap(lambda dialect: dialect.italic),
             "strike": writing.wrap(lambda dialect: dialect.strike),
+            "code": writing.wrap(lambda dialect: dialect.code("")),
         }
         self._costs = {style: writing.get_cost(wrapper) for style, wrapper in self._wrappers.items()}
         self._addresses: Escapes = writing.each(lambda dialect: dialect.escape_address)
@@ -84,8 +85,9 @@ class InlineReader:
 
     def _read_code(self, code: str, overhead: int) -> list[Inline]:
         words = TextRun(code, self._writing.code, breakable=False)
-        wrapper = self._writing.wrap(lambda dialect: dialect.code(code))
-        if not self._writing.has_room_for(overhead + self._writing.get_cost(wrapper)):
+        wrapper = self._writing.wrap(lambda dialect: dialect.code(code)) if "`" in code else self._wrappers["code"]
+        cost = self._writing.get_cost(wrapper) if "`" in code else self._costs["code"]
+        if not self._writing.has_room_for(overhead + cost):
             return [words._replace(escapes=self._writing.words)]
         return [wrapper, words, _LEAVE]
 

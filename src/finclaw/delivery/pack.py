@@ -75,10 +75,10 @@ class Packer:
     def _put(self, block: Block) -> None:
         if block.resume is not None:
             self._open[-1] = self._open[-1]._replace(resume=block.resume)
-        whole = join_forms(list(write_block(block)), self._nothing)
-        if self._has_room(block.gap, whole):
+        whole = self._write_whole(block)
+        if whole is not None and self._has_room(block.gap, whole):
             self._add(block.gap, whole)
-        elif block.keep and self._overhead([]) + self._size(whole) <= self._limit:
+        elif whole is not None and block.keep and self._overhead([]) + self._size(whole) <= self._limit:
             self._cut()
             self._add(self._nothing, whole)
         else:
@@ -94,6 +94,16 @@ class Packer:
                 self._fill(gap, block.inlines)
             if entered:
                 self._leave()
+
+    def _write_whole(self, block: Block) -> Forms | None:
+        """The block with all that is in it; None: no part can hold it, which is known before all of it is written."""
+        pieces, least = list[Forms](), 0
+        for forms in write_block(block):
+            pieces.append(forms)
+            least += len(forms[0])  # no unit counts less than a character
+            if least > self._limit:
+                return None
+        return join_forms(pieces, self._nothing)
 
     def _fill(self, gap: Forms, inlines: Sequence[Inline]) -> None:
         """Cut inline content into as many parts as it needs."""
