@@ -48,7 +48,7 @@ async def tell_price(args: Sequence[str], scope: CommandScope) -> CommandReply:
     return CommandReply("AAPL is at 190.5", kind="notice" if args else "reply", facts=(PRICE,))
 
 
-TELL_PRICE = BasicCommand(name="price", description="Tells a price", usage="/price", answer=tell_price)
+TELL_PRICE = BasicCommand(name="tick", description="Tells a price", usage="/tick", answer=tell_price)
 
 
 @pytest.mark.spec("P-47")
@@ -132,8 +132,8 @@ async def test_what_was_sent_in_blocks_gets_it_at_the_end(house: House) -> None:
 @in_virtual_time
 async def test_a_command_with_figures_has_it_and_a_notice_does_not(house: House) -> None:
     async with house.open(commands=[TELL_PRICE]) as gateway:
-        assert (await gateway.ask("/price")).reply == f"AAPL is at 190.5\n\n{FIGURE_LINE}"
-        assert (await gateway.ask("/price quietly")).reply == "AAPL is at 190.5"
+        assert (await gateway.ask("/tick")).reply == f"AAPL is at 190.5\n\n{FIGURE_LINE}"
+        assert (await gateway.ask("/tick quietly")).reply == "AAPL is at 190.5"
 
 
 @in_virtual_time
