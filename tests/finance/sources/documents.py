@@ -210,7 +210,74 @@ KIS_DAYS: Final[dict[str, Any]] = {
     "output1": {},
     "output2": [kis_day("20261113", 102_000), kis_day("20261112", 101_000), {}],
 }
+FINNHUB_QUOTE: Final[dict[str, Any]] = {
+    "c": 250.1,
+    "d": -1.2,
+    "dp": -0.4775,
+    "h": 252.4,
+    "l": 249.2,
+    "o": 251.0,
+    "pc": 251.3,
+    "t": 1_794_603_600,
+}
+FINNHUB_NEWS: Final[list[dict[str, Any]]] = [
+    {
+        "category": "company",
+        "datetime": 1_794_700_800,
+        "headline": "Apple &amp; suppliers",
+        "id": 1,
+        "image": "",
+        "related": "AAPL",
+        "source": "Example Wire",
+        "summary": "not shown",
+        "url": "https://wire.example/2",
+    }
+]
+FINNHUB_EARNINGS: Final[dict[str, Any]] = {
+    "earningsCalendar": [
+        {
+            "date": "2026-11-17",
+            "epsActual": None,
+            "epsEstimate": 1.2,
+            "hour": "amc",
+            "quarter": 4,
+            "revenueActual": None,
+            "revenueEstimate": 1_000_000,
+            "symbol": "AAPL",
+            "year": 2026,
+        }
+    ]
+}
+
+
+def toss_candle(moment: str, close: str, low: str, high: str, currency: str = "KRW") -> dict[str, str]:
+    prices = {"openPrice": close, "highPrice": high, "lowPrice": low, "closePrice": close}
+    return {"timestamp": moment, "volume": "9000000", "currency": currency} | prices
+
+
+TOSS_PRICES: Final[dict[str, Any]] = {
+    "result": [{"symbol": "005930", "timestamp": "2026-11-16T13:59:30+09:00", "lastPrice": "100500", "currency": "KRW"}]
+}
+TOSS_CANDLES: Final[dict[str, Any]] = {
+    "result": {
+        "candles": [
+            toss_candle("2026-11-16T00:00:00+09:00", "100500", "100000", "102500"),
+            toss_candle("2026-11-13T00:00:00+09:00", "102000", "101000", "102800"),
+            toss_candle("2026-11-12T00:00:00+09:00", "101500", "100600", "102300"),
+        ],
+        "nextBefore": None,
+    }
+}
+"""shape=documented, values=synthetic, as all here."""
 USUAL: Final[dict[str, bytes]] = {
+    "finnhub/api/quote": json.dumps(FINNHUB_QUOTE).encode(),
+    "finnhub/api/company-news": json.dumps(FINNHUB_NEWS).encode(),
+    "finnhub/api/calendar/earnings": json.dumps(FINNHUB_EARNINGS).encode(),
+    "toss/api/oauth2/token": json.dumps(
+        {"access_token": "toss-token-made-up", "token_type": "Bearer", "expires_in": 86_400}
+    ).encode(),
+    "toss/api/api/v1/prices": json.dumps(TOSS_PRICES).encode(),
+    "toss/api/api/v1/candles": json.dumps(TOSS_CANDLES).encode(),
     "kis/api/oauth2/tokenP": json.dumps({"access_token": "kis-token-made-up", "expires_in": 86_400}).encode(),
     "kis/api/uapi/domestic-stock/v1/quotations/inquire-price": json.dumps(KIS_PRICE).encode(),
     "kis/api/uapi/domestic-stock/v1/quotations/inquire-daily-itemchartprice": json.dumps(KIS_DAYS).encode(),
@@ -235,6 +302,9 @@ KEYS: Final = {
     "opendart.key": Secret("dart-key-made-up-40-characters-long-0000"),
     "kis.key": Secret("kis-key-made-up"),
     "kis.secret": Secret("kis-secret-made-up"),
+    "toss.id": Secret("toss-id-made-up"),
+    "toss.secret": Secret("toss-secret-made-up"),
+    "finnhub.key": Secret("finnhub-key-made-up"),
     "alpaca.id": Secret("alpaca-id-made-up"),
     "alpaca.secret": Secret("alpaca-secret-made-up"),
 }

@@ -17,10 +17,13 @@ _PRICES: Final = frozenset({
     "compareToPreviousClosePriceRaw", "overPrice", "currentPrice", "regularMarketPrice", "chartPreviousClose", "open",
     "high", "low", "close", "adjclose", "trade_price", "opening_price", "high_price", "low_price",
     "prev_closing_price", "change_price", "signed_change_price", "price", "bid", "ask", "a", "b", "c", "p", "l", "h",
-    "o", "rate",
+    "o", "rate", "lastPrice", "pc", "d", "stck_prpr", "stck_sdpr", "prdy_vrss", "stck_hgpr", "stck_lwpr", "stck_oprc",
+    "stck_clpr",
 })
 # fmt: on
-_LAST: Final = frozenset({"closePrice", "closePriceRaw", "regularMarketPrice", "trade_price", "price", "c", "rate"})
+_LAST: Final = frozenset(
+    {"closePrice", "closePriceRaw", "regularMarketPrice", "trade_price", "price", "c", "rate", "lastPrice", "stck_prpr"}
+)
 _WON: Final = 1_400
 _XML_RATE: Final = re.compile("rate='([^']*)'")
 _XML_DAY: Final = re.compile("time='([^']*)'")
@@ -90,7 +93,7 @@ def _wrong_currency(vendor: str, reply: Reply) -> Reply:
     if '"currency": "' in text or '"currencyType"' in text:
         other = text.replace('"currency": "KRW"', '"currency": "JPY"').replace('"currency": "USD"', '"currency": "GBp"')
         return replace(reply, body=other.replace('"code": "USD"', '"code": "EUR"').encode())
-    return _scale(_WON if vendor in ("coinbase", "kraken", "ecb") else 1 / _WON)(vendor, reply)
+    return _scale(_WON if vendor in ("coinbase", "kraken", "ecb", "finnhub", "alpaca") else 1 / _WON)(vendor, reply)
 
 
 def _renamed(vendor: str, reply: Reply) -> Reply:

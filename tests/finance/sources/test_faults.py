@@ -2,17 +2,25 @@
 
 from datetime import date
 from decimal import Decimal
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
-from tests.finance.sources.bench import Bench
+from tests.finance.sources.bench import BASE, INSTRUMENTS, Bench
+from tests.finance.sources.documents import KEYS, USUAL
 from tests.finance.sources.faults import FAULTS
+from tests.finance.sources.vendors import NOW, Reply, VendorFetcher, Vendors, settings_for
 
+from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.market import Quote
+from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.errors import AllSourcesFailed, DataError
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.settings import DEFAULT_CHAINS, MarketDataSettings
-from finclaw.finance.sources.registry import make_sources
+from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.sources.registry import MIGRATIONS, make_sources, open_market_data
+from finclaw.storage.sqlite.extension import ExtensionDatabase
+from finclaw.testing import FakeClock
 
 TRUE: Final = {
     "005930": {(100_500, 102_000), (100_600, 102_000)},
@@ -46,10 +54,59 @@ BELIEVABLE: Final = ("zeros", "NaN as text", "nulls", "future", "wrong currency"
 FIXINGS: Final = {Decimal("1402.31"), Decimal("1402.308403")}
 
 
+KEYED: Final = [("kis", "005930"), ("toss", "005930"), ("finnhub", "AAPL"), ("alpaca", "AAPL")]
+"""Sources that want a key. Each stands first in its chain, so that its fault is met."""
+TRUE["AAPL"] |= {(Decimal("251.3"), Decimal(250))}  # Alpaca's
+
+
 def test_every_source_is_in_the_table() -> None:
-    settings = MarketDataSettings()
+    settings = MarketDataSettings(keys=KEYS)
     priced = {each for key in DEFAULT_CHAINS if key.endswith(".quote") for each in settings.chain(key)}
-    assert set(make_sources()) & priced == {vendor for vendor, _ in CASES}
+    assert set(make_sources()) & priced == {vendor for vendor, _ in (*CASES, *KEYED)}
+
+
+class KeyedVendors(Vendors):
+    """The vendors with a key too, whose answers stand in `documents`."""
+
+    def _answer(self, vendor: str, path: str, query: dict[str, str]) -> Reply:
+        body = USUAL.get(f"{vendor}/api/{path}")
+        return Reply(body) if body is not None else super()._answer(vendor, path, query)
+
+
+def open_keyed(state: Path, vendors: Vendors, vendor: str, **settings: Any) -> ChainedMarketData:
+    keys = {name: key for name, key in KEYS.items() if name.startswith(f"{vendor}.")}
+    made = settings_for(BASE, keys=keys, **settings)
+    database = ExtensionDatabase(state, "finance", MIGRATIONS, threaded=False)
+    fetcher = VendorFetcher(vendors)
+    return open_market_data(made, fetcher, database, FakeClock(NOW), TableCalendar(), INSTRUMENTS.get)
+
+
+@pytest.mark.parametrize(("vendor", "symbol"), KEYED)
+async def test_a_source_with_a_key_is_asked_first(tmp_path: Path, vendor: str, symbol: str) -> None:
+    quote = (await open_keyed(tmp_path, KeyedVendors(), vendor).quotes([symbol]))[symbol]
+    assert isinstance(quote, Quote)
+    assert (quote.source, quote.failed) == (SOURCES[vendor].name, ())
+    assert (quote.price, quote.previous_close) in TRUE[symbol]
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("vendor", "symbol"), KEYED)
+async def test_a_fault_of_a_source_with_a_key_never_becomes_a_price(
+    tmp_path: Path, vendor: str, symbol: str, fault: str, *, is_alone: bool
+) -> None:
+    """Alone it has been right before, so that a changed unit shows although nobody confirms anything."""
+    vendors = KeyedVendors()
+    others = tuple(each for each in SOURCES if each != vendor) if is_alone else ()
+    if is_alone:
+        await open_keyed(tmp_path, vendors, vendor).quotes([symbol])
+    vendors.faults[vendor] = FAULTS[fault]
+    answer = (await open_keyed(tmp_path, vendors, vendor, disabled=others).quotes([symbol]))[symbol]
+    if isinstance(answer, Quote):
+        assert (answer.price, answer.previous_close) in TRUE[symbol]
+    else:
+        assert isinstance(answer, AllSourcesFailed)
+        assert answer.causes
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,14 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-CanaryKind = Literal["quote", "fixing", "news", "filings", "earnings"]
+CanaryKind = Literal["quote", "bars", "fixing", "news", "filings", "earnings"]
 
 KNOWN_ON: Final = date(2026, 11, 16)
 """The day on which the ranges were last looked at."""
+
+
+_BREAK: Final = timedelta(days=12)
+"""No market rests for longer."""
 
 
 class Canary(Struct, frozen=True, kw_only=True):
@@ -37,6 +41,7 @@ class Canary(Struct, frozen=True, kw_only=True):
     def question(self) -> str:
         return {
             "quote": f"price of {self.symbol}",
+            "bars": f"last close of {self.symbol}",
             "fixing": f"fixing of {self.symbol}",
             "news": f"headlines about {self.symbol}" if self.symbol else "headlines of the market",
             "filings": f"filings of {self.symbol}",
@@ -46,6 +51,11 @@ class Canary(Struct, frozen=True, kw_only=True):
 
 def _price(source: str, symbol: str, low: str, high: str, *, above: str = "") -> Canary:
     return Canary(source=source, kind="quote", symbol=symbol, low=Decimal(low), high=Decimal(high), above=above)
+
+
+def _close(source: str, symbol: str, low: str, high: str) -> Canary:
+    """For a source whose prices are asked for only while their market trades."""
+    return Canary(source=source, kind="bars", symbol=symbol, low=Decimal(low), high=Decimal(high), max_age=_BREAK)
 
 
 def _documents(source: str, kind: CanaryKind, symbol: str, days: int, *, may_be_empty: bool = False) -> Canary:
@@ -84,8 +94,10 @@ _ALL: Final = (
     Canary(source="nasdaq", kind="earnings"),
     _documents("google_news", "news", "AAPL", 14),
     _documents("central_banks", "news", "", 60),
-    _price("kis", *_SAMSUNG),
-    _price("alpaca", *_APPLE),
+    _close("kis", *_SAMSUNG),
+    _close("toss", *_SAMSUNG),
+    _price("finnhub", *_APPLE),
+    _close("alpaca", *_APPLE),
 )
 
 CANARIES: Final[Mapping[str, tuple[Canary, ...]]] = {

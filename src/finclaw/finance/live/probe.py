@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.live.canaries import CANARIES, KNOWN_ON, Canary
+from finclaw.finance.market_data.bars import check_series
 from finclaw.finance.market_data.errors import (
     DataAuthExpired,
     DataEmpty,
@@ -23,6 +24,7 @@ from finclaw.finance.market_data.errors import (
     DataUnsupported,
 )
 from finclaw.finance.market_data.plausible import check_reading
+from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_access import SourceAccess
@@ -119,6 +121,14 @@ class LiveProbe:
         """The answer in a few words. Raises DataError for none, and for one that cannot be right."""
         if canary.kind == "quote":
             return await self._answer_price(client, source, canary, figures)
+        if canary.kind == "bars":
+            instrument = self._must_find(canary.symbol)
+            last = next(client.calendar.sessions_before(instrument.exchange, client.now())).day
+            span = BarRange(first=last - canary.max_age, last=last)
+            series = await source.read_bars(client, instrument, span)
+            bars = check_series(series, span, None, client.now()).bars
+            _check_range(canary, bars[-1].close, client.name)
+            return f"{bars[-1].close:,} {series.instrument.currency} on {bars[-1].day}"
         if canary.kind == "fixing":
             rate = await source.read_fixing(client, canary.symbol[:3], canary.symbol[4:])
             _check_range(canary, rate.rate, client.name)

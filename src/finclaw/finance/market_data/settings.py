@@ -10,14 +10,14 @@ from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.redaction import Secret
 
 DEFAULT_CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
-    "stock.KRX.quote": ("kis", "naver", "yahoo"),
-    "stock.KRX.bars": ("kis", "naver", "yahoo"),
+    "stock.KRX.quote": ("kis", "toss", "naver", "yahoo"),
+    "stock.KRX.bars": ("kis", "toss", "naver", "yahoo"),
     "stock.KRX.minutes": ("naver", "yahoo"),
     "index.KRX.quote": ("naver", "yahoo"),
     "index.KRX.bars": ("yahoo",),
     "index.KRX.minutes": ("yahoo",),
-    "stock.US.quote": ("alpaca", "yahoo", "naver"),
-    "stock.US.bars": ("alpaca", "yahoo"),
+    "stock.US.quote": ("alpaca", "finnhub", "toss", "yahoo", "naver"),
+    "stock.US.bars": ("alpaca", "toss", "yahoo"),
     "stock.US.minutes": ("yahoo",),
     "index.US.quote": ("yahoo", "naver"),
     "index.US.bars": ("yahoo",),
@@ -33,13 +33,13 @@ DEFAULT_CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "coin.USD.bars": ("coinbase", "kraken"),
     "coin.USD.minutes": ("coinbase", "kraken"),
     "stock.KRX.news": ("google_news",),
-    "stock.US.news": ("alpaca", "google_news", "edgar"),
+    "stock.US.news": ("alpaca", "finnhub", "google_news", "edgar"),
     "coin.KRW.news": ("google_news",),
     "coin.USD.news": ("google_news",),
-    "market.ALL.news": ("central_banks",),
+    "market.ALL.news": ("central_banks", "finnhub"),
     "stock.KRX.filings": ("opendart", "dart"),
     "stock.US.filings": ("edgar",),
-    "stock.US.earnings": ("nasdaq",),
+    "stock.US.earnings": ("finnhub", "nasdaq"),
     "stock.US.profile": ("edgar",),
 }
 """Sources by asset class, market and kind of data, the preferred one first. The second one is another vendor; US bars
@@ -63,7 +63,7 @@ class MarketDataSettings:
     """An address of mail. The SEC wants one in every request; without it US filings are not asked for."""
     keys: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
     """Keys of sources that want one, such as `opendart.key: env:OPENDART_KEY`, `alpaca.id` and `alpaca.secret`,
-    `kis.key` and `kis.secret`."""
+    `kis.key` and `kis.secret`, `toss.id` and `toss.secret`, `finnhub.key`."""
 
     def __post_init__(self) -> None:
         for source in self.disabled:

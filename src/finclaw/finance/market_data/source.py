@@ -94,14 +94,22 @@ class SourceClient:
         """
         return self._decode(kind, await self.get_body(path, query, api=api, headers=headers, explain=explain))
 
-    async def post(self, kind: type[T], path: str, content: Mapping[str, str], *, explain: Explain | None = None) -> T:
-        """The JSON answer to a JSON document: for tokens, which is all that is ever sent. Raises DataError."""
+    async def post(
+        self,
+        kind: type[T],
+        path: str,
+        content: Mapping[str, str],
+        *,
+        explain: Explain | None = None,
+        is_form: bool = False,
+    ) -> T:
+        """The JSON answer to a JSON document or a form: for tokens, and nothing else. Raises DataError."""
         request = FetchRequest(
             url=f"{self._url('api')}/{path}",
             purpose=f"market data: {self.info.id}",
             method="POST",
-            headers={"Content-Type": "application/json"},
-            body=msgspec.json.encode(content),
+            headers={"Content-Type": "application/x-www-form-urlencoded" if is_form else "application/json"},
+            body=urlencode(content).encode() if is_form else msgspec.json.encode(content),
             limits=_LIMITS,
         )
         return self._decode(kind, await self._fetch(request, explain))

@@ -20,11 +20,13 @@ from finclaw.finance.sources.coinbase import Coinbase
 from finclaw.finance.sources.dart import DartFeed, OpenDart
 from finclaw.finance.sources.ecb import EuropeanCentralBank, Frankfurter
 from finclaw.finance.sources.edgar import Edgar
+from finclaw.finance.sources.finnhub import Finnhub
 from finclaw.finance.sources.headlines import CentralBanks, GoogleNews
 from finclaw.finance.sources.kis import Kis
 from finclaw.finance.sources.kraken import Kraken
 from finclaw.finance.sources.nasdaq import NasdaqCalendar
 from finclaw.finance.sources.naver import Naver
+from finclaw.finance.sources.toss import Toss
 from finclaw.finance.sources.upbit import Bithumb, Upbit
 from finclaw.finance.sources.yahoo import Yahoo
 from finclaw.kernel.calendar import Calendar
@@ -57,6 +59,8 @@ def make_sources(
         GoogleNews(),
         CentralBanks(),
         Kis(keys.get("kis.key"), keys.get("kis.secret"), tokens),
+        Toss(keys.get("toss.id"), keys.get("toss.secret"), tokens),
+        Finnhub(keys.get("finnhub.key")),
         Alpaca(keys.get("alpaca.id"), keys.get("alpaca.secret")),
     )
     return {each.info.id: each for each in sources}

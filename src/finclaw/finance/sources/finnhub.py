@@ -1,0 +1,162 @@
+"""Finnhub, with a free key: US prices, headlines and earnings dates. Its bars are not free, so they are not asked for.
+
+What it does not know it answers with zeros and status 200, which is never a price.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.instruments.vendor_symbols import own_symbol, vendor_symbol
+from finclaw.finance.market_data.errors import (
+    DataAuthExpired,
+    DataError,
+    DataMalformed,
+    DataRateLimited,
+    DataTransport,
+    DataUnsupported,
+)
+from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.port import EarningsDate, NewsItem
+from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.sources.feeds import clean_line
+from finclaw.finance.sources.headlines import newest
+from finclaw.finance.sources.reading import Number, read_epoch, read_number, read_optional
+from finclaw.redaction import Secret
+
+_NEWS: Final = timedelta(days=14)
+_ROUNDING: Final = Decimal("0.011")
+"""The change is rounded to cents, and so are the prices."""
+_MOMENTS: Final[Mapping[str, Literal["before open", "after close", "during session"]]] = {
+    "bmo": "before open",
+    "amc": "after close",
+    "dmh": "during session",
+}
+
+
+class FinnhubQuote(Struct):
+    c: Number
+    d: Number
+    h: Number
+    l: Number  # noqa: E741  their name for the low
+    pc: Number
+    t: int
+
+
+class _Headline(Struct):
+    headline: str
+    url: str
+    datetime: int
+    source: str = ""
+    related: str = ""
+
+
+class _Report(Struct, rename="camel"):
+    date: date
+    symbol: str
+    hour: str = ""
+    eps_estimate: Number = None
+
+
+class _Calendar(Struct, rename="camel"):
+    earnings_calendar: list[_Report] = field(default_factory=list[_Report])
+
+
+class Finnhub(DataSource):
+    """Finnhub's API. The key goes in a header, so that no address has it."""
+
+    info = SOURCES["finnhub"]
+
+    def __init__(self, key: Secret | None = None) -> None:
+        self._key = key
+
+    def has(self, instrument: Instrument, kind: DataKind) -> bool:
+        is_listed = instrument.exchange in ("NYSE", "NASDAQ") and instrument.kind in ("stock", "etf")
+        has_kind = kind in ("quote", "news", "earnings")
+        return is_listed and has_kind and vendor_symbol("finnhub", instrument) is not None
+
+    async def read_quotes(
+        self, client: SourceClient, instruments: Sequence[Instrument]
+    ) -> Mapping[str, PriceReading | DataError]:
+        answers = await asyncio.gather(*(self._read_one(client, each) for each in instruments))
+        return {each.symbol: answer for each, answer in zip(instruments, answers, strict=True)}
+
+    async def _read_one(self, client: SourceClient, instrument: Instrument) -> PriceReading | DataError:
+        query = {"symbol": vendor_symbol("finnhub", instrument) or ""}
+        try:
+            return parse_quote(
+                await client.get(FinnhubQuote, "quote", query, headers=self._headers()), client, instrument
+            )
+        except (DataTransport, DataRateLimited, DataAuthExpired):
+            raise
+        except DataError as error:
+            return error
+
+    async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
+        path, query = "news", {"category": "general"}
+        if instrument is not None:
+            today = client.now().date()
+            query = {"symbol": vendor_symbol("finnhub", instrument) or "", "from": str(today - _NEWS), "to": str(today)}
+            path = "company-news"
+        found = await client.get(list[_Headline], path, query, headers=self._headers())
+        items = [
+            NewsItem(
+                title=clean_line(each.headline),
+                url=each.url,
+                publisher=clean_line(each.source, 100),
+                published_at=read_epoch(each.datetime, client.name),
+                source=client.name,
+                symbols=tuple(filter(None, (own_symbol("finnhub", each.related),))),
+            )
+            for each in found
+            if each.url.startswith(("https://", "http://")) and clean_line(each.headline)
+        ]
+        return newest(items, client, _NEWS, limit)
+
+    async def read_earnings(self, client: SourceClient, first: date, last: date) -> Sequence[EarningsDate]:
+        query = {"from": str(first), "to": str(last)}
+        found = await client.get(_Calendar, "calendar/earnings", query, headers=self._headers())
+        return [
+            EarningsDate(
+                symbol=clean_line(each.symbol, 20).upper(),
+                name="",
+                day=each.date,
+                moment=_MOMENTS.get(each.hour, "unknown"),
+                estimate=read_optional(each.eps_estimate, client.name, "an estimate"),
+                source=client.name,
+            )
+            for each in found.earnings_calendar
+            if first <= each.date <= last
+        ]
+
+    def _headers(self) -> Mapping[str, str]:
+        if self._key is None:
+            raise DataAuthExpired("Finnhub wants a key: set `market_data.keys` to one", source=self.info.name)
+        return {"X-Finnhub-Token": self._key.reveal()}
+
+
+def parse_quote(found: FinnhubQuote, client: SourceClient, instrument: Instrument) -> PriceReading:
+    """Raises DataUnsupported for the zeros of an unknown symbol, DataMalformed for what contradicts itself."""
+    name = client.name
+    if found.t == 0 or not found.c:
+        raise DataUnsupported(f"{name} does not have {instrument.symbol}: it answered zeros", source=name)
+    price, before = read_number(found.c, name, "a price"), read_number(found.pc, name, "a previous close")
+    change = read_number(found.d, name, "a change")
+    if abs(price - before - change) > _ROUNDING:
+        raise DataMalformed(f"{name}'s change does not fit its price of {instrument.symbol}", source=name)
+    return PriceReading(
+        instrument=instrument,
+        source=name,
+        price=price,
+        currency="USD",
+        as_of=read_epoch(found.t, name),
+        previous_close=before,
+        low=read_optional(found.l, name, "a low"),
+        high=read_optional(found.h, name, "a high"),
+    )

@@ -1,0 +1,214 @@
+"""Toss Securities (토스증권), with the key of an account: Korean and US prices and daily bars, with their currency.
+
+Only requests that look are in here. A price comes without the close before it, which the daily bars have. What counts
+as its price outside of the regular session is not documented, so it is asked for only while that runs.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Final, Generic, TypeVar
+
+from msgspec import Struct, field
+
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.instruments.vendor_symbols import vendor_symbol
+from finclaw.finance.market import Bar
+from finclaw.finance.market_data.errors import (
+    DataAuthExpired,
+    DataError,
+    DataMalformed,
+    DataRateLimited,
+    DataStale,
+    DataTransport,
+    DataUnsupported,
+)
+from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.port import BarRange, BarSeries
+from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.finance.market_data.tokens import TokenStore
+from finclaw.finance.sources.reading import Number, day_bar, read_number, read_time
+from finclaw.finance.venue import VENUES
+from finclaw.kernel.calendar import Session
+from finclaw.redaction import Secret
+
+T = TypeVar("T")
+
+_MOST_BARS: Final = 200
+_MOST_PAGES: Final = 12
+_NEWER: Final = Decimal("0.02")
+_BEFORE: Final = 4
+"""Daily bars in which the close before the running session is looked for."""
+
+
+class _Result(Struct, Generic[T]):
+    """Every success is wrapped; an error has no result."""
+
+    result: T
+
+
+class _Price(Struct, rename="camel"):
+    symbol: str
+    currency: str
+    last_price: Number
+    timestamp: str | None = None
+
+
+class _Candle(Struct, rename="camel"):
+    timestamp: str
+    open_price: Number
+    high_price: Number
+    low_price: Number
+    close_price: Number
+    currency: str
+    volume: Number = 0
+
+
+class _Candles(Struct, rename="camel"):
+    candles: list[_Candle] = field(default_factory=list[_Candle])
+    next_before: str | None = None
+
+
+class _Token(Struct):
+    access_token: str
+    expires_in: int
+
+
+class Toss(DataSource):
+    """Toss Open API. All processes of a state directory share one token."""
+
+    info = SOURCES["toss"]
+
+    def __init__(
+        self, key: Secret | None = None, secret: Secret | None = None, tokens: TokenStore | None = None
+    ) -> None:
+        self._key = key
+        self._secret = secret
+        self._tokens = tokens
+
+    def has(self, instrument: Instrument, kind: DataKind) -> bool:
+        is_listed = instrument.exchange in ("KRX", "NYSE", "NASDAQ") and instrument.kind in ("stock", "etf")
+        return is_listed and kind in ("quote", "bars") and vendor_symbol("toss", instrument) is not None
+
+    async def read_quotes(
+        self, client: SourceClient, instruments: Sequence[Instrument]
+    ) -> Mapping[str, PriceReading | DataError]:
+        """All in one request, and one more for the close before each."""
+        now = client.now()
+        running = [each for each in instruments if client.calendar.session_at(each.exchange, now) is not None]
+        closed = DataStale(f"{client.name} is asked for prices only in the regular session", source=client.name)
+        if not running:
+            raise closed
+        names = {_name(each): each for each in running}
+        found = await self._get(client, _Result[list[_Price]], "api/v1/prices", {"symbols": ",".join(names)})
+        prices = {each.symbol: each for each in found.result}
+        answers = await asyncio.gather(*(self._read_one(client, each, prices.get(_name(each))) for each in running))
+        read = {each.symbol: answer for each, answer in zip(running, answers, strict=True)}
+        return {each.symbol: read.get(each.symbol, closed) for each in instruments}
+
+    async def _read_one(
+        self, client: SourceClient, instrument: Instrument, price: _Price | None
+    ) -> PriceReading | DataError:
+        if price is None:
+            return DataUnsupported(f"{client.name} said nothing of {instrument.symbol}", source=client.name)
+        session = client.calendar.session_at(instrument.exchange, client.now())
+        if session is None:
+            return DataStale(f"{client.name}'s session of {instrument.symbol} has just ended", source=client.name)
+        try:
+            page = await self._read_page(client, instrument, _BEFORE, None)
+            return parse_price(client, instrument, price, page.candles, session)
+        except (DataTransport, DataRateLimited, DataAuthExpired):
+            raise
+        except DataError as error:
+            return error
+
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
+        bars: dict[date, Bar] = {}
+        end = datetime.combine(span.last + timedelta(days=1), time(0), VENUES[instrument.exchange].tz)
+        before: str | None = end.isoformat()
+        for _ in range(_MOST_PAGES):
+            page = await self._read_page(client, instrument, _MOST_BARS, before)
+            read = [_read_bar(client, instrument, each) for each in page.candles]
+            bars |= {bar.day: bar for bar in read if bar is not None}
+            if not page.next_before or not page.candles or min(bars, default=span.first) <= span.first:
+                break
+            before = page.next_before
+        series = tuple(bars[day] for day in sorted(bars))
+        return BarSeries(instrument=instrument, bars=series, adjustment="split", source=client.name)
+
+    async def _read_page(
+        self, client: SourceClient, instrument: Instrument, count: int, before: str | None
+    ) -> _Candles:
+        query = {"symbol": _name(instrument), "interval": "1d", "count": str(count), "adjusted": "true"}
+        query |= {"before": before} if before else {}
+        return (await self._get(client, _Result[_Candles], "api/v1/candles", query)).result
+
+    async def _get(self, client: SourceClient, kind: type[T], path: str, query: Mapping[str, str]) -> T:
+        if self._key is None or self._secret is None or self._tokens is None:
+            raise DataAuthExpired("Toss wants a key: set `market_data.keys` to one", source=self.info.name)
+        key, secret = self._key.reveal(), self._secret.reveal()
+        token = await self._tokens.get(self.info, lambda: self._request_token(client, key, secret))
+        try:
+            return await client.get(kind, path, query, headers={"Authorization": f"Bearer {token.reveal()}"})
+        except DataAuthExpired as error:
+            await self._tokens.forget(self.info)
+            raise DataAuthExpired(
+                f"{error}; Toss answers only addresses that are registered in its Open API settings", source=client.name
+            ) from error
+
+    async def _request_token(self, client: SourceClient, key: str, secret: str) -> tuple[str, timedelta]:
+        wanted = {"grant_type": "client_credentials", "client_id": key, "client_secret": secret}
+        found = await client.post(_Token, "oauth2/token", wanted, is_form=True)
+        if not found.access_token or not 60 < found.expires_in <= 7 * 86_400:
+            raise DataMalformed(f"{client.name} gave no token that can be used", source=client.name)
+        return found.access_token, timedelta(seconds=found.expires_in)
+
+
+def parse_price(
+    client: SourceClient, instrument: Instrument, price: _Price, candles: Sequence[_Candle], session: Session
+) -> PriceReading:
+    """Raises DataError. The close before is that of the last bar of an earlier day; today's bar bounds the price."""
+    name = client.name
+    if price.timestamp is None:
+        raise DataStale(f"{name}'s price of {instrument.symbol} has no time", source=name)
+    bars = [bar for each in candles if (bar := _read_bar(client, instrument, each)) is not None]
+    earlier = [bar for bar in bars if bar.day < session.day]
+    if not earlier:
+        raise DataMalformed(f"{name} has no close of {instrument.symbol} before today", source=name)
+    today = next((bar for bar in bars if bar.day == session.day), None)
+    last = read_number(price.last_price, name, "a price")
+    low, high = _widen(today, last) if today is not None else (None, None)
+    return PriceReading(
+        instrument=instrument,
+        source=name,
+        price=last,
+        currency=price.currency,
+        as_of=read_time(price.timestamp, name),
+        previous_close=max(earlier, key=lambda bar: bar.day).close,
+        low=low,
+        high=high,
+        volume=today.volume if today is not None else 0,
+    )
+
+
+def _widen(bar: Bar, price: Decimal) -> tuple[Decimal, Decimal]:
+    """The day's range. A trade may be newer than the bar and a little outside of it."""
+    is_near = bar.low * (1 - _NEWER) <= price <= bar.high * (1 + _NEWER)
+    return (min(bar.low, price), max(bar.high, price)) if is_near else (bar.low, bar.high)
+
+
+def _read_bar(client: SourceClient, instrument: Instrument, row: _Candle) -> Bar | None:
+    name = client.name
+    if row.currency != instrument.currency:
+        raise DataMalformed(f"{name}'s bars of {instrument.symbol} are in {row.currency[:10]!r}", source=name)
+    day = read_time(row.timestamp, name).astimezone(VENUES[instrument.exchange].tz).date()
+    opened, high, low, close = (
+        read_number(each, name, "a bar") for each in (row.open_price, row.high_price, row.low_price, row.close_price)
+    )
+    return day_bar(client, instrument, day, (opened, high, low, close), int(read_number(row.volume, name, "a volume")))
+
+
+def _name(instrument: Instrument) -> str:
+    return vendor_symbol("toss", instrument) or ""
