@@ -25,7 +25,10 @@ from finclaw.testing import FakeClock
 TRUE: Final = {
     "005930": {(100_500, 102_000), (100_600, 102_000)},
     "KOSPI": {(Decimal("3951.24"), Decimal("3983.35")), (Decimal("3952.1"), Decimal("3983.35"))},
-    "AAPL": {(Decimal("250.12"), Decimal("251.3")), (Decimal("250.1"), Decimal("251.3"))},
+    "AAPL": {
+        *((Decimal("250.12"), Decimal("251.3")), (Decimal("250.1"), Decimal("251.3"))),
+        (Decimal("251.3"), Decimal(250)),  # Alpaca's
+    },
     "USD/KRW": {(Decimal("1400.5"), Decimal(1403)), (Decimal("1401.1"), Decimal("1403.2"))},
     "BTC-KRW": {(141_000_000, 140_000_000), (141_050_000, 140_600_000)},
     "BTC-USD": {(Decimal("100210.55"), Decimal("99480.1")), (Decimal(100_215), Decimal(99_490))},
@@ -56,7 +59,6 @@ FIXINGS: Final = {Decimal("1402.31"), Decimal("1402.308403")}
 
 KEYED: Final = [("kis", "005930"), ("toss", "005930"), ("finnhub", "AAPL"), ("alpaca", "AAPL")]
 """Sources that want a key. Each stands first in its chain, so that its fault is met."""
-TRUE["AAPL"] |= {(Decimal("251.3"), Decimal(250))}  # Alpaca's
 
 
 def test_every_source_is_in_the_table() -> None:

@@ -1,5 +1,6 @@
 """Naver's answers, read: figures, signs, sessions and units."""
 
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -135,3 +136,17 @@ async def test_canaries_between_sources(bench: Bench) -> None:
     assert abs(found["USD/KRW"].price / fixing.rate - 1) < Decimal("0.05")
     premium = found["BTC-KRW"].price / (found["BTC-USD"].price * found["USD/KRW"].price)
     assert Decimal("0.8") < premium < Decimal("1.25")
+
+
+async def test_todays_candle_is_provisional_and_is_read_again_after_the_close(bench: Bench) -> None:
+    """Trap 21: it changes until about 16:30, so it is as of now, and never kept for the day."""
+    data, span = bench.open(**ALONE), BarRange(first=date(2026, 11, 13), last=date(2026, 11, 16))
+    running = (await data.bars("005930", span)).bars[-1]
+    assert (running.day, running.ends) == (date(2026, 11, 16), bench.clock.now()), "not the close that is yet to come"
+    bench.clock.advance(100 * 60)  # 15:40 in Seoul
+    closed = (await data.bars("005930", span)).bars[-1]
+    assert (closed.close, closed.ends) == (100_500, datetime(2026, 11, 16, 6, 30, tzinfo=UTC))
+    later = json.dumps(load_fixture("naver_days")).replace('"closePrice": 100500.0', '"closePrice": 100400.0')
+    bench.vendors.changes["naver_days"] = json.loads(later)
+    bench.clock.advance(11 * 60)
+    assert (await data.bars("005930", span)).bars[-1].close == 100_400

@@ -15,6 +15,8 @@ from finclaw.finance.market_data.source import DataKind, DataSource, SourceClien
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.feeds import FeedEntry, parse_feed
 
+_AHEAD: Final = timedelta(minutes=10)
+"""How far a source's clock may be ahead of ours."""
 _WINDOW: Final = timedelta(days=7)
 _XML: Final = {"Accept": "application/rss+xml, application/atom+xml, application/xml, text/xml"}
 _BANKS: Final = {
@@ -79,13 +81,13 @@ class CentralBanks(DataSource):
 
 
 def newest(items: Iterable[NewsItem], client: SourceClient, window: timedelta, limit: int) -> list[NewsItem]:
-    """Newest first, each once, and none older than was asked for, even where a feed lists it."""
-    oldest = client.now() - window
+    """Newest first, each once, none of the future and none older than was asked for, even where a source lists it."""
+    oldest, latest = client.now() - window, client.now() + _AHEAD
     seen: set[str] = set()
     kept: list[NewsItem] = []
     for item in sorted(items, key=lambda each: each.published_at, reverse=True):
         keys = {key_of(item.title), item.url.partition("?")[0].partition("#")[0]}
-        if item.published_at >= oldest and not keys & seen:
+        if oldest <= item.published_at <= latest and not keys & seen:
             kept.append(item)
         seen |= keys
     return kept[:limit]

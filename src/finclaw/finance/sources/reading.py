@@ -35,7 +35,7 @@ def trim(value: Decimal, digits: int = 12) -> Decimal:
 
 def read_optional(value: Number, source: str, what: str) -> Decimal | None:
     """None for what is left out, and for the zero that stands for a day without a trade."""
-    if value in (None, "", "-", "N/A"):
+    if value in (None, "", "-", "N/A", "."):
         return None
     return read_number(value, source, what) or None
 
