@@ -31,7 +31,7 @@ from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import make_storable
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.chats import Chats
-from finclaw.pipeline.command import Commands, CommandServices
+from finclaw.pipeline.command import STOP, Commands, CommandServices
 from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.crash_recovery.recovery import Recovery
 from finclaw.pipeline.deliver import Deliver
@@ -158,6 +158,8 @@ class App(RecordService):
         checks, sender, channels = tuple(registrar.checks), self._sender, self._channels
         pauses = {name: each.pause_ms for name, each in settings.channels.items() if each.pause_ms is not None}
         early = EarlyDelivery(store, ring, sender, channels, clock, checks, settings.pipeline, pauses)
+        if STOP not in registrar.disabled_commands:
+            early.stop_command = f"{settings.command_prefix}{STOP}"
         return Deliver(store, ring, sender, channels, recent, clock, checks, early)
 
     def _submit(self, accepted: Accepted) -> None:

@@ -18,6 +18,7 @@ from finclaw.kernel.record import Accepted
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import call, crash_at, delay, reply, say
+from finclaw.testing.channel import PROFILES
 from finclaw.tools.approval.people import PersonSettings
 
 NEVER = "words that nobody sees"
@@ -319,3 +320,30 @@ async def test_a_stop_holds_after_a_crash(house: House, point: str, kind: StoreK
         assert [(await gateway.outcome(each)).kind for each in asked] == ["stopped", "stopped"]
         assert gateway.provider.requests == []
         assert gateway.said == ["Stopped."]
+
+
+@pytest.mark.parametrize(
+    ("question", "label", "told"),
+    [
+        ("go", "Stop", "Stopped. 1 other message is still waiting."),
+        ("알려 줘", "중단", "중단했습니다. 이 대화의 메시지 1개는 계속 차례를 기다립니다."),
+    ],
+)
+@in_virtual_time
+async def test_a_button_under_the_running_answer_stops_it_and_goes(
+    house: House, question: str, label: str, told: str
+) -> None:
+    slowly = reply(say("Seen. "), delay(3), say("Also seen. "), delay(99), say(NEVER))
+    async with house.open(slowly, "the next", capabilities=PROFILES["telegram"]) as gateway:
+        accepted = await gateway.channel.write(question)
+        waiting = await gateway.channel.write("wait")
+        await asyncio.sleep(5)
+        (shown,) = gateway.channel.sent
+        (button,) = shown.unit.outbound.actions
+        assert button.label == label
+        await gateway.ask(button.command, kind="action", target=shown.platform_id, message_id="press")
+        assert (await gateway.outcome(accepted)).kind == "stopped"
+        assert (await gateway.outcome(waiting)).reply == "the next", "the one that waits is kept"
+        stopped, *others = gateway.channel.sent
+        assert (stopped.text, stopped.unit.outbound.actions) == ("Seen. Also seen.", ())
+        assert sorted(each.text for each in others) == sorted([told, "the next"])

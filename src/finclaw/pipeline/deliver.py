@@ -23,7 +23,8 @@ from finclaw.kernel.record import Finish, JoinedOutcome, OutboxItem, Spend
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
 from finclaw.kernel.visibility import DraftKind
-from finclaw.pipeline.early.turn_items import plan_items
+from finclaw.pipeline.early.live_preview import take_button_off
+from finclaw.pipeline.early.turn_items import plan_items, with_media_apart
 from finclaw.pipeline.early_delivery import DeliveryRing, EarlyDelivery
 from finclaw.pipeline.last_words import close_conversation, forget_messages, set_final_text
 from finclaw.pipeline.message_run import MessageRun
@@ -236,9 +237,12 @@ class Deliver:
         in_place: bool = False,
     ) -> None:
         """`in_place`: the answer takes the place of its preview, or takes it back where there is none."""
-        claim, preview = turn.claim, turn.preview if in_place else None
+        left = None if in_place else take_button_off(turn)
+        claim, preview = turn.claim, turn.preview if in_place or left is not None else None
+        if left is not None:
+            visible = replace(visible, parts=(left, *visible.parts))
         if turn.items and in_place:
-            visible = replace(visible, parts=_with_media_apart(visible.parts, has_preview=preview is not None))
+            visible = replace(visible, parts=with_media_apart(visible.parts, has_preview=preview is not None))
         run.remove_unseen()
         outcome, joined = run.share_outcome(outcome)
         units = self._plan(run, visible, claim.turn_id)
@@ -305,18 +309,6 @@ def _seen_of_last(turn: TurnLog) -> str:
     seen = turn.previewed
     previewed = seen.text if seen is not None and seen.answer == len(turn.answers) else ""
     return turn.seen_text(len(turn.answers)) or finished or previewed
-
-
-def _with_media_apart(parts: tuple[Outbound, ...], *, has_preview: bool) -> tuple[Outbound, ...]:
-    """Behind what was shown early, files come by themselves: the text goes first. A preview cannot become a file."""
-    apart: list[Outbound] = [] if parts or not has_preview else [Outbound(text="")]
-    for part in parts:
-        if part.attachments and (part.text or (has_preview and not apart)):
-            text = replace(part, attachments=(), actions=(), embeds=())
-            apart += (text, replace(part, text="", rendered=None, plain=None, reply_to=None))
-        else:
-            apart.append(part)
-    return tuple(apart)
 
 
 def _is_wordless(result: TurnResult) -> bool:

@@ -16,15 +16,17 @@ from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.checks import Check, find_objection
 from finclaw.delivery.dispatcher import Pause, ReplyDispatcher
 from finclaw.delivery.format import FormatOptions, get_format_options
+from finclaw.delivery.limits import has_buttons_for
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.preview import with_previews
 from finclaw.delivery.visible import Visible, make_visible
-from finclaw.kernel.envelope import Capabilities, Outbound
+from finclaw.kernel.envelope import ActionButton, Capabilities, Outbound
 from finclaw.kernel.event import Emit
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import OutboxItem, TextRange
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.kernel.store_port import Outbox
+from finclaw.kernel.text import Language, language_of
 from finclaw.kernel.visibility import DraftKind
 from finclaw.pipeline.early.blocks import BlockDelivery
 from finclaw.pipeline.early.live_preview import LivePreview
@@ -39,6 +41,7 @@ log = logging.getLogger(__name__)
 MOST_BLOCKS: Final = 500
 """Of one turn while it runs: the end must find room behind them."""
 
+STOP_LABELS: Final[dict[Language, str]] = {"en": "Stop", "ko": "중단"}
 DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
 
 
@@ -64,6 +67,8 @@ class EarlyDelivery:
         self._checks = checks
         self._settings = settings
         self._pauses = pauses
+        self.stop_command = ""
+        """The command of the button under an answer that is being written; empty: there is none."""
 
     def follow(self, run: MessageRun, turn: TurnLog) -> AbstractAsyncContextManager[Emit]:
         """The events of a turn, with what may be seen of its answer while it is being written."""
@@ -164,7 +169,12 @@ class EarlyDelivery:
 
     async def _prepare_preview(self, run: MessageRun, turn: TurnLog, channel: Channel, text: str) -> Outbound | None:
         visible = await self._prepare(run, turn, channel, "preview", text)
-        return None if visible is None else visible.parts[0]
+        if visible is None or not self.stop_command or channel.capabilities.buttons is None:
+            return None if visible is None else visible.parts[0]
+        command = f"{self.stop_command} {run.accepted.id}"
+        button = ActionButton(label=STOP_LABELS[language_of(run.inbound.text)], command=command)
+        fits = has_buttons_for(channel.capabilities, (button,))
+        return replace(visible.parts[0], actions=(button,) if fits else ())
 
     async def _prepare(
         self, run: MessageRun, turn: TurnLog, channel: Channel, kind: DraftKind, text: str, *, begun: bool = False

@@ -62,7 +62,8 @@ class LocalEngine:
 
     def _forget(self, inbound_id: str) -> None:
         self._tasks.pop(inbound_id, None)
-        self._open.pop(inbound_id, None)
+        if inbound_id not in self._suspended:  # that one comes back, and a stop meanwhile is meant for it too
+            self._open.pop(inbound_id, None)
 
     def find_open(self, session: str) -> list[Accepted]:
         """The messages of a session that have not ended, in the order of their tickets."""
@@ -87,6 +88,8 @@ class LocalEngine:
             await asyncio.wait([task])
         finally:
             self._suspended.discard(inbound_id)
+        if (mark := run.stoppable.mark) is not None:  # somebody has stopped it meanwhile
+            self._pipeline.stop_on_arrival(inbound_id, mark)
         return accepted
 
     async def _run(self, accepted: Accepted) -> None:

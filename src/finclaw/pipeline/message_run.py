@@ -14,7 +14,7 @@ from finclaw.delivery.dispatcher import ReplyDispatcher
 from finclaw.errors import TurnStopped
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.message import Remove
-from finclaw.kernel.record import Accepted, JoinedOutcome
+from finclaw.kernel.record import Accepted, JoinedOutcome, StopMark
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
 from finclaw.kernel.text import language_of
 from finclaw.kernel.visibility import Draft, DraftKind
@@ -47,6 +47,11 @@ class Stoppable:
     @property
     def is_stopped(self) -> bool:
         return self._reason is not None
+
+    @property
+    def mark(self) -> StopMark | None:
+        """That it was stopped, as it is kept."""
+        return None if self._reason is None else StopMark(self._reason, told=self.is_told)
 
     def stop(self, reason: str, *, by_person: bool = False, told: bool = False) -> bool:
         """False: it is stopped already. One that is not inside is stopped when it next enters."""

@@ -11,6 +11,7 @@ from finclaw.agent.window.taint import remember_taint
 from finclaw.agent.window.tokens.estimator import characters_of
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import Usage
+from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import (
     Append,
@@ -71,6 +72,8 @@ class TurnLog:
         """What was appended to the outbox while the turn ran: a person has seen it, and it is not said again."""
         self.previewed: TextRange | None = None
         """What a preview shows now: of which answer, and the words as the person sees them."""
+        self.shown_preview: Outbound | None = None
+        """The preview as this process has shown it last."""
         self.told_action = ""
         """The gateway's own line about the approved action that this turn has run."""
         self._open_to_layers = True

@@ -32,6 +32,17 @@ PreparePreview = Callable[[str], Awaitable[Outbound | None]]
 """The words as a person may see them now. None: nothing more may be shown before the end."""
 
 
+def take_button_off(turn: TurnLog) -> Outbound | None:
+    """What a preview shows, without the button that stops it, for a turn that ends without an answer in its place.
+
+    None: there is no preview, or it has no button. It is the gateway's own word, which no stop withdraws.
+    """
+    shown = turn.shown_preview
+    if shown is None or not shown.actions or turn.preview is None:
+        return None
+    return replace(shown, actions=(), kind="notice")
+
+
 class LivePreview:
     """The preview of one running turn."""
 
@@ -114,7 +125,7 @@ class LivePreview:
             raise SendRefused("it cannot be shown yet")
         if self._item is None:
             (self._item,) = await self._items.append([outbound], lambda item, _: replace(item, is_preview=True))
-            self._turn.previewed = TextRange(len(self._turn.answers), 0, outbound.text)
+            self._note_shown(outbound)
             self._item = await self._items.arrive(self._item)
             return
         if self._item.platform_id is None:  # of a turn that was taken up again
@@ -122,7 +133,11 @@ class LivePreview:
         if self._item.platform_id is None:
             raise SendRefused("the preview was not shown")
         await self._edit(self._item.platform_id, replace(self._item, outbound=outbound))
+        self._note_shown(outbound)
+
+    def _note_shown(self, outbound: Outbound) -> None:
         self._turn.previewed = TextRange(len(self._turn.answers), 0, outbound.text)
+        self._turn.shown_preview = outbound
 
     async def _edit(self, platform_id: str, unit: OutboxItem) -> None:
         if not self._channel.connected:

@@ -86,3 +86,15 @@ class TurnItems:
 
     def close(self) -> None:
         self._sender.watch(self._accepted.id, None)
+
+
+def with_media_apart(parts: tuple[Outbound, ...], *, has_preview: bool) -> tuple[Outbound, ...]:
+    """Behind what was shown early, files come by themselves: the text goes first. A preview cannot become a file."""
+    apart: list[Outbound] = [] if parts or not has_preview else [Outbound(text="")]
+    for part in parts:
+        if part.attachments and (part.text or (has_preview and not apart)):
+            text = replace(part, attachments=(), actions=(), embeds=())
+            apart += (text, replace(part, text="", rendered=None, plain=None, reply_to=None))
+        else:
+            apart.append(part)
+    return tuple(apart)
