@@ -38,9 +38,11 @@ from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.charts.extension import Charts
 from finclaw.finance.commands.extension import MarketCommands
 from finclaw.finance.context.market_context import MarketContext
+from finclaw.finance.documents.tools import Documents
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
+from finclaw.finance.watchlist.extension import Watching
 from finclaw.gateway import Gateway, StopReport, StopRequest, UndoneTurn
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.chunk import Model
@@ -115,15 +117,19 @@ def builtin_extensions(
     if choices is not None:
         yield as_builtin(choices, "outside of yours: your layers see the instrument that a person means by a name")
 
+    settle = choices.settle_name if choices is not None else _keep_name
+
+    def market_data() -> MarketData:
+        return _market_data(finance.market)[1]
+
     def desk() -> "CommandMarket":
         from finclaw.finance.commands.answers import CommandMarket  # noqa: PLC0415  `cold_cpu`: with the first command
 
-        market, data = _market_data(finance.market)
         return CommandMarket(
-            market=market,
-            data=data,
+            market=finance.market,
+            data=market_data(),
             calendar=calendar,
-            settle=choices.settle_name if choices is not None else _keep_name,
+            settle=settle,
             channel=builtin_services.channel,
             prefix=prefix,
         )
@@ -133,6 +139,10 @@ def builtin_extensions(
         lambda: _market_data(finance.market), calendar, finance.last_quotes, is_live=settings.market == "live"
     )
     yield as_builtin(about_market, "behind finance: its fields tell a turn of markets and of what is watched")
+    documents = Documents(lambda: finance.market, market_data)
+    yield as_builtin(documents, "behind finance, whose market data it reads: news, filings, earnings dates, profiles")
+    watching = Watching(lambda: finance.market, market_data, builtin_services.person_by_id, settle, prefix)
+    yield as_builtin(watching, "behind finance, whose prices a watchlist shows: one command and four tools")
 
     def level_of(inbound: Inbound) -> str:
         return strictest_level(settings.agent.compliance, builtin_services.person(inbound).compliance)

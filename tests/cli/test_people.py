@@ -44,6 +44,16 @@ def test_set_show_and_list(state: Path) -> None:
     assert (record["person"]["timezone"], record["roles"]) == ("", ["approver"])
 
 
+def test_a_person_is_shown_with_what_they_watch(state: Path) -> None:
+    assert typed("people", "set", "Mina", "--language", "ko", "--state", state).out.splitlines()[-1].split() == [
+        "watching",
+        "nothing",
+    ]
+    assert typed("ask", "/watch add AAPL 005930", "--state", state).code == 0
+    record = json.loads(typed("people", "show", "owner", "--json", "--state", state).out)
+    assert record["watching"] == ["AAPL", "005930"]
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

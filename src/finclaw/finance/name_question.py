@@ -1,13 +1,19 @@
-"""The question behind a name that is not certain: the candidates as buttons, or as lines where a chat has none."""
+"""Names in a command's line: the instruments that are meant, or a question with the candidates as buttons."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from finclaw.errors import ToolError
-from finclaw.finance.resolve import AmbiguousName, DelistedName, UnknownName
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market import Market
+from finclaw.finance.resolve import AmbiguousName, DelistedName, SeveralNames, UnknownName, resolve
 from finclaw.kernel.envelope import ActionButton
+from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandReply
 from finclaw.kernel.text import Language
+
+Settle = Callable[[str, Person], Awaitable[str]]
+"""Puts the instrument in place of a name that this person has settled before; other names stay."""
 
 _LONGEST_LABEL: Final = 60
 _LONGEST_NAME: Final = 40
@@ -29,6 +35,15 @@ _DELISTED: Final[dict[Language, str]] = {
     "ko": "“{0}” 종목은 더 이상 거래되지 않아 시세가 없습니다.",
 }
 _REPLACED: Final[dict[Language, str]] = {"en": "This took its place:", "ko": "대신 거래되는 종목입니다."}
+
+
+async def find_instruments(market: Market, settle: Settle, words: str, person: Person) -> list[Instrument]:
+    """Those that a line names, one or several, each once. Raises ToolError for a name that is not certain."""
+    try:
+        return [resolve(market, await settle(words, person))]
+    except SeveralNames as several:
+        names = (several.suggestion or "").splitlines()[1:]
+        return list(dict.fromkeys([resolve(market, await settle(each, person)) for each in names]))
 
 
 def ask_which(error: ToolError, name: str, language: Language, command_for: Callable[[str], str]) -> CommandReply:

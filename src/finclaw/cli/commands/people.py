@@ -1,17 +1,26 @@
 """`finclaw people`: who uses the gateway, on which channels they are known, and how they like to be answered."""
 
+import asyncio
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from finclaw.cli.arguments import add_actions, add_json_option, parse_text
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError, SessionError
+from finclaw.finance.watchlist.extension import Watching
+from finclaw.finance.watchlist.store import MIGRATIONS, Watchlists
 from finclaw.gateway import PersonRecord
+from finclaw.kernel.clock import SystemClock
+from finclaw.kernel.extension import EXTENSIONS
 from finclaw.kernel.person import Person
 from finclaw.pipeline.person_fields import COLORS, COMPLIANCE, check_fields
+from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 _FIELDS: Final = {
     "name": ("NAME", "what they are called"),
@@ -47,12 +56,13 @@ def _set_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    with attach(settings_to_look(args), make=args.action == "set") as client:
+    settings = settings_to_look(args)
+    with attach(settings, make=args.action == "set") as client:
         match args.action:
             case "set":
-                _print_one(_change(args, client), args)
+                _print_one(_change(args, client), args, settings.state)
             case "show":
-                _print_one(_find(args.who, client), args)
+                _print_one(_find(args.who, client), args, settings.state)
             case _:
                 _list(args, client)
     return 0
@@ -96,11 +106,28 @@ def _row(record: PersonRecord) -> tuple[str, ...]:
     return (short(person.id, 60), short(person.name, 40), ", ".join(record.roles), *known)
 
 
-def _print_one(record: PersonRecord, args: Namespace) -> None:
+def _print_one(record: PersonRecord, args: Namespace, state: Path) -> None:
+    watching = _read_watchlist(state / EXTENSIONS, record.person)
     if args.json:
-        print(json_line(record))
+        print(json_line({**msgspec.to_builtins(record), "watching": watching}))
         return
-    print("\n".join(table([*_lines(record.person), ("roles", ", ".join(record.roles) or "none")])))
+    lines = [*_lines(record.person), ("roles", ", ".join(record.roles) or "none")]
+    print("\n".join(table([*lines, ("watching", short(", ".join(watching), 500) or "nothing")])))
+
+
+def _read_watchlist(directory: Path, person: Person) -> tuple[str, ...]:
+    """From the database itself, also beside a running gateway: it keeps nothing of it in its head."""
+    if not (directory / f"{Watching.name}.db").exists():
+        return ()  # asking makes nothing
+
+    async def read() -> tuple[str, ...]:
+        database = ExtensionDatabase(directory, Watching.name, MIGRATIONS, threaded=False)
+        try:
+            return await Watchlists(database, SystemClock()).symbols(person)
+        finally:
+            await database.close()
+
+    return asyncio.run(read())
 
 
 def _lines(person: Person) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Answers of the commands, by the functions that the tools call: a command and a model say the same of the same."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -10,7 +10,8 @@ from finclaw.errors import ToolError
 from finclaw.finance.commands.fx_request import default_target, read_fx
 from finclaw.finance.commands.hours_words import describe_hours, name_calendar
 from finclaw.finance.commands.news_words import describe_news
-from finclaw.finance.commands.quote_words import describe_quote, list_quotes
+from finclaw.finance.commands.quote_batch import load_quotes
+from finclaw.finance.commands.quote_words import describe_missing, describe_quote, list_quotes
 from finclaw.finance.commands.words import (
     explain_missing,
     language_of_command,
@@ -27,9 +28,8 @@ from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market, Quote
 from finclaw.finance.market_data.errors import DataError
 from finclaw.finance.market_data.port import MarketData
-from finclaw.finance.name_question import ask_which
+from finclaw.finance.name_question import Settle, ask_which, find_instruments
 from finclaw.finance.quote import facts_of
-from finclaw.finance.resolve import SeveralNames, resolve
 from finclaw.finance.venue import KRX
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.envelope import ActionButton, Capabilities
@@ -37,9 +37,6 @@ from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.text import Language
-
-Settle = Callable[[str, Person], Awaitable[str]]
-"""Puts the instrument in place of a name that this person has settled before; other names stay."""
 
 MOST_PRICES: Final = 10
 _HEADLINES: Final = 5
@@ -87,7 +84,7 @@ class MarketAnswers:
     async def answer_price(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         language, name = language_of_command(scope), " ".join(args)
         try:
-            instruments = [await self._find(each, scope.person) for each in await self._names(name, scope.person)]
+            instruments = await self._find(name, scope.person)
         except ToolError as error:
             return ask_which(error, name, language, lambda symbol: f"{self._desk.prefix}price {symbol}")
         quotes, missing = await self._quotes(instruments[:MOST_PRICES], language)
@@ -98,29 +95,13 @@ class MarketAnswers:
             return _reply(text, quotes)
         return _reply(describe_quote(quotes[0], scope.person, language), quotes, self._next(quotes[0], scope, language))
 
-    async def _names(self, name: str, person: Person) -> Sequence[str]:
-        """Several names in one line do no harm here: all of them are quoted."""
-        try:
-            await self._find(name, person)
-        except SeveralNames as several:
-            return (several.suggestion or "").splitlines()[1:]
-        except ToolError:
-            pass
-        return (name,)
-
-    async def _find(self, name: str, person: Person) -> Instrument:
-        return resolve(self._desk.market, await self._desk.settle(name, person))
+    async def _find(self, words: str, person: Person) -> list[Instrument]:
+        return await find_instruments(self._desk.market, self._desk.settle, words, person)
 
     async def _quotes(self, instruments: Sequence[Instrument], language: Language) -> tuple[list[Quote], list[str]]:
         """Asked for together; a line for each that could not be had."""
-        found = await self._desk.data.quotes([each.symbol for each in instruments])
-        quotes = [each for each in found.values() if isinstance(each, Quote)]
-        missing = [
-            explain_missing(title_of(each, language), error, language)
-            for each in dict.fromkeys(instruments)
-            if isinstance(error := found[each.symbol], DataError)
-        ]
-        return quotes, missing
+        found = await load_quotes(self._desk.market, self._desk.data, [each.symbol for each in instruments])
+        return list(found.quotes), describe_missing(found, language)
 
     def _next(self, quote: Quote, scope: CommandScope, language: Language) -> tuple[ActionButton, ...]:
         """What people ask next, as buttons; in a chat without them it would be noise."""
@@ -182,9 +163,10 @@ class MarketAnswers:
     async def answer_news(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         language, name = language_of_command(scope), " ".join(args)
         try:
-            instrument = await self._find(name, scope.person) if name else None
+            found = await self._find(name, scope.person) if name else []
         except ToolError as error:
             return ask_which(error, name, language, lambda symbol: f"{self._desk.prefix}news {symbol}")
+        instrument = found[0] if found else None
         try:
             items = await self._desk.data.news(instrument.symbol if instrument else None, _HEADLINES)
         except DataError as error:

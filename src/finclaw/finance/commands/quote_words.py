@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from finclaw.finance.commands.quote_batch import QuoteBatch
 from finclaw.finance.commands.words import (
+    explain_missing,
     title_of,
     write_failures,
     write_moment,
@@ -54,6 +56,13 @@ def list_quotes(quotes: Sequence[Quote], person: Person, language: Language) -> 
         source = write_source(sources.pop(), language)
         lines += ["", f"출처: {source}" if language == "ko" else f"Source: {source}"]
     return "\n".join(lines)
+
+
+def describe_missing(batch: QuoteBatch, language: Language) -> list[str]:
+    """A line for each that could not be had, with the reason."""
+    gone = "더 이상 종목 목록에 없습니다" if language == "ko" else "no longer in our records"
+    missing = [explain_missing(title_of(each, language), error, language) for each, error in batch.missing]
+    return [*missing, *(f"{symbol}: {gone}." for symbol in batch.unknown)]
 
 
 def _lines(quote: Quote, person: Person, language: Language) -> Iterator[str]:

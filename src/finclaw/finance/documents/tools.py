@@ -18,6 +18,7 @@ from finclaw.finance.output import identity, minute, moment_fact, record
 from finclaw.finance.quote import SymbolName
 from finclaw.finance.resolve import resolve
 from finclaw.finance.venue import NYSE, VENUES, Venue
+from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
@@ -63,9 +64,20 @@ class ProfileArguments(Struct, frozen=True, forbid_unknown_fields=True):
     symbol: SymbolName
 
 
-def document_tools(market: Market, data: Callable[[], MarketData]) -> tuple[Tool, ...]:
-    """`data` is opened with the first use."""
+class Documents:
+    name = "documents"
 
+    def __init__(self, market: Callable[[], Market], data: Callable[[], MarketData]) -> None:
+        """`market` is there when this is registered; `data` is opened with the first use."""
+        self._market = market
+        self._data = data
+
+    def register(self, api: ExtensionApi) -> None:
+        for each in document_tools(self._market(), self._data):
+            api.tools.register(each)
+
+
+def document_tools(market: Market, data: Callable[[], MarketData]) -> tuple[Tool, ...]:
     @tool("market__news", _NEWS, group="finance")
     async def news(args: NewsArguments, scope: ToolScope) -> ToolOutput:
         instrument = resolve(market, args.symbol) if args.symbol else None

@@ -4,7 +4,7 @@ It is public and wants to know who asks: without a contact in the settings it re
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Final
 
@@ -16,6 +16,7 @@ from finclaw.finance.market_data.port import CompanyProfile, Filing, NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.feeds import clean_line, parse_feed
+from finclaw.kernel.fact import Fact
 
 _FIGURES: Final = {
     "revenue": ("Revenues", "RevenueFromContractWithCustomerExcludingAssessedTax", "SalesRevenueNet"),
@@ -92,8 +93,13 @@ class Edgar(DataSource):
         facts = await client.get(_Facts, f"api/xbrl/companyfacts/{path}", api="data", headers=self._headers())
         fields = {"company": clean_line(about.name), "industry": clean_line(about.sic_description)}
         fields |= parse_company_facts(facts, instrument, client.name)
-        known = {name: text for name, text in fields.items() if text}
-        return CompanyProfile(instrument=instrument, fields=known, as_of=client.now(), source=client.name)
+        return CompanyProfile(
+            instrument=instrument,
+            fields={name: text for name, text in fields.items() if text},
+            as_of=client.now(),
+            source=client.name,
+            facts=read_figures(facts, instrument, client.name),
+        )
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         if instrument is None or not instrument.cik:
@@ -151,15 +157,37 @@ def parse_submissions(found: _Submissions, instrument: Instrument, source: str) 
 def parse_company_facts(found: _Facts, instrument: Instrument, source: str) -> dict[str, str]:
     """The latest year's figures in words, each with its period and the day on which it was filed."""
     _check_number(found.cik, instrument, source)
-    concepts = found.facts.get("us-gaap") or found.facts.get("ifrs-full") or {}
     fields: dict[str, str] = {}
+    for name, (unit, figure) in _latest_figures(found).items():
+        told = f"{Decimal(str(figure.val)):,} {unit}"
+        fields[name] = f"{told} in the year from {figure.start} to {figure.end}, filed {figure.filed}"
+    return fields
+
+
+def read_figures(found: _Facts, instrument: Instrument, source: str) -> tuple[Fact, ...]:
+    """The same figures as facts, each as of the last day of its year."""
+    return tuple(
+        Fact(
+            subject=instrument.symbol,
+            field=f"annual_{name}",
+            value=Decimal(str(figure.val)),
+            unit="per share" if "/" in unit else "",
+            currency=unit.partition("/")[0],
+            as_of=datetime.combine(figure.end, time(12), UTC),
+            source=source,
+        )
+        for name, (unit, figure) in _latest_figures(found).items()
+    )
+
+
+def _latest_figures(found: _Facts) -> dict[str, tuple[str, ReportedFigure]]:
+    concepts = found.facts.get("us-gaap") or found.facts.get("ifrs-full") or {}
+    latest: dict[str, tuple[str, ReportedFigure]] = {}
     for name, tags in _FIGURES.items():
         figures = [each for tag in tags if tag in concepts for each in _figures_of(concepts[tag])]
-        if latest := pick_annual(figures):
-            unit, figure = latest
-            told = f"{Decimal(str(figure.val)):,} {unit}"
-            fields[name] = f"{told} in the year from {figure.start} to {figure.end}, filed {figure.filed}"
-    return fields
+        if (picked := pick_annual(figures)) is not None:
+            latest[name] = picked
+    return latest
 
 
 def pick_annual(figures: Sequence[tuple[str, ReportedFigure]]) -> tuple[str, ReportedFigure] | None:

@@ -1,0 +1,1 @@
+"""Watchlists: the instruments that a person follows, quoted together, screened by simple conditions."""
