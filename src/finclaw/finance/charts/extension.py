@@ -3,11 +3,12 @@
 What draws is loaded with the first chart (`cold_cpu`).
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 
+from finclaw.finance.commands.extension import FinanceCommand
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.period import ChartPeriod
@@ -26,7 +27,6 @@ _DESCRIPTION: Final = (
     "Draws a price chart of one instrument for the person: it goes out with your answer as a picture, or as a line of "
     "characters where the chat shows no pictures. Gives you the figures in it."
 )
-_NAMES: Final[Mapping[Language, str]] = {"ko": "차트"}
 
 
 class ChartArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,29 +34,6 @@ class ChartArguments(Struct, frozen=True, forbid_unknown_fields=True):
     period: Annotated[ChartPeriod, Meta(description="It ends now; YTD is since the first of January.")] = "6M"
     style: Literal["line", "candle"] = "line"
     language: Annotated[Language, Meta(description="Of the words in the picture: the person's.")] = "en"
-
-
-class ChartCommand(Struct, frozen=True, kw_only=True):
-    """`/chart` as plain data and one function."""
-
-    usage: str
-    answer: Callable[[Sequence[str], CommandScope], Awaitable[CommandReply]]
-    name: str = "chart"
-    aliases: tuple[str, ...] = ()
-    names: Mapping[Language, str] = field(default_factory=lambda: _NAMES)
-    description: str = "Draws a price chart / 시세 차트"
-    category: Literal["general", "finance", "admin", "debug"] = "finance"
-    roles: tuple[str, ...] = ()
-    cooldown: float = 0.0
-    when: Literal["now", "in_lane"] = "now"
-    arguments: tuple[CommandArgument, ...] = (
-        CommandArgument("SYMBOL", "symbol or name: AAPL, 삼성전자"),
-        CommandArgument("PERIOD", "1D 5D 1M 3M 6M 1Y 5Y YTD", required=False),
-        CommandArgument("STYLE", "line or candle", required=False),
-    )
-
-    async def run(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        return await self.answer(args, scope)
 
 
 class Charts:
@@ -78,7 +55,20 @@ class Charts:
 
     def register(self, api: ExtensionApi) -> None:
         usage = f"{self._prefix}chart SYMBOL [PERIOD] [line|candle]"
-        api.commands.register(ChartCommand(usage=usage, answer=self._answer_command))
+        api.commands.register(
+            FinanceCommand(
+                name="chart",
+                names={"ko": "차트"},
+                description="Draws a price chart / 시세 차트",
+                usage=usage,
+                arguments=(
+                    CommandArgument("SYMBOL", "symbol or name: AAPL, 삼성전자"),
+                    CommandArgument("PERIOD", "1D 5D 1M 3M 6M 1Y 5Y YTD", required=False),
+                    CommandArgument("STYLE", "line or candle", required=False),
+                ),
+                answer=self._answer_command,
+            )
+        )
         api.tools.register(self._make_tool())
 
     def _make_tool(self) -> Tool:

@@ -32,6 +32,7 @@ class FinanceCommand(Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
     cooldown: float = 0.0
     when: Literal["now", "in_lane"] = "now"
+    words: tuple[str, ...] = ()
 
     async def run(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         return await self.answer(args, scope)
