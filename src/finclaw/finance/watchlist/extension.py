@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Watching:
-    name = "watchlist"
+    name = "watching"
 
     def __init__(
         self,
