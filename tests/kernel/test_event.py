@@ -85,6 +85,7 @@ NAMES = [
     "model:fallback",
     "model:retry",
     "preview_update",
+    "queue:change",
     "ring:short_circuit",
     "session:erased",
     "session:event:missing_target",

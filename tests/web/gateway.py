@@ -10,7 +10,7 @@ from msgspec import convert, structs
 
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError
-from finclaw.gateway import PersonRecord, StopReport, StopRequest, Summary, UndoneTurn
+from finclaw.gateway import PersonRecord, StopReport, StopRequest, Summary, UndoneTurn, UnreachableChat
 from finclaw.ids import new_id
 from finclaw.kernel.approval import (
     Approval,
@@ -126,6 +126,9 @@ class MemoryGateway:
 
     def known_commands(self) -> Sequence[str]:
         return ("help", "reset", "approve")
+
+    async def unreachable(self) -> Sequence[UnreachableChat]:
+        return ()
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         return self.events.observe(observer)

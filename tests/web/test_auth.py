@@ -30,6 +30,7 @@ PATHS = [
     ("POST", "/api/v1/sessions/x/import"),
     ("POST", "/api/v1/sessions/x/fork"),
     ("POST", "/api/v1/sessions/x/reset"),
+    ("POST", "/api/v1/sessions/x/stop"),
     ("POST", "/api/v1/sessions/x/repair"),
     ("DELETE", "/api/v1/sessions/x"),
     ("POST", "/api/v1/forget"),
