@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
+from finclaw.sessions.settings import SessionSettings
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import call, crash_at, delay, reply, say
 from finclaw.testing.channel import PROFILES
@@ -203,7 +205,6 @@ async def test_what_may_have_moved_money_is_told_as_unknown(house: House, text: 
         assert result.status == "unknown"
 
 
-@pytest.mark.spec("C-13")
 @in_virtual_time
 async def test_nobody_stops_the_turn_of_another_but_the_owner(house: House) -> None:
     group: dict[str, Any] = {"chat_type": "group", "mentions_us": True, "conversation": "desk"}
@@ -288,7 +289,7 @@ async def test_an_approval_that_waits_is_said_and_nothing_runs(house: House) -> 
         assert desk.runs == []
 
 
-@pytest.mark.spec("C-13", "DX-17")
+@pytest.mark.spec("C-13", "P-55")
 @in_virtual_time
 async def test_a_reset_while_busy_stops_first(house: House) -> None:
     async with house.open(reply(delay(99), say(NEVER)), "fresh") as gateway:
@@ -347,3 +348,19 @@ async def test_a_button_under_the_running_answer_stops_it_and_goes(
         stopped, *others = gateway.channel.sent
         assert (stopped.text, stopped.unit.outbound.actions) == ("Seen. Also seen.", ())
         assert sorted(each.text for each in others) == sorted([told, "the next"])
+
+
+@pytest.mark.spec("P-55")
+@pytest.mark.parametrize(("text", "line"), [("hi", "(A new conversation:"), ("안녕하세요", "(새 대화입니다.")])
+@in_virtual_time
+async def test_who_comes_back_after_a_long_silence_is_told_that_it_is_a_new_conversation(
+    house: House, text: str, line: str
+) -> None:
+    async with house.open("one", "two", sessions=SessionSettings(idle_minutes=60)) as gateway:
+        await gateway.ask("1")
+        house.clock.jump(timedelta(hours=2))
+        await gateway.ask(text)
+        assert [message.text for message in gateway.seen] == [text]
+        assert gateway.said[0] == "one"
+        assert gateway.said[1].startswith(line)
+        assert gateway.said[2] == "two"

@@ -104,6 +104,17 @@ def describe_unknown_calls(tools: Sequence[str], language: Language) -> str:
     return _UNKNOWN_CALLS[language].format(tools=", ".join(map(_plain_name, tools)))
 
 
+_RENEWED: Final[dict[Language, str]] = {
+    "en": "(A new conversation: nothing had been said here for a while, so what came before is not used.)",
+    "ko": "(새 대화입니다. 한동안 대화가 없어 이전 내용은 참고하지 않습니다.)",
+}
+
+
+def renewal_line(language: Language) -> str:
+    """That a conversation was begun anew because it had been idle."""
+    return _RENEWED[language]
+
+
 _TOOL_NOTE: Final[dict[Language, str]] = {"en": "Using {tool} …", "ko": "{tool} 사용 중 …"}
 _PROGRESS: Final[dict[Language, str]] = {"en": "Still working: {tool} …", "ko": "아직 작업 중입니다: {tool} …"}
 _THINKING: Final[dict[Language, str]] = {

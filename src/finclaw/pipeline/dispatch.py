@@ -13,7 +13,7 @@ from finclaw.agent.budget.call_ledger import Payer
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.context_fields import ContextField
 from finclaw.delivery.commit_retry import retry_until_committed
-from finclaw.delivery.notice import notice
+from finclaw.delivery.notice import notice, renewal_line
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SessionError
@@ -24,6 +24,7 @@ from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.store_port import Store
+from finclaw.kernel.text import language_of
 from finclaw.kernel.turn_options import NO_OPTIONS, OPTIONS, QueueMode, TurnOptions
 from finclaw.pipeline.attachments import show_attachments
 from finclaw.pipeline.context import complete_context
@@ -86,9 +87,11 @@ class Dispatch:
             admission = await self._wait_in_lane(run)
             limits = run.accepted.inbound.limits or Limits()
             run.seat = await self._pools.enter(limits.pool, accepted.session)
-            await self._opening.renew_if_idle(accepted)
+            is_renewed = await self._opening.renew_if_idle(accepted)
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")
             joined = await self._begin_steering(run, log, admission.mode)
+        if is_renewed:
+            log.told_action = renewal_line(language_of(run.inbound.text))
         admission = replace(admission, joined=joined, running=self._pools.running(limits.pool))
         wishes, transcript = _recorded_options(log), log.conversation.base_messages
         completed = complete_context(context, log.claim, transcript, wishes, admission)

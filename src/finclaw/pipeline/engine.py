@@ -82,6 +82,8 @@ class LocalEngine:
         if task is None or accepted is None or run is None or run.log is not None or accepted.claim is not None:
             return None
         run.leave_lane = lambda: None
+        if (lane := self._lanes.find(accepted.session)) is not None:
+            lane.withdraw_offer(accepted.ticket)
         self._suspended.add(inbound_id)
         try:
             task.cancel()

@@ -51,20 +51,23 @@ class SessionOpening:
         copy = self.find_copy(session)
         return copy is None or self._is_idle(copy[1], self._clock.now())
 
-    async def renew_if_idle(self, accepted: Accepted) -> None:
+    async def renew_if_idle(self, accepted: Accepted) -> bool:
         """Start a conversation anew in which nothing was said for long before a person wrote this message.
+
+        Gives whether it did, so that they can be told.
 
         By the time of acceptance: a turn that a crash left finds the conversation as it had found it.
         """
         if self._idle_limit is None or accepted.inbound.unasked or accepted.claim is not None:
-            return
+            return False
         copy = self.find_copy(accepted.session)
         messages = await self._store.messages(accepted.session) if copy is None else copy[1]
-        if self._is_idle(messages, accepted.accepted_at):
+        if is_idle := self._is_idle(messages, accepted.accepted_at):
             log.info("the session was idle, and starts anew")
             await retry_until_committed(lambda: self._store.reset(accepted.session), self._clock, "a new start")
             if self._options is not None:
                 self._options.drop(accepted.session)
+        return is_idle
 
     def _is_idle(self, messages: Sequence[Message], now: datetime) -> bool:
         limit = self._idle_limit

@@ -30,12 +30,19 @@ class Lane:
         """In the order in which they run, which is that of their tickets, but for who was let past."""
 
     def expect(self, ticket: int, accepted: Accepted | None = None) -> None:
-        if ticket in self._places:
+        if (known := self._places.get(ticket)) is not None:
+            if accepted is not None:  # with other words, where it was edited
+                known.accepted = accepted
             return
         is_late = bool(self._places) and ticket < next(reversed(self._places))
         self._places[ticket] = _Place(accepted)
         if is_late:
             self._places = dict(sorted(self._places.items()))
+
+    def withdraw_offer(self, ticket: int) -> None:
+        """Let no turn take this message along; it keeps its place."""
+        if (place := self._places.get(ticket)) is not None and place.offer is not None and not place.offer.is_taken:
+            place.offer = None
 
     def leave(self, ticket: int) -> None:
         """Finished, or given up: one step with handing over, so that nobody can slip in between or be forgotten."""

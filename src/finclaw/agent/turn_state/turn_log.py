@@ -75,7 +75,8 @@ class TurnLog:
         self.shown_preview: Outbound | None = None
         """The preview as this process has shown it last."""
         self.told_action = ""
-        """The gateway's own line about the approved action that this turn has run."""
+        """The gateway's own line before the answer: about the approved action that this turn has run, or that the
+        conversation was idle and began anew."""
         self._open_to_layers = True
         self._from_layers = 0
         # What the log tells, fifty times a turn. Only the log itself adds to it, with each event.
