@@ -6,6 +6,7 @@ itself is the commit: its events remove the turn's messages.
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -21,6 +22,8 @@ from finclaw.kernel.record import Accepted, TurnTrace
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.pipeline import Pipeline
+
+_RETRY: Final = "#retry-"
 
 
 class TurnUndo:
@@ -58,7 +61,7 @@ class TurnUndo:
         if not last.whole:
             return UndoneTurn(problem="shortened", question=last.inbound.text)
         if again:
-            await self._accept(_ask_again(last.inbound, accepted))
+            await self._accept(_ask_again(last, accepted))
         await self._remove(run, last)
         tools = () if last.outcome is None else tuple(each.name for each in last.outcome.tools)
         return UndoneTurn(question=last.inbound.text, used_tools=bool(tools))
@@ -72,7 +75,8 @@ class TurnUndo:
             log.push(Remove(message.id))
 
 
-def _ask_again(first: Inbound, command: Accepted) -> Inbound:
-    """Named by the command: whatever happens, one command asks once."""
-    name = f"{first.message_id}#retry-{command.id}"
-    return replace(first, message_id=name, kind="message", target=None, sent_at=None, reissue_of=None)
+def _ask_again(last: TurnTrace, command: Accepted) -> Inbound:
+    """Named by the command: whatever happens, one command asks once. Its answer comes as those do that nobody sent."""
+    first = last.inbound
+    name = f"{first.message_id.partition(_RETRY)[0]}{_RETRY}{command.id}"
+    return replace(first, message_id=name, kind="message", target=None, sent_at=None, reissue_of=last.record.inbound_id)
