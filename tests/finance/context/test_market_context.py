@@ -41,12 +41,27 @@ from finclaw.testing import FakeClock
 KOREAN = Person(id="p", language="ko")
 
 
+class Lists:
+    """One list for everybody, in memory once it was read."""
+
+    def __init__(self, symbols: tuple[str, ...]) -> None:
+        self._symbols = symbols
+        self.reads = 0
+
+    def known(self, person: Person) -> tuple[str, ...] | None:
+        return self._symbols if self.reads else None
+
+    async def symbols(self, person: Person) -> tuple[str, ...]:
+        self.reads += 1
+        return self._symbols
+
+
 class Desk:
     """The providers of the fields, on a live market with vendors of this machine or on the demo market."""
 
     def __init__(self, state: Path | None = None, *symbols: str, now: datetime = NOW) -> None:
         self.clock, self.calendar, self.vendors = FakeClock(now), TableCalendar(), Vendors()
-        self.symbols, self.last_quotes = symbols, LastQuotes()
+        self.last_quotes = LastQuotes()
         self.vendors.changes["yahoo_VIX"] = json.loads(json.dumps(load_fixture("yahoo_GSPC")).replace("^GSPC", "^VIX"))
         self.market = self._open(state)
         context = MarketContext(
@@ -54,7 +69,7 @@ class Desk:
             self.calendar,
             self.last_quotes,
             is_live=state is not None,
-            watched=lambda _: self.symbols,
+            watchlists=Lists(symbols),
         )
         registrar = Registrar(EventStream(), replace(NULL_SERVICES, clock=self.clock))
         registrar.load([as_builtin(context, "to be tested")])

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -36,6 +36,7 @@ _ASKS_NEWS: Final = re.compile(r"\b(news|headlines?|why)\b|뉴스|소식|기사|
 _MOST_IN_QUESTION: Final = 3
 _HEADLINES: Final = 2
 """Of one instrument."""
+_WATCHLIST_BUDGET: Final = 1.0
 _RATE_BUDGET: Final = 1.5
 _NEWS_BUDGET: Final = 2.5
 _SENTIMENT_BUDGET: Final = 1.0
@@ -81,10 +82,20 @@ class MarketSentiment(Struct, frozen=True, kw_only=True):
     fear_greed_index: None = None
 
 
+class WatchedSymbols(Protocol):
+    """The watchlists of all persons."""
+
+    def known(self, person: Person) -> tuple[str, ...] | None:
+        """Without waiting, where it is in memory; None where it has to be read."""
+        ...
+
+    async def symbols(self, person: Person) -> tuple[str, ...]: ...
+
+
 class MarketContext:
     """The extension that provides the fields.
 
-    `market` is called for somebody who watches or holds something; `watched` and `held` give symbols without waiting.
+    `market` is called for somebody who watches or holds something; `held` gives symbols without waiting.
     """
 
     name = "market-context"
@@ -96,14 +107,14 @@ class MarketContext:
         last_quotes: LastQuotes,
         *,
         is_live: bool,
-        watched: Callable[[Person], Sequence[str]] = lambda _: (),
+        watchlists: WatchedSymbols | None = None,
         held: Callable[[Person], Sequence[str]] = lambda _: (),
     ) -> None:
         self._open_market = market
         self._calendar = calendar
         self._last_quotes = last_quotes
         self._is_live = is_live
-        self._watched = watched
+        self._watchlists = watchlists
         self._held = held
         self._sessions: dict[str, tuple[datetime, datetime, MarketSession]] = {}
         self._now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -116,14 +127,13 @@ class MarketContext:
         context.compute("preferred_market", lambda turn: find_home_market(turn.person, turn.body), default=_MARKET)
         context.compute("market_session", self._find_session, default=None)
         context.compute("prices_are_live", lambda _: self._is_live)
-        context.compute("watchlist", lambda turn: tuple(self._watched(turn.person))[:_MOST], default=())
         context.compute("held_instruments", lambda turn: tuple(self._held(turn.person))[:_MOST], default=())
         context.compute("last_quote_request", self._last_quotes.find, default=None)
-        context.provide("currency_rates", self._read_rates, budget=_RATE_BUDGET, default=(), when=has_instruments)
-        context.provide("news_context", self._read_news, budget=_NEWS_BUDGET, default=(), when=asks_for_news)
-        context.provide(
-            "market_sentiment", self._read_sentiment, budget=_SENTIMENT_BUDGET, default=None, when=has_instruments
-        )
+        has_own, asks = self._may_have_own, self._asks_for_news
+        context.provide("watchlist", self._read_watchlist, budget=_WATCHLIST_BUDGET, default=(), when=self._may_watch)
+        context.provide("currency_rates", self._read_rates, budget=_RATE_BUDGET, default=(), when=has_own)
+        context.provide("news_context", self._read_news, budget=_NEWS_BUDGET, default=(), when=asks)
+        context.provide("market_sentiment", self._read_sentiment, budget=_SENTIMENT_BUDGET, default=None, when=has_own)
 
     def _find_session(self, context: Context) -> MarketSession | None:
         """Computed anew when a phase ends; in between it is the same for everybody."""
@@ -151,12 +161,39 @@ class MarketContext:
             next_open_at=self._calendar.next_open(code, now).astimezone(local),
         )
 
+    # ── whose instruments ───────────────────────────────────────────────────────────────────────────────────
+
+    def _may_watch(self, context: Context) -> bool:
+        """False for a list that is known to be empty, as most are: their turns wait for nothing."""
+        return self._watchlists is not None and self._watchlists.known(context.person) != ()
+
+    def _may_have_own(self, context: Context) -> bool:
+        return bool(context.provided.get("held_instruments")) or self._may_watch(context)
+
+    def _asks_for_news(self, context: Context) -> bool:
+        if _ASKS_NEWS.search(context.body) is None:
+            return False
+        return context.provided.get("last_quote_request") is not None or self._may_have_own(context)
+
+    async def _read_watchlist(self, context: Context) -> tuple[str, ...]:
+        return () if self._watchlists is None else (await self._watchlists.symbols(context.person))[:_MOST]
+
+    async def _own_symbols(self, context: Context) -> list[str]:
+        """Held ones first: money is in them."""
+        held = context.provided.get("held_instruments", ())
+        return list(dict.fromkeys((*held, *(await self._read_watchlist(context)))))
+
+    async def _symbols_in_question(self, context: Context) -> list[str]:
+        """What was asked about last comes first: `why?` is about that."""
+        last = context.provided.get("last_quote_request")
+        return list(dict.fromkeys((*([last.symbol] if last else ()), *(await self._own_symbols(context)))))
+
     # ── what a source is asked for ──────────────────────────────────────────────────────────────────────────
 
     async def _read_rates(self, context: Context) -> tuple[RateInUse, ...]:
         market, data = self._open_market()
         home: str = context.provided["preferred_currency"]
-        instruments = filter(None, map(market.instruments.get, _own_symbols(context)))
+        instruments = filter(None, map(market.instruments.get, await self._own_symbols(context)))
         pairs = list(dict.fromkeys(_rate_symbols(market, instruments, home)))
         if not pairs:
             return ()
@@ -169,7 +206,7 @@ class MarketContext:
     async def _read_news(self, context: Context) -> tuple[Headline, ...]:
         _, data = self._open_market()
         headlines: list[Headline] = []
-        for symbol in _symbols_in_question(context)[:_MOST_IN_QUESTION]:
+        for symbol in (await self._symbols_in_question(context))[:_MOST_IN_QUESTION]:
             try:
                 items = await data.news(symbol, _HEADLINES)
             except DataError as error:
@@ -183,7 +220,7 @@ class MarketContext:
 
     async def _read_sentiment(self, context: Context) -> MarketSentiment | None:
         market, data = self._open_market()
-        if market.instruments.get(_VIX) is None:
+        if market.instruments.get(_VIX) is None or not await self._own_symbols(context):
             return None
         quotes = self._without_failures(await data.quotes([_VIX]), "volatility")
         latest = quotes.get(_VIX)
@@ -210,25 +247,6 @@ def find_home_market(person: Person, text: str) -> str:
 def _by_language(known: Mapping[str, str], person: Person, text: str, otherwise: str) -> str:
     tag = person.language or language_of(text)
     return known.get(tag) or known.get(tag.partition("-")[0], otherwise)
-
-
-def has_instruments(context: Context) -> bool:
-    """Whether the person watches or holds anything; for others no source is asked."""
-    return bool(context.provided.get("watchlist") or context.provided.get("held_instruments"))
-
-
-def asks_for_news(context: Context) -> bool:
-    return _ASKS_NEWS.search(context.body) is not None and bool(_symbols_in_question(context))
-
-
-def _own_symbols(context: Context) -> list[str]:
-    return list(dict.fromkeys((*context.provided.get("held_instruments", ()), *context.provided.get("watchlist", ()))))
-
-
-def _symbols_in_question(context: Context) -> list[str]:
-    """What was asked about last comes first: `why?` is about that."""
-    last = context.provided.get("last_quote_request")
-    return list(dict.fromkeys((*([last.symbol] if last else ()), *_own_symbols(context))))
 
 
 def _rate_symbols(market: Market, instruments: Iterator[Instrument], home: str) -> Iterator[str]:
