@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.finance.sources.faults import FAULTS, truncate_gzip
-from tests.finance.sources.vendors import Vendors
+from tests.finance.sources.vendors import Vendors, lengthen_history, load_fixture
 from tests.walks.live_gateway import opened
 
 from finclaw.testing import call, reply, say
@@ -33,6 +33,27 @@ async def test_a_price_is_answered_with_its_source_and_time(tmp_path: Path, aske
     assert said.count("출처") + said.count("ource:") == 1
     assert "데모" not in said
     assert "emo" not in said
+
+
+@pytest.mark.parametrize(
+    ("asked", "answers"),
+    [
+        ("Compare Apple and Coca-Cola", ("Changes over the past month", "Apple (AAPL): ", "source: Yahoo Finance")),
+        ("애플이랑 코카콜라 비교해줘", ("최근 한 달 등락을", "애플(AAPL): ", "출처: Yahoo Finance")),
+        ("When does the Korean market open?", ("(KRX) is open. It closes at 2026-11-16 15:30 KST",)),
+        ("한국 장 언제 열어?", ("한국거래소(KRX)는 지금 열려 있습니다. 2026-11-16 15:30 KST에 마감",)),
+        ("/news AAPL", ("Apple rises & falls", "Example Times", "Source: Google News")),
+        ("/뉴스 애플", ("Apple rises & falls", "Example Times", "출처: Google News")),
+    ],
+)
+async def test_what_a_new_user_asks_next_is_answered_by_the_vendors(
+    tmp_path: Path, asked: str, answers: tuple[str, ...]
+) -> None:
+    history = {name: lengthen_history(load_fixture(name), 40) for name in ("yahoo_AAPL", "yahoo_KO")}
+    async with opened(tmp_path, Vendors(changes=history)) as gateway:
+        await gateway.ask(asked)
+    said = "\n".join(gateway.said)
+    assert [each for each in answers if each not in said] == [], said
 
 
 async def test_the_model_reads_what_must_be_said_of_a_price(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.finance.sources.bench import BASE
-from tests.finance.sources.documents import KEYS, USUAL
+from tests.finance.sources.documents import KEYS
 from tests.finance.sources.faults import FAULTS
 from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, load_fixture, settings_for
 
@@ -81,7 +81,7 @@ class Desk:
             return demo, DemoMarketData(demo)
         database = ExtensionDatabase(state, "finance", MIGRATIONS, threaded=False)
         known = KnownInstruments(state)
-        fetcher = _WithNews(self.vendors)
+        fetcher = VendorFetcher(self.vendors)
         settings = settings_for(BASE)
         data = open_market_data(settings, fetcher, database, self.clock, self.calendar, known.get)
         return LiveMarket(data, known, self.calendar, self.clock), data
@@ -102,17 +102,6 @@ class Desk:
             accepted_at=self.clock.now(),
         )
         return self.clock.run(self.providers.fill(context))
-
-
-class _WithNews(VendorFetcher):
-    async def fetch(self, request: FetchRequest) -> FetchReply:
-        if "google_news" not in request.url or "google_news" in self.vendors.faults:
-            return await super().fetch(request)
-        self.vendors.asked.append("/google_news/")
-        body = USUAL["google_news/api/rss/search"].replace(b"Mon, 16 Nov 2026 1", b"Sun, 15 Nov 2026 1")
-        return FetchReply(
-            status=200, url=request.url, host="v", media_type="", charset="", body=body, truncated=False, headers={}
-        )
 
 
 @pytest.mark.spec("M-49")

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from tests.finance.sources.bench import BASE, INSTRUMENTS
-from tests.finance.sources.documents import APPLE, KEYS, USUAL
+from tests.finance.sources.documents import APPLE, KEYS
 from tests.finance.sources.faults import FAULTS
 from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, load_fixture, settings_for
 
@@ -18,26 +17,10 @@ from finclaw.finance.live.probe import LiveProbe, ProbeResult
 from finclaw.finance.live.report import write_report
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.registry import MIGRATIONS, open_probe
-from finclaw.kernel.fetch import FetchReply, FetchRequest
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing import FakeClock
 
 ROOT = Path(__file__).parents[3]
-
-
-class AllVendors(VendorFetcher):
-    """Prices and documents behind one fetcher."""
-
-    async def fetch(self, request: FetchRequest) -> FetchReply:
-        path = urlsplit(request.url).path.removeprefix("/")
-        body = USUAL.get(path)
-        vendor = path.partition("/")[0]
-        if body is None or vendor in self.vendors.faults:
-            return await super().fetch(request)
-        body = body.replace(b"Mon, 16 Nov 2026 1", b"Sun, 15 Nov 2026 1")  # headlines of later in that day
-        return FetchReply(
-            status=200, url=request.url, host="v", media_type="", charset="", body=body, truncated=False, headers={}
-        )
 
 
 def open_bench(state: Path, vendors: Vendors, **settings: Any) -> LiveProbe:
@@ -45,7 +28,7 @@ def open_bench(state: Path, vendors: Vendors, **settings: Any) -> LiveProbe:
     spx = Instrument(symbol="SPX", exchange="NYSE", name_en="x", name_ko="x", currency="USD", kind="index")
     known: Mapping[str, Instrument] = {**INSTRUMENTS, "SPX": spx, "AAPL": APPLE}
     database = ExtensionDatabase(state, "finance", MIGRATIONS, threaded=False)
-    made, fetcher = settings_for(BASE, **settings), AllVendors(vendors)
+    made, fetcher = settings_for(BASE, **settings), VendorFetcher(vendors)
     return open_probe(made, fetcher, database, FakeClock(NOW), TableCalendar(), known.get)
 
 

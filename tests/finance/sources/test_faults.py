@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 from tests.finance.sources.bench import BASE, INSTRUMENTS, Bench
-from tests.finance.sources.documents import KEYS, USUAL
+from tests.finance.sources.documents import KEYS
 from tests.finance.sources.faults import FAULTS
-from tests.finance.sources.vendors import NOW, Reply, VendorFetcher, Vendors, settings_for
+from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, settings_for
 
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.market import Quote
@@ -67,14 +67,6 @@ def test_every_source_is_in_the_table() -> None:
     assert set(make_sources()) & priced == {vendor for vendor, _ in (*CASES, *KEYED)}
 
 
-class KeyedVendors(Vendors):
-    """The vendors with a key too, whose answers stand in `documents`."""
-
-    def _answer(self, vendor: str, path: str, query: dict[str, str]) -> Reply:
-        body = USUAL.get(f"{vendor}/api/{path}")
-        return Reply(body) if body is not None else super()._answer(vendor, path, query)
-
-
 def open_keyed(state: Path, vendors: Vendors, vendor: str, **settings: Any) -> ChainedMarketData:
     keys = {name: key for name, key in KEYS.items() if name.startswith(f"{vendor}.")}
     made = settings_for(BASE, keys=keys, **settings)
@@ -85,7 +77,7 @@ def open_keyed(state: Path, vendors: Vendors, vendor: str, **settings: Any) -> C
 
 @pytest.mark.parametrize(("vendor", "symbol"), KEYED)
 async def test_a_source_with_a_key_is_asked_first(tmp_path: Path, vendor: str, symbol: str) -> None:
-    quote = (await open_keyed(tmp_path, KeyedVendors(), vendor).quotes([symbol]))[symbol]
+    quote = (await open_keyed(tmp_path, Vendors(), vendor).quotes([symbol]))[symbol]
     assert isinstance(quote, Quote)
     assert (quote.source, quote.failed) == (SOURCES[vendor].name, ())
     assert (quote.price, quote.previous_close) in TRUE[symbol]
@@ -98,7 +90,7 @@ async def test_a_fault_of_a_source_with_a_key_never_becomes_a_price(
     tmp_path: Path, vendor: str, symbol: str, fault: str, *, is_alone: bool
 ) -> None:
     """Alone it has been right before, so that a changed unit shows although nobody confirms anything."""
-    vendors = KeyedVendors()
+    vendors = Vendors()
     others = tuple(each for each in SOURCES if each != vendor) if is_alone else ()
     if is_alone:
         await open_keyed(tmp_path, vendors, vendor).quotes([symbol])

@@ -21,6 +21,7 @@ from finclaw.kernel.fetch import FetchReply, FetchRequest
 
 NOW: Final = datetime(2026, 11, 16, 5, 0, tzinfo=UTC)
 """Monday, 14:00 in Seoul: KRX trades, New York closed on Friday, currencies and coins trade."""
+_NOON, _DAY_BEFORE = b"Mon, 16 Nov 2026 1", b"Sun, 15 Nov 2026 1"
 FIXTURES: Final = Path(__file__).parent / "fixtures"
 
 
@@ -39,6 +40,19 @@ def load_fixture(name: str) -> Any:
     fixture = json.loads((FIXTURES / f"{name}.json").read_text())
     assert fixture["about"].startswith("shape=documented, values=synthetic")
     return fixture["body"]
+
+
+def lengthen_history(body: Any, sessions: int) -> Any:
+    """Yahoo's bars with so many weekdays before them, each at the price of the first one."""
+    result = body["chart"]["result"][0]
+    first = result["timestamp"][0]
+    days = [first - number * 86_400 for number in range(1, 2 * sessions)]
+    earlier = [each for each in days if datetime.fromtimestamp(each, UTC).weekday() < 5][:sessions][::-1]
+    result["timestamp"] = earlier + result["timestamp"]
+    for series in (*result["indicators"]["quote"], *result["indicators"].get("adjclose", ())):
+        for name, values in series.items():
+            series[name] = [values[0]] * len(earlier) + values
+    return body
 
 
 @dataclass
@@ -60,9 +74,18 @@ class Vendors:
         self.headers.append({name.lower(): value for name, value in headers.items()})
         vendor, _, path = unquote(parts.path).removeprefix("/").partition("/")
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        reply = self._answer(vendor, path.partition("/")[2], query)
+        reply = self._find_document(vendor, path) or self._answer(vendor, path.partition("/")[2], query)
         fault = self.faults.get(vendor)
         return fault(vendor, reply) if fault else reply
+
+    def _find_document(self, vendor: str, path: str) -> Reply | None:
+        """Of the vendors in `documents`. Their headlines are of noon, ahead of `NOW`: here of the day before."""
+        from tests.finance.sources.documents import USUAL
+
+        body = USUAL.get(f"{vendor}/{path}")
+        kind = "application/json" if body is not None and body[:1] in (b"{", b"[") else "text/xml"
+        headers = {"content-type": kind}
+        return None if body is None else Reply(body.replace(_NOON, _DAY_BEFORE), headers=headers)
 
     def _answer(self, vendor: str, path: str, query: dict[str, str]) -> Reply:
         if vendor == "ecb":
@@ -152,7 +175,7 @@ async def serving(vendors: Vendors) -> AsyncGenerator[str]:
         return web.Response(status=reply.status, body=reply.body, headers=reply.headers)
 
     app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
+    app.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
