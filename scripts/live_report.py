@@ -32,9 +32,9 @@ def main() -> int:
     if all(each.verdict == "down" for each in asked):
         print("no source answered, so nothing was written: is there a network?", file=sys.stderr)
         return 1
-    args.out.write_text(
-        redact_for_display(write_report(results, SystemClock().now().astimezone(UTC))), encoding="utf-8"
-    )
+    elsewhere = {api.partition(".")[0] for api in settings.market_data.urls}
+    report = write_report(results, SystemClock().now().astimezone(UTC), elsewhere)
+    args.out.write_text(redact_for_display(report), encoding="utf-8")
     print(f"written: {args.out}")
     return 0 if all(each.verdict == "right" for each in asked) else 1
 

@@ -99,8 +99,8 @@ def test_the_report_is_written_only_where_somebody_answered(tmp_path: Path) -> N
         write_settings(tmp_path, base)
         assert make().returncode == 1, "one was wrong and one was down"
     report = (tmp_path / "r.md").read_text()
-    assert "| `upbit` | official | price of BTC-KRW | **right** | 141,000,000 KRW" in report
-    assert "| `bithumb` | official | price of BTC-KRW | **wrong** |" in report
+    assert "| `upbit` | official | price of BTC-KRW | **right** at another address | 141,000,000 KRW" in report
+    assert "| `bithumb` | official | price of BTC-KRW | **wrong** at another address |" in report
     assert "| `kis` | official | – | **not asked** | switched off" in report
 
 

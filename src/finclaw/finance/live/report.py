@@ -1,6 +1,6 @@
 """The dated report of what the live sources answered, as a page of Markdown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from finclaw.finance.live.canaries import KNOWN_ON
@@ -8,11 +8,12 @@ from finclaw.finance.live.probe import ProbeResult
 from finclaw.finance.market_data.source_info import SOURCES
 
 
-def write_report(results: Sequence[ProbeResult], asked_at: datetime) -> str:
-    return "\n".join(_lines(results, asked_at)) + "\n"
+def write_report(results: Sequence[ProbeResult], asked_at: datetime, elsewhere: Collection[str] = ()) -> str:
+    """`elsewhere`: sources that were asked at addresses of the operator's own, which proves nothing of the vendor."""
+    return "\n".join(_lines(results, asked_at, elsewhere)) + "\n"
 
 
-def _lines(results: Sequence[ProbeResult], asked_at: datetime) -> Iterator[str]:
+def _lines(results: Sequence[ProbeResult], asked_at: datetime, elsewhere: Collection[str]) -> Iterator[str]:
     asked = [each for each in results if each.verdict != "not asked"]
     right = sum(each.verdict == "right" for each in asked)
     yield "# Live report"
@@ -27,7 +28,8 @@ def _lines(results: Sequence[ProbeResult], asked_at: datetime) -> Iterator[str]:
         info = SOURCES[each.source]
         time = f"{each.milliseconds} ms" if each.verdict != "not asked" else "–"
         told = f"{each.figures}; {each.advice}" if each.advice else each.figures
-        cells = (f"`{each.source}`", info.standing, each.question or "–", f"**{each.verdict}**", _cell(told), time)
+        verdict = f"**{each.verdict}**{' at another address' if each.source in elsewhere else ''}"
+        cells = (f"`{each.source}`", info.standing, each.question or "–", verdict, _cell(told), time)
         yield f"| {' | '.join(cells)} |"
 
 
