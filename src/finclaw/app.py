@@ -83,7 +83,7 @@ class App(RecordService):
         clock: Clock,
         persons: PersonDirectory,
     ) -> None:
-        recent, options = RecentConversations(), KeptOptions(store)
+        recent, options = RecentConversations(), KeptOptions(store, agent.check_model)
         self.put_blob = store.put_blob  # the content of an attachment, before the message that refers to it
         self.events = registrar.events
         self.ready = False

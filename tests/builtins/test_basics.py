@@ -10,7 +10,7 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.gateway import StopReport, StopRequest
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.port import CommandReply, CommandScope
+from finclaw.kernel.port import CommandReply, CommandScope, names_of
 
 forgotten: list[str] = []
 
@@ -45,7 +45,7 @@ def registrar() -> Registrar:
 
 
 async def run(registrar: Registrar, name: str, *args: str, roles: tuple[str, ...] = ()) -> CommandReply:
-    command = next(each for each in registrar.commands if name in (each.name, *each.aliases))
+    command = next(each for each in registrar.commands if name in names_of(each))
     sender = Sender("u-1", "Ada", roles)
     return await command.run(args, CommandScope(inbound=Inbound(text="x"), session="s-1", sender=sender))
 
@@ -54,7 +54,7 @@ async def test_help_lists_what_this_person_may_do(registrar: Registrar) -> None:
     reply = await run(registrar, "help")
     *lines, last = reply.text.splitlines()
     assert [line.split(" – ")[0] for line in lines] == ["!help", "!whoami", "!stop", "!reset"]
-    assert last == "!help and a name explains one of them."
+    assert last == "!help NAME explains one of them."
     assert reply.ephemeral
     assert "!audit" in (await run(registrar, "도움말", roles=("admin",))).text
 

@@ -17,6 +17,7 @@ from finclaw.builtins.skills.adding import add
 from finclaw.kernel.message import Message
 from finclaw.testing import MemoryChannel, call, reply
 from finclaw.testing.api_rules import violations
+from finclaw.tools.approval.people import PersonSettings
 
 TAX = """---
 name: tax
@@ -109,6 +110,27 @@ async def test_a_command_of_its_own_hands_it_to_the_model(house: House, shelf: P
         assert (outcome.kind, outcome.reply) == ("answered", "done")
         assert given(gateway.seen) == (["Ask where they live."] if called else [])
         assert gateway.seen[0].text == typed, "what stands behind it is the model's to read"
+
+
+@pytest.mark.spec("C-20")
+@in_virtual_time
+async def test_a_command_of_an_enabled_skill_obeys_roles_as_every_other(house: House, shelf: Path) -> None:
+    write(shelf, "tax", TAX.replace("description: reckon it", "description: reckon it, roles: [analyst]"))
+    bob = PersonSettings(name="Bob", known_as=("memory:local:bob",), roles=("analyst",))
+    settings: dict[str, Any] = {"directory": str(shelf), "enabled": ["tax"]}
+    async with extended(house, "skills", "one", "two", settings=settings, people=[bob]) as gateway:
+        refused = await gateway.ask("/tax 100 shares")
+        assert (refused.kind, refused.reply) == ("refused", "/tax is for analyst only.")
+        assert not gateway.provider.requests
+        await gateway.ask("/tax 100 shares", forwarded=True)
+        assert given(gateway.seen) == [], "nobody gets around it by forwarding the line"
+        await gateway.ask("/tax 100 shares", sender="bob", conversation="bob")
+        assert given(gateway.seen) == ["Ask where they live."]
+        assert "/tax" not in ((await gateway.ask("/help")).reply or "")
+        assert "/tax – reckon it" in ((await gateway.ask("/help", sender="bob")).reply or "")
+    async with extended(house, "skills", "one", settings={**settings, "enabled": ["bonds"]}) as gateway:
+        await gateway.ask("/tax 100 shares")
+        assert given(gateway.seen) == [], "a skill that is not enabled brings no command"
 
 
 @in_virtual_time

@@ -195,7 +195,7 @@ def test_memory_and_web_are_on_unless_turned_off(tmp_path: Path, settings: str, 
 def test_the_list_shows_who_adds_what_in_order(listed: Listed) -> None:
     state = listed(FULL)
     found = json.loads(finclaw("extensions", "--json", "--state", state).out)["extensions"]
-    assert [each["name"] for each in found][:4] == ["basics", "approvals", "conversation", "finance"]
+    assert [each["name"] for each in found][:5] == ["basics", "undo", "approvals", "conversation", "finance"]
     assert [each["name"] for each in found][-3:] == ["memory", "web", "garden"], "default ones, then those listed"
     assert all(each["built_in"] and each["why"] for each in found[:-3])
     assert found[-1] == {

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.walks.house import House
+from tests.walks.house import House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.turn_options import TurnOptions
@@ -33,3 +33,14 @@ def test_options_of_a_session_outlive_a_restart_and_end_with_a_reset(tmp_path: P
             assert [each.thinking for each in gateway.provider.requests] == ["off"]
 
     house.clock.run(walk())
+
+
+@in_virtual_time
+async def test_a_kept_model_that_the_settings_lost_is_not_asked_for(house: House) -> None:
+    async with house.open("one", agent=THINKER) as gateway:
+        session = (await gateway.channel.write("hello")).session
+        await gateway.app.idle()
+        await gateway.app.options.keep(session, TurnOptions(model="gone/model-9", thinking="high"))
+    async with house.open("two", agent=THINKER) as gateway:
+        assert (await gateway.ask("again")).reply == "two"
+        assert gateway.provider.requests[-1].thinking == "high"

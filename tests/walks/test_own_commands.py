@@ -30,7 +30,7 @@ async def test_status_says_what_holds_here_and_what_waits(house: House) -> None:
             "Model: anthropic/claude-haiku-4-5",
             "Thinking: low (set for this conversation)",
             "Detail: medium",
-            f"While I am busy: {gateway.app.settings.sessions.queue.mode}",
+            f"New messages while I am busy: {gateway.app.settings.sessions.queue.mode}",
             "Messages in this conversation: 2",
             "Messages without an answer yet: 0",
             "Prices: made up, for the demo",

@@ -29,7 +29,7 @@ class ApprovalCommands:
         for command in (
             BasicCommand(
                 name="approve",
-                aliases=("승인",),
+                names={"ko": "승인"},
                 description="Approves one action / 승인",
                 usage=f"{self._prefix}approve ID [once|session|always]",
                 answer=self._approve,
@@ -37,7 +37,7 @@ class ApprovalCommands:
             ),
             BasicCommand(
                 name="deny",
-                aliases=("거부",),
+                names={"ko": "거부"},
                 description="Denies one action / 거부",
                 usage=f"{self._prefix}deny ID [reason]",
                 answer=self._deny,
@@ -45,6 +45,7 @@ class ApprovalCommands:
             ),
             BasicCommand(
                 name="approvals",
+                names={"ko": "승인목록"},
                 description="Lists the actions that wait for your approval / 승인 대기 목록",
                 usage=f"{self._prefix}approvals",
                 answer=self._list,
@@ -52,7 +53,7 @@ class ApprovalCommands:
             ),
             BasicCommand(
                 name="grants",
-                aliases=("허용",),
+                names={"ko": "허용"},
                 description="Lists grants, and revokes them / 계속 허용된 작업과 철회",
                 usage=f"{self._prefix}grants [revoke ID]",
                 answer=self._grants,

@@ -64,20 +64,23 @@ class Basics:
         for command in (
             BasicCommand(
                 name="help",
-                aliases=("h", "도움말"),
+                aliases=("h",),
+                names={"ko": "도움말"},
                 description="Shows what I can do / 도움말",
                 usage=f"{self._prefix}help [command]",
                 answer=self._help,
             ),
             BasicCommand(
                 name="whoami",
+                names={"ko": "내정보"},
                 description="Shows who I take you for / 내 정보",
                 usage=f"{self._prefix}whoami",
                 answer=self._whoami,
             ),
             BasicCommand(
                 name="stop",
-                aliases=("중지", "중단", "стоп"),
+                aliases=("중단", "стоп"),
+                names={"ko": "중지"},
                 description="Stops the answer that is being made, and what you have waiting / 답변 중단",
                 usage=f"{self._prefix}stop",
                 answer=self._stop_all,
@@ -86,7 +89,8 @@ class Basics:
             ),
             BasicCommand(
                 name="reset",
-                aliases=("clear", "초기화"),
+                aliases=("clear",),
+                names={"ko": "초기화"},
                 description="Forgets this conversation and starts anew / 대화 초기화",
                 usage=f"{self._prefix}reset",
                 answer=self._forget,

@@ -14,7 +14,7 @@ _CATEGORIES: Final[dict[Language, dict[str, str]]] = {
 }
 _WORDS: Final[dict[Language, dict[str, str]]] = {
     "en": {
-        "more": "{0} and a name explains one of them.",
+        "more": "{0} NAME explains one of them.",
         "none": "There is no {0} here.",
         "similar": "There is no {0} here. Did you mean {1}?",
         "optional": "optional",
@@ -23,7 +23,7 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
         "inline": "In front of a message it holds for that answer; alone it holds for the conversation.",
     },
     "ko": {
-        "more": "{0} 뒤에 명령 이름을 쓰면 그 명령을 설명합니다.",
+        "more": "{0} 이름 – 그 명령을 자세히 설명합니다.",
         "none": "{0} 명령은 여기에 없습니다.",
         "similar": "{0} 명령은 여기에 없습니다. 혹시 {1} 명령인가요?",
         "optional": "선택",

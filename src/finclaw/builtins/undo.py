@@ -47,7 +47,7 @@ class UndoCommands:
         for command in (
             BasicCommand(
                 name="undo",
-                aliases=("되돌리기",),
+                names={"ko": "되돌리기"},
                 description="Takes the last question and its answer out of the conversation / 마지막 질문 되돌리기",
                 usage=f"{self._prefix}undo",
                 answer=self._take_back,
@@ -56,7 +56,7 @@ class UndoCommands:
             ),
             BasicCommand(
                 name="retry",
-                aliases=("다시",),
+                names={"ko": "다시"},
                 description="Asks your last question again, and forgets the first answer / 마지막 질문에 다시 답변",
                 usage=f"{self._prefix}retry",
                 answer=self._ask_again,

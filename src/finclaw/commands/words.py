@@ -62,7 +62,7 @@ def join_roles(roles: Sequence[str], language: Language) -> str:
 
 
 OPTIONS: Final[dict[Language, dict[str, str]]] = {
-    "en": {"model": "Model", "thinking": "Thinking", "verbosity": "Detail", "queue": "While I am busy"},
+    "en": {"model": "Model", "thinking": "Thinking", "verbosity": "Detail", "queue": "New messages while I am busy"},
     "ko": {"model": "모델", "thinking": "생각 수준", "verbosity": "답변 길이", "queue": "답변 중에 온 메시지"},
 }
 

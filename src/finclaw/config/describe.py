@@ -77,7 +77,7 @@ def effective(settings: object, tree: Tree, fixed: Mapping[str, str]) -> Iterato
 
 
 def _whether(secret: object) -> str:
-    return "not set" if secret is None else "set, not shown"
+    return "not set" if secret is None or secret == {} else "set, not shown"
 
 
 def _given_in(section: object) -> object:

@@ -1,10 +1,13 @@
 """Options that people have set for their sessions, such as `/think high`: they hold until the session is reset."""
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import replace
 
+from finclaw.errors import ModelUnknown
 from finclaw.kernel.store_port import StateStore
 from finclaw.kernel.turn_options import NO_OPTIONS, TurnOptions
 
@@ -21,8 +24,10 @@ class KeptOptions:
     whoever does one of these calls `drop` or `load`.
     """
 
-    def __init__(self, store: StateStore) -> None:
+    def __init__(self, store: StateStore, check_model: Callable[[str], None] | None = None) -> None:
+        """`check_model` raises ModelUnknown for one that the settings have no more: it is not used then."""
         self._store = store
+        self._check_model = check_model
         self._by_session: dict[str, TurnOptions] = {}
 
     async def load(self) -> None:
@@ -30,10 +35,19 @@ class KeptOptions:
         found: dict[str, TurnOptions] = {}
         for session, value in (await self._store.recall_sessions(STATE)).items():
             try:
-                found[session] = convert(value, TurnOptions)
+                found[session] = self._without_lost_model(session, convert(value, TurnOptions))
             except ValidationError as error:
                 log.warning("the options of session %r cannot be read and are not used: %s", session, error)
         self._by_session = found
+
+    def _without_lost_model(self, session: str, options: TurnOptions) -> TurnOptions:
+        try:
+            if options.model is not None and self._check_model is not None:
+                self._check_model(options.model)
+        except ModelUnknown as error:
+            log.warning("session %r is answered by the usual model again: %s", session, error)
+            return replace(options, model=None)
+        return options
 
     def find(self, session: str) -> TurnOptions:
         return self._by_session.get(session, NO_OPTIONS)

@@ -21,7 +21,7 @@ def memory_command(notes: NoteStore) -> BasicCommand:
 
     return BasicCommand(
         name="memory",
-        aliases=("기억",),
+        names={"ko": "기억"},
         description="Shows or forgets what you asked me to remember / 저장된 메모 보기와 삭제",
         usage=USAGE,
         answer=answer,

@@ -178,11 +178,16 @@ def show_ending(screen: Screen, texts: Texts, ending: QuestionEnd, *, wanted: bo
     screen.end_answer()
     if ending.outcome == "not taken":
         screen.line(texts.refused.format(reason=ending.reason))
-    elif ending.outcome not in ("answered", "command") and (wanted or ending.outcome != "stopped"):
+    elif _is_surprise(ending) and (wanted or ending.outcome != "stopped"):
         reason = f": {ending.reason}" if ending.reason else ""
         screen.line(texts.ended_as.format(outcome=ending.outcome, reason=reason))
     if not wanted and ending.outcome != "stopped":
         screen.line(texts.too_late)
+
+
+def _is_surprise(ending: QuestionEnd) -> bool:
+    """Whether the end needs a line of its own. A refusal has said why, in the person's language."""
+    return ending.outcome not in ("answered", "command") and not (ending.outcome == "refused" and ending.reply)
 
 
 _BROKEN: Final = ("failed", "expired", "dropped")

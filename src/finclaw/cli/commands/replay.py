@@ -32,6 +32,7 @@ from finclaw.kernel.extension import Extension
 from finclaw.kernel.message import Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.record import Accepted, TurnTrace
 from finclaw.kernel.scope import Outcome
+from finclaw.kernel.turn_options import OPTIONS
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing.clock import FakeClock
@@ -174,7 +175,8 @@ def replay(settings: Settings, story: TurnTrace, extensions: Sequence[Extension]
 def _pin_model(settings: Settings, story: TurnTrace) -> AgentSettings:
     """The record answers for whomever was asked then, and there is nobody else to ask when it fails as it did."""
     wishes = (story.inbound.limits and story.inbound.limits.wishes) or story.inbound.wishes
-    picked = wishes.model if wishes else None
+    recorded: dict[str, Any] = story.messages[0].metadata.get(OPTIONS, {}) if story.messages else {}
+    picked = (wishes.model if wishes else None) or recorded.get("model")
     return replace(settings.agent, model=picked or settings.agent.model, fallbacks=())
 
 

@@ -19,6 +19,7 @@ from finclaw.kernel.event import ApprovalChange
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import OutcomeKind, StageEntry
+from finclaw.kernel.turn_options import OPTIONS
 from finclaw.tools.approval.safe_display import quote_text
 
 
@@ -152,6 +153,8 @@ class Trace(Struct, frozen=True, kw_only=True):
     ms: float | None
     stages: tuple[StageEntry, ...]
     turn: TracedTurn
+    options: Mapping[str, Any] = {}
+    """What directives had set for the turn, in the message itself or for its session."""
 
 
 # ── from the record ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -172,6 +175,7 @@ def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
         ms=outcome.duration_ms if outcome else None,
         stages=outcome.stages if outcome else (),
         turn=_turn(story, approvals_of(story, known)),
+        options=story.messages[0].metadata.get(OPTIONS, {}) if story.messages else {},
     )
 
 
@@ -246,6 +250,8 @@ def tree_lines(trace: Trace) -> Iterator[str]:
         yield f"│  {'reason  ' if place == 0 else '        '}  {line}"
     if trace.stages:
         yield f"│  stages    {', '.join(f'{stage.name} {stage.ms:.1f}' for stage in trace.stages)} ms"
+    if trace.options:
+        yield f"│  options   {short(', '.join(f'{name} {value}' for name, value in trace.options.items()), 100)}"
     yield from _turn_lines(trace.turn)
 
 
