@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -15,7 +15,9 @@ from finclaw.agent.settings import LocatedRef
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
+from finclaw.kernel.turn_options import QueueMode
 from finclaw.pipeline.settings import DIRECTIVES
+from finclaw.sessions.overflow import DropPolicy
 
 Load = Callable[..., Settings]
 
@@ -337,7 +339,13 @@ _VALID: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     },
     "sessions": {
         "idle_minutes": st.none() | st.integers(1, 10**6),
-        "queue": st.fixed_dictionaries({"mode": st.sampled_from(["followup", "steer"])}),
+        "queue": st.fixed_dictionaries(
+            {
+                "mode": st.sampled_from(get_args(QueueMode)),
+                "cap": st.integers(1, 1_000),
+                "drop": st.sampled_from(get_args(DropPolicy)),
+            }
+        ),
     },
     "web": {
         "host": st.sampled_from(["127.0.0.1", "127.0.0.2", "::1", "localhost"]),

@@ -119,9 +119,10 @@ ELSEWHERE = {
     *("tool:execute:timeout", "tool:circuit:change"),
     "approval:change",
     "session:erased",
+    "queue:change",
 }
-"""They need a process that died, a torn file, rules about tools, tools that hang or somebody who decides: tests of
-those show them."""
+"""They need a process that died, a torn file, rules about tools, tools that hang, somebody who decides or a busy
+conversation: tests of those show them."""
 
 OF_MODELS = {
     *("model:fallback", "budget:warning", "budget:exceeded"),
