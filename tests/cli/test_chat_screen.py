@@ -23,6 +23,7 @@ class Glass(io.StringIO):
         self.row = self.column = 0
         self.saved = (0, 0)
         self.scrolled: list[str] = []
+        self.styles: list[str] = []
 
     def isatty(self) -> bool:
         return True
@@ -60,8 +61,8 @@ class Glass(io.StringIO):
                 self.cells[row] = [""] * self.columns
         elif up := re.fullmatch(r"\x1b\[([0-9]*)A", piece):
             self.row = max(0, self.row - int(up[1] or 1))
-        elif piece in ("\x1b[2m", "\x1b[0m"):
-            pass
+        elif re.fullmatch(r"\x1b\[[0-9]+m", piece):
+            self.styles.append(piece[2:-1])
         else:
             assert not piece.startswith("\x1b"), piece
             self._put(piece)
@@ -82,6 +83,10 @@ class Glass(io.StringIO):
         else:
             self.scrolled.append("".join(cell or " " for cell in self.cells.pop(0)).rstrip())
             self.cells.append([""] * self.columns)
+
+
+class TallGlass(Glass):
+    rows = 60
 
 
 @pytest.fixture
@@ -111,6 +116,58 @@ def test_a_preview_grows_and_the_answer_ends_it(screen: Screen, glass: Glass) ->
     screen.end_answer()
     screen.line("a note")
     assert shown(glass) == ["One. Two.", "a note"]
+
+
+def test_markdown_is_set_and_grows_without_being_written_anew(screen: Screen, glass: Glass) -> None:
+    words = "# 시세\n\n**삼성전자**는 `71,200`원, *오름*.\n\n- one\n- two **three**"
+    whole = f"{words}\n\n| a | b |\n|---|--:|\n| x | 10 |\n\nEnd."
+    for end in range(len(whole)):
+        screen.answer(whole[:end], "anew")
+        assert not any("|" in line for line in shown(glass)), "a table is shown when its columns are known"
+    screen.answer(whole, "anew", is_whole=True)
+    told = shown(glass)
+    assert "anew" not in told
+    assert told == [
+        "시세",
+        "",
+        "삼성전자는",
+        "71,200원, 오름.",
+        "",
+        "• one",
+        "• two three",
+        "",
+        "a   b",
+        "-  --",
+        "x  10",
+        "",
+        "End.",
+    ]
+    assert glass.styles.count("1") == glass.styles.count("22") > 2
+    assert {"3", "36"} < set(glass.styles)
+
+
+def test_markdown_without_colour_has_no_styles(glass: Glass) -> None:
+    Screen(glass, {"TERM": "xterm", "NO_COLOR": "1"}).answer("**a** and `b`", "anew", is_whole=True)
+    assert (shown(glass), glass.styles) == (["a and b"], [])
+
+
+def test_what_is_no_markdown_is_shown_to_the_letter(screen: Screen, glass: Glass) -> None:
+    screen.answer("pay **9** \\* `x`\U000e0042", "anew", is_markdown=False, is_whole=True)
+    assert (shown(glass), glass.styles) == (["pay **9** \\* `x`"], [])
+
+
+@given(st.lists(st.text(st.sampled_from("ab*_`|-#\n 가"), max_size=12), max_size=8))
+def test_whatever_comes_before_it_the_whole_answer_is_what_is_read(pieces: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "20")
+        patch.setenv("LINES", "60")
+        glass, alone = TallGlass(), TallGlass()
+        screen = Screen(glass, {"TERM": "xterm"})
+        for end in range(len(pieces)):
+            screen.answer("".join(pieces[:end]), "anew")
+        screen.answer("".join(pieces), "anew", is_whole=True)
+        Screen(alone, {"TERM": "xterm"}).answer("".join(pieces), "anew", is_whole=True)
+    assert shown(glass) == shown(alone)
 
 
 def test_the_status_stays_below_on_the_last_row(screen: Screen, glass: Glass) -> None:

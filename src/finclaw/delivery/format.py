@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from finclaw.delivery.document import Block, Fixed, Forms, Inline, TextRun
 from finclaw.delivery.limits import text_length
-from finclaw.delivery.markup import escape, get_dialect
+from finclaw.delivery.markup import Dialect, escape, get_dialect
 from finclaw.delivery.pack import Packer
 from finclaw.delivery.split import RESENT_MARK, split_message
 from finclaw.delivery.writing import CodeStyle, Writing
@@ -142,6 +142,17 @@ def format_embeds(
             content = message.parts[0].content if message.parts else ""
             cards.append(replace(each, rendered=None if content == each.text else content))
     return cards, others
+
+
+def format_whole(text: str, dialect: Dialect) -> str:
+    """A Markdown text in one piece and one form, for a reader without limits, such as a terminal."""
+    from finclaw.delivery.long_blocks import LongBlocks  # noqa: PLC0415 - as below
+    from finclaw.delivery.read_markdown import read_markdown  # noqa: PLC0415 - as below
+
+    limit = 100 * (len(text) + 100)  # more than any marks and columns need
+    writing = Writing([dialect], limit, "characters")
+    blocks = read_markdown(text, writing, LongBlocks(limit, "characters", 0, "en"))
+    return "".join(form.strip("\n").rstrip() for (form,) in Packer(limit, "characters", 1, 1).pack(blocks))
 
 
 def write_embed(embed: Embed) -> str:

@@ -43,6 +43,8 @@ class MessageEnded(Event, frozen=True, kw_only=True):
     outcome: str
     reason: str = ""
     reply: str | None = None
+    is_markdown: bool = False
+    """The reply is formatted; else it is shown to the letter."""
 
 
 class QueueChanged(Event, frozen=True, kw_only=True):

@@ -95,6 +95,7 @@ class Deliver:
             if said or visible.text:
                 set_final_text(turn, said or visible.text, self._clock.now())
             outcome = run.end_with("answered", why, reply=(seen + visible.text).strip(), result=result)
+            run.reply = visible.parts[0] if visible.parts else outbound
         else:
             tokens = dict.fromkeys((*result.tokens, *visible.tokens))
             reason = f"the model chose not to answer: {', '.join(tokens) or 'empty answer'}"

@@ -169,7 +169,9 @@ class Pipeline:
             run.leave()
             del self._runs[accepted.id], self._accepted[id(run)]
         outcome = run.recorded or outcome
-        self._emit(MessageEnded(outcome=outcome.kind, reason=outcome.reason, reply=outcome.reply, **run.ids))
+        kind, formatted = outcome.kind, run.reply is not None and run.reply.kind != "notice"
+        told = MessageEnded(outcome=kind, reason=outcome.reason, reply=outcome.reply, is_markdown=formatted, **run.ids)
+        self._emit(told)
         return outcome
 
     async def _say_for_extension(self, run: MessageRun) -> Outcome:

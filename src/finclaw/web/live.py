@@ -90,8 +90,8 @@ class LiveStream:
                 self._add(
                     event, "tool_progress", {"call_id": call_id, "tool": tool, "state": "ended", "status": status}
                 )
-            case MessageEnded(outcome=outcome, reason=reason, reply=reply):
-                ending = {"outcome": outcome, "reason": reason, "reply": reply}
+            case MessageEnded(outcome=outcome, reason=reason, reply=reply, is_markdown=is_markdown):
+                ending = {"outcome": outcome, "reason": reason, "reply": reply, "is_markdown": is_markdown}
                 self._add(event, "outcome", {**ending, **self._whose(event)})
                 del self._open[event.inbound_id]
             case _:

@@ -34,6 +34,8 @@ class QuestionEnd(Struct, frozen=True):
     """As the gateway recorded it, or `not taken`: it refused the message for good."""
     reason: str = ""
     reply: str | None = None
+    is_markdown: bool = False
+    """Else every sign of the reply is meant, as in a request for an approval."""
 
 
 class PendingQuestion(Struct):
@@ -186,7 +188,8 @@ class PendingQuestions:
         elif kind == "tool_progress":
             question.tool = str(data["tool"]) if data["state"] == "started" else ""
         elif kind == "outcome":
-            self._end(question, QuestionEnd(str(data["outcome"]), str(data["reason"]), data["reply"]))
+            is_markdown = bool(data.get("is_markdown"))
+            self._end(question, QuestionEnd(str(data["outcome"]), str(data["reason"]), data["reply"], is_markdown))
 
     def _reset(self, data: dict[str, Any]) -> PendingQuestion | None:
         """The stream begins anew. A preview lives on only if the gateway still has it."""

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from datetime import UTC
 from typing import Final, TextIO
 
+from finclaw.cli.chat.markdown import apply_styles, clean_text, find_unchanged, set_markdown
 from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.texts import Texts
-from finclaw.cli.formatting import clean, cut, rows_down, wrap
+from finclaw.cli.formatting import cut, rows_down, wrap
 from finclaw.web.view import OutcomeView
 
 _TAB = " " * 4
@@ -55,20 +56,20 @@ class Screen:
         self._write(_ERASE_BEHIND)
         self._status = text
         if text:
-            shown = self._dim(cut(" ".join(clean(text).split()), self._columns - 1))
+            shown = self._dim(cut(" ".join(clean_text(text).split()), self._columns - 1))
             if self._shown:
                 self._write(f"{_ROOM_BELOW}{_REMEMBER}\n{shown}{_RETURN}")
             else:
                 self._write(f"{shown}\r")
 
-    def answer(self, text: str, rewritten: str) -> None:
+    def answer(self, text: str, rewritten: str, *, is_markdown: bool = True, is_whole: bool = False) -> None:
         """Make the answer so far read like this. `rewritten` marks a new version below one that cannot be erased."""
-        text = self._wrap_text(text)
+        text = self._set_text(text, is_whole=is_whole) if is_markdown else self._wrap_text(text)
         if text == self._shown:
             return
         self.status("")
         if not text.startswith(self._shown):
-            self._take_back(rewritten)
+            self._take_back(text, rewritten)
         self._write(text[len(self._shown) :])
         self._shown = text
 
@@ -87,7 +88,7 @@ class Screen:
         `goes_on` marks where an answer goes on that had to be left standing.
         """
         self.status("")
-        begun, movable = self._shown, self._can_erase
+        begun, movable = self._shown, self._can_erase()
         if begun and movable:
             self._erase()
         self._end_answer()
@@ -104,26 +105,35 @@ class Screen:
             self._write("\n")
         self._shown = ""
 
-    def _take_back(self, rewritten: str) -> None:
-        if self._can_erase:
-            self._erase()
+    def _take_back(self, text: str, rewritten: str) -> None:
+        """Erase what this text does not begin with, or say that it is written anew."""
+        kept = find_unchanged(self._shown, text)
+        if self._can_erase(kept):
+            self._erase(kept)
         else:
             self.line(rewritten)
 
-    @property
-    def _can_erase(self) -> bool:
-        return self._moves and rows_down(self._shown, self._columns) < self._rows
+    def _can_erase(self, kept: int = 0) -> bool:
+        return self._moves and rows_down(self._shown[kept:], self._columns) < self._rows
 
-    def _erase(self) -> None:
-        up = rows_down(self._shown, self._columns)
+    def _erase(self, kept: int = 0) -> None:
+        up = rows_down(self._shown[kept:], self._columns)
         self._write("\r" + (f"\x1b[{up}A" if up else "") + _ERASE_BEHIND)
-        self._shown = ""
+        self._shown = self._shown[:kept]
+
+    def _set_text(self, text: str, *, is_whole: bool) -> str:
+        """Markdown as it is read. Where the cursor cannot be moved it stays as it was written: nothing could be taken
+        back whose meaning the next word changes."""
+        if not self._moves:
+            return clean_text(text)
+        return self._wrap_lines(set_markdown(clean_text(text), styled=self._dims, is_whole=is_whole))
 
     def _wrap_text(self, text: str) -> str:
-        if not self._moves:
-            return clean(text)
+        return self._wrap_lines(clean_text(text)) if self._moves else clean_text(text)
+
+    def _wrap_lines(self, text: str) -> str:
         # Not into the last column: there terminals wait to wrap, and what is erased "behind" takes a character along.
-        return wrap(clean(text).replace("\t", _TAB), self._columns - 1)
+        return wrap(text.replace("\t", _TAB), self._columns - 1)
 
     def _dim(self, text: str) -> str:
         return f"{_DIM}{text}{_PLAIN}" if self._dims and text else text
@@ -137,7 +147,7 @@ class Screen:
         return max(2, shutil.get_terminal_size().lines)
 
     def _write(self, text: str) -> None:
-        self._out.write(text)
+        self._out.write(apply_styles(text))
         self._out.flush()
 
 
@@ -174,7 +184,7 @@ def show_ending(screen: Screen, texts: Texts, ending: QuestionEnd, *, wanted: bo
         screen.end_answer()
         screen.line(texts.unfinished)
     if ending.reply is not None:
-        screen.answer(ending.reply, texts.rewritten)
+        screen.answer(ending.reply, texts.rewritten, is_markdown=ending.is_markdown, is_whole=True)
     screen.end_answer()
     if ending.outcome == "not taken":
         screen.line(texts.refused.format(reason=ending.reason))

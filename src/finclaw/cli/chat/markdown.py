@@ -1,0 +1,79 @@
+"""Markdown as a terminal shows it: bold, italic and coloured words, bullets, and tables in columns.
+
+Styles are marks of no width until they are written, so that lines can be measured and wrapped with them. The marks are
+tag characters that no text needs; those of the text itself are left out.
+"""
+
+import re
+from typing import Final
+
+from finclaw.cli.formatting import clean
+
+_BOLD: Final = ("\U000e0042", "\U000e0043")
+_ITALIC: Final = ("\U000e0049", "\U000e004a")
+_STRIKE: Final = ("\U000e0053", "\U000e0054")
+_CODE: Final = ("\U000e004b", "\U000e004c")
+_SEQUENCES: Final = {
+    ord(mark): sequence
+    for marks, sequences in (
+        (_BOLD, ("\x1b[1m", "\x1b[22m")),
+        (_ITALIC, ("\x1b[3m", "\x1b[23m")),
+        (_STRIKE, ("\x1b[9m", "\x1b[29m")),
+        (_CODE, ("\x1b[36m", "\x1b[39m")),
+    )
+    for mark, sequence in zip(marks, sequences, strict=True)
+}
+_MARKS: Final = re.compile("[\U000e0041-\U000e005a]")
+_SIGNS: Final = re.compile(r"[*_`~\[<&#|\\]|^[ \t]*[-+>]|^(?: {4}|\t)|  $", re.MULTILINE)
+_TABLE_END: Final = re.compile(r"(?:^|\n)[ \t]*\|[^\n]*(?:\n[ \t]*\|[^\n]*)*\n?\Z")
+
+
+def clean_text(text: str) -> str:
+    """A text as it may be shown, without any mark of ours."""
+    return _MARKS.sub("", clean(text))
+
+
+def set_markdown(text: str, *, styled: bool, is_whole: bool) -> str:
+    """A cleaned text with marks for its styles. Of an unfinished one a table at its end is left out: the columns of a
+    table are known when all of it is."""
+    if not is_whole:
+        text = _TABLE_END.sub("", text)
+    if _SIGNS.search(text) is None:
+        return text
+    from finclaw.delivery.format import format_whole  # noqa: PLC0415 - 150 ms of `cold_start`: parser and formatter
+    from finclaw.delivery.markup import Dialect  # noqa: PLC0415 - as above
+
+    dialect = Dialect()
+    if styled:
+        dialect = Dialect(
+            bold=_BOLD,
+            italic=_ITALIC,
+            strike=_STRIKE,
+            heading=_mark_heading,
+            code=_mark_code,
+        )
+    return format_whole(text, dialect)
+
+
+def _mark_heading(_level: int) -> tuple[str, str]:
+    return _BOLD
+
+
+def _mark_code(_code: str) -> tuple[str, str]:
+    return _CODE
+
+
+def apply_styles(text: str) -> str:
+    """The text with what a terminal obeys in place of the marks."""
+    return text.translate(_SEQUENCES)
+
+
+def find_unchanged(before: str, now: str) -> int:
+    """Up to where both are the same: the beginning of a line at which no style is open."""
+    end = next((place for place, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), None)
+    end = min(len(before), len(now)) if end is None else end
+    while end := now.rfind("\n", 0, end) + 1:
+        if len(_MARKS.findall(now, 0, end)) % 2 == 0:
+            break
+        end -= 1
+    return end
