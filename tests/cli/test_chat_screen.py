@@ -2,6 +2,8 @@
 
 import io
 import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -320,3 +322,13 @@ def test_between_answers_it_is_a_text_like_any_other(screen: Screen, glass: Glas
     with screen.apart("(on:)"):
         screen.answer("a card", "anew")
     assert shown(glass) == ["a card"]
+
+
+def test_the_parser_is_loaded_for_an_answer_with_markup_only() -> None:
+    program = (
+        "import sys; from finclaw.cli.chat.markdown import set_markdown as show\n"
+        "for text in ('Up 2.5%. 올랐습니다.', '**up**'):\n"
+        "    print(show(text, styled=False, is_whole=True), 'markdown_it' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines() == ["Up 2.5%. 올랐습니다. False", "up True"]

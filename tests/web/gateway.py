@@ -272,6 +272,9 @@ class MemoryGateway:
             whole=True,
         )
 
+    async def unreachable(self) -> Sequence[UnreachableChat]:
+        return (UnreachableChat(channel="telegram", conversation="42", reason="blocked the bot"),)
+
     async def counts(self) -> Counts:
         self._maybe_fail()
         return Counts(sessions=1, waiting=2, running=3, ended=4, units_pending=5, dead_letters=6, units_dead=7)

@@ -231,6 +231,7 @@ async def test_status(client: Client) -> None:
     _, body = await client.call("GET", "/api/v1/status")
     assert (body["market"], body["model"]) == ("demo", "offline/demo")
     assert body["counts"] == structs.asdict(await client.gateway.counts())
+    assert body["unreachable"] == [{"channel": "telegram", "conversation": "42", "reason": "blocked the bot"}]
 
 
 async def test_unknown_paths_and_methods_are_json_too(client: Client) -> None:
