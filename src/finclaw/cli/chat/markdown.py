@@ -41,7 +41,7 @@ def set_markdown(text: str, *, styled: bool, is_whole: bool) -> str:
     if _SIGNS.search(text) is None:
         return text
     from finclaw.delivery.format import format_whole  # noqa: PLC0415 - 150 ms of `cold_start`: parser and formatter
-    from finclaw.delivery.markup import Dialect  # noqa: PLC0415 - as above
+    from finclaw.delivery.markup import Dialect  # noqa: PLC0415 - 150 ms of `cold_start`, with the above
 
     dialect = Dialect()
     if styled:
