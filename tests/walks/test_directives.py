@@ -180,3 +180,15 @@ async def test_with_a_picture_and_no_words_it_is_not_alone(house: House) -> None
 async def test_a_directive_before_a_command_leaves_the_command(house: House) -> None:
     async with house.open(agent=HAIKU) as gateway:
         assert "/help" in ((await gateway.ask("/think high /help")).reply or "")
+
+
+@pytest.mark.spec("DX-69")
+@in_virtual_time
+async def test_directives_are_read_first_then_commands_and_files_are_one_list(house: House) -> None:
+    files = (Attachment(id="1", kind="image"), Attachment(id="2", kind="file", name="a.csv"))
+    async with house.open("ok", agent=HAIKU) as gateway:
+        outcome = await gateway.ask("/think high /whoami")
+        assert (outcome.kind, outcome.reason) == ("command", "answered by /whoami")
+        await gateway.ask("/think low look", attachments=files)
+        assert "a picture, a file (a.csv)" in gateway.seen[-1].text
+        assert gateway.provider.requests[-1].thinking == "low"
