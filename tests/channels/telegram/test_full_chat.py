@@ -70,6 +70,7 @@ async def test_a_full_chat_keeps_back_nobody_and_says_what_it_refused(desk: Desk
     assert all(f"taken {number}" in asked for number in range(MOST))
     assert not any(f"refused {number}'" in asked for number in range(3))
     assert [each.text for each in desk.api.shown_in(MINA) if FULL in each.text] == [notice.text], "told once"
+    assert desk.api.errors == []
 
 
 @in_virtual_time
