@@ -8,7 +8,9 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.delivery.documents import make_document
 
+from finclaw.cli.chat.markdown import GrowingMarkdown, set_markdown
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.texts import ENGLISH, greeting, texts_at_start, texts_for
 from finclaw.cli.formatting import clean, cut, one_line, rows_down, width, wrap
@@ -324,11 +326,20 @@ def test_between_answers_it_is_a_text_like_any_other(screen: Screen, glass: Glas
     assert shown(glass) == ["a card"]
 
 
+def test_a_text_that_grows_is_set_as_a_whole_one() -> None:
+    for seed in range(40):
+        text = f"{make_document(seed).text}\n\nThen words.\n\n{make_document(seed + 40).text}\n\n끝 **에**"
+        growing = GrowingMarkdown(styled=True)
+        for end in range(0, len(text), 97):
+            growing.set(text[:end])
+        assert growing.set(text) == set_markdown(text, styled=True), seed
+
+
 def test_the_parser_is_loaded_for_an_answer_with_markup_only() -> None:
     program = (
         "import sys; from finclaw.cli.chat.markdown import set_markdown as show\n"
         "for text in ('Up 2.5%. 올랐습니다.', '**up**'):\n"
-        "    print(show(text, styled=False, is_whole=True), 'markdown_it' in sys.modules)"
+        "    print(show(text, styled=False), 'markdown_it' in sys.modules)"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines() == ["Up 2.5%. 올랐습니다. False", "up True"]

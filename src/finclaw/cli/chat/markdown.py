@@ -25,6 +25,8 @@ _SEQUENCES: Final = {
 }
 _MARKS: Final = re.compile("[\U000e0041-\U000e005a]")
 _SIGNS: Final = re.compile(r"[*_`~\[<&#|\\]|^[ \t]*[-+>]|^(?: {4}|\t)|  $", re.MULTILINE)
+_PARAGRAPH: Final = re.compile(r"\n\n(?=[^\W\d_])")
+_FENCE: Final = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
 _TABLE_END: Final = re.compile(r"(?:^|\n)[ \t]*\|[^\n]*(?:\n[ \t]*\|[^\n]*)*\n?\Z")
 
 
@@ -33,11 +35,35 @@ def clean_text(text: str) -> str:
     return _MARKS.sub("", clean(text))
 
 
-def set_markdown(text: str, *, styled: bool, is_whole: bool) -> str:
-    """A cleaned text with marks for its styles. Of an unfinished one a table at its end is left out: the columns of a
-    table are known when all of it is."""
-    if not is_whole:
-        text = _TABLE_END.sub("", text)
+class GrowingMarkdown:
+    """A Markdown text that grows. What stands before its last paragraph is set once, and not again with every word."""
+
+    def __init__(self, *, styled: bool) -> None:
+        self._styled = styled
+        self._source = self._shown = ""
+
+    def set(self, text: str) -> str:
+        """The text so far. A table at its end is left out: its columns are known when all of it is."""
+        if not text.startswith(self._source):
+            self._source = self._shown = ""
+        end = _find_settled(text, len(self._source))
+        if end > len(self._source):
+            settled = set_markdown(text[len(self._source) : end].strip("\n"), styled=self._styled)
+            self._shown += f"{settled}\n\n" if settled else ""
+            self._source = text[:end]
+        return (self._shown + set_markdown(_TABLE_END.sub("", text[end:]), styled=self._styled)).rstrip()
+
+
+def _find_settled(text: str, start: int) -> int:
+    """Where the last paragraph begins whose first word nothing above it can change; `start`: if there is none."""
+    for found in reversed([*_PARAGRAPH.finditer(text, start)]):
+        if len(_FENCE.findall(text, start, found.end())) % 2 == 0:
+            return found.end()
+    return start
+
+
+def set_markdown(text: str, *, styled: bool) -> str:
+    """A cleaned text with marks for its styles."""
     if _SIGNS.search(text) is None:
         return text
     from finclaw.delivery.format import format_whole  # noqa: PLC0415 - 150 ms of `cold_start`: parser and formatter

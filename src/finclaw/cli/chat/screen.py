@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC
 from typing import Final, TextIO
 
-from finclaw.cli.chat.markdown import apply_styles, clean_text, find_unchanged, set_markdown
+from finclaw.cli.chat.markdown import GrowingMarkdown, apply_styles, clean_text, find_unchanged, set_markdown
 from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.texts import Texts
 from finclaw.cli.formatting import cut, rows_down, wrap
@@ -39,6 +39,7 @@ class Screen:
         self._out = out
         self._moves = can_move_cursor(out, environ)
         self._dims = self._moves and not environ.get("NO_COLOR")
+        self._growing = GrowingMarkdown(styled=self._dims)
         self._shown = ""
         self._status = ""
 
@@ -126,7 +127,8 @@ class Screen:
         back whose meaning the next word changes."""
         if not self._moves:
             return clean_text(text)
-        return self._wrap_lines(set_markdown(clean_text(text), styled=self._dims, is_whole=is_whole))
+        text = clean_text(text)
+        return self._wrap_lines(set_markdown(text, styled=self._dims) if is_whole else self._growing.set(text))
 
     def _wrap_text(self, text: str) -> str:
         return self._wrap_lines(clean_text(text)) if self._moves else clean_text(text)
