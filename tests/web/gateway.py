@@ -127,9 +127,6 @@ class MemoryGateway:
     def known_commands(self) -> Sequence[str]:
         return ("help", "reset", "approve")
 
-    async def unreachable(self) -> Sequence[UnreachableChat]:
-        return ()
-
     def observe(self, observer: Observer) -> Callable[[], None]:
         return self.events.observe(observer)
 
