@@ -135,14 +135,19 @@ def builtin_extensions(
         )
 
     yield as_builtin(MarketCommands(desk, prefix), "behind finance, by whose functions its commands answer")
-    about_market = MarketContext(
-        lambda: _market_data(finance.market), calendar, finance.last_quotes, is_live=settings.market == "live"
-    )
-    yield as_builtin(about_market, "behind finance: its fields tell a turn of markets and of what is watched")
     documents = Documents(lambda: finance.market, market_data)
     yield as_builtin(documents, "behind finance, whose market data it reads: news, filings, earnings dates, profiles")
-    watching = Watching(lambda: finance.market, market_data, builtin_services.person_by_id, settle, prefix)
+    lists_exist = (settings.state / EXTENSIONS / f"{Watching.name}.db").exists
+    watching = Watching(lambda: finance.market, market_data, builtin_services.person_by_id, settle, prefix, lists_exist)
     yield as_builtin(watching, "behind finance, whose prices a watchlist shows: one command and four tools")
+    about_market = MarketContext(
+        lambda: _market_data(finance.market),
+        calendar,
+        finance.last_quotes,
+        is_live=settings.market == "live",
+        watchlists=watching,
+    )
+    yield as_builtin(about_market, "behind the watchlist, of which its fields tell a turn, and of the market")
 
     def level_of(inbound: Inbound) -> str:
         return strictest_level(settings.agent.compliance, builtin_services.person(inbound).compliance)

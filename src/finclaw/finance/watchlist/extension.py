@@ -32,17 +32,22 @@ class Watching:
         person: Callable[[str], Person],
         settle: Settle,
         prefix: str = "/",
+        exists: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`market` is there when this is registered, `data` is opened with the first use; `person` is found by id."""
+        """`market` is there when this is registered, `data` is opened with the first use; `person` is found by id.
+
+        `exists` says whether anybody has ever watched anything.
+        """
         self._market = market
         self._data = data
         self._person = person
         self._settle = settle
         self._prefix = prefix
+        self._exists = exists
         self._made: WatchAnswers | None = None
 
     def register(self, api: ExtensionApi) -> None:
-        self._lists = Watchlists(api.database(MIGRATIONS), api.clock)
+        self._lists = Watchlists(api.database(MIGRATIONS), api.clock, self._exists)
         self._desk = WatchDesk(market=self._market(), data=self._data, lists=self._lists, person=self._person)
         for each in (*watch_tools(self._desk), screen_tool(self._desk)):
             api.tools.register(each)
@@ -62,6 +67,13 @@ class Watching:
             )
         )
         api.on_forget(self.forget_person)
+
+    def known(self, person: Person) -> tuple[str, ...] | None:
+        """The person's list without waiting, for the context of a turn; None where it has to be read."""
+        return self._lists.known(person)
+
+    async def symbols(self, person: Person) -> tuple[str, ...]:
+        return await self._lists.symbols(person)
 
     async def forget_person(self, erasure: Erasure) -> None:
         if erasure.person is not None:

@@ -1,6 +1,6 @@
 """The stored watchlists, one for each person, in the extension's own database. A person has theirs in all chats."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from finclaw.errors import ToolError
@@ -23,6 +23,10 @@ MOST_WATCHED: Final = 50
 """Of one person: as many as are quoted at once without using up a source's budget for others."""
 
 
+_MOST_KNOWN: Final = 10_000
+"""Persons whose lists are kept in memory."""
+
+
 class TooManyWatched(ToolError):
     """The list is full. Nothing was added."""
 
@@ -30,16 +34,31 @@ class TooManyWatched(ToolError):
 class Watchlists:
     """Symbols by person, in the order in which they were added."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, exists: Callable[[], bool] = lambda: True) -> None:
+        """`exists` says whether anybody has ever watched anything: before that no database is opened to look."""
         self._database = database
         self._clock = clock
+        self._exists = exists
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def known(self, person: Person) -> tuple[str, ...] | None:
+        """The list without waiting, where it is in memory; None where it has to be read."""
+        found = self._known.get(person.id)
+        return found if found is not None else None if self._exists() else ()
 
     async def symbols(self, person: Person) -> tuple[str, ...]:
+        if person.id in self._known:
+            return self._known[person.id]
+
         def read(rows: Transaction) -> tuple[str, ...]:
             _adopt(rows, person)
             return _list(rows, person.id)
 
-        return await self._database.transaction(read)
+        found = await self._database.transaction(read)
+        while len(self._known) >= _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[person.id] = found
+        return found
 
     async def add(self, person: Person, symbols: Sequence[str]) -> tuple[str, ...]:
         """Those that were not there yet. Raises TooManyWatched, and then adds none."""
@@ -62,7 +81,7 @@ class Watchlists:
                 )
             return new
 
-        return await self._database.transaction(write)
+        return await self._change(person.id, write)
 
     async def remove(self, person: Person, symbols: Sequence[str] | None) -> tuple[str, ...]:
         """Those that were there; None removes all."""
@@ -75,10 +94,17 @@ class Watchlists:
                 rows.execute("DELETE FROM watched WHERE person = ? AND symbol = ?", (person.id, each))
             return gone
 
-        return await self._database.transaction(write)
+        return await self._change(person.id, write)
 
     async def forget(self, name: str) -> None:
         await self._database.execute("DELETE FROM watched WHERE person = ?", name)
+        self._known.pop(name, None)
+
+    async def _change(self, name: str, write: Callable[[Transaction], tuple[str, ...]]) -> tuple[str, ...]:
+        try:
+            return await self._database.transaction(write)
+        finally:
+            self._known.pop(name, None)
 
 
 def _list(rows: Transaction, person: str) -> tuple[str, ...]:
