@@ -12,7 +12,7 @@ from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message
-from finclaw.kernel.person import Person
+from finclaw.kernel.person import ContactHistory, Person
 from finclaw.kernel.port import ExtensionRoute
 from finclaw.kernel.record import (
     Accepted,
@@ -144,6 +144,8 @@ class PersonRecord(Struct, frozen=True, kw_only=True):
 
     person: Person
     roles: tuple[str, ...] = ()
+    contact: ContactHistory | None = None
+    """Of one who was asked for by themselves; a list has none."""
 
 
 class PersonDoor(Protocol):

@@ -3,6 +3,7 @@
 What is kept for somebody (notes, alerts, spend) hangs on the person, not on the chat in which they happened to ask.
 """
 
+from datetime import datetime
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -36,6 +37,16 @@ class Person(Struct, frozen=True, kw_only=True):
     @property
     def preferences(self) -> tuple[str, ...]:
         return (self.language, self.timezone, self.currency, self.market, self.colors, self.compliance)
+
+
+class ContactHistory(Struct, frozen=True, kw_only=True):
+    """The history of a person's messages, as far as those are kept."""
+
+    messages: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    topics: tuple[str, ...] = ()  # subjects of facts that they were told, the most frequent first
+    satisfaction: float | None = None  # the share of likes among their reactions to replies
 
 
 def language_for(person: Person, text: str) -> Language:

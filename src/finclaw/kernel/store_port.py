@@ -14,7 +14,7 @@ from finclaw.kernel.envelope import Attachment, Inbound, Outbound
 from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message, TurnEvent
-from finclaw.kernel.person import Person
+from finclaw.kernel.person import ContactHistory, Person
 from finclaw.kernel.record import (
     Accepted,
     Blob,
@@ -326,6 +326,7 @@ class PersonStore(Protocol):
         """By id, those behind `after`."""
         ...
 
+    async def contact_history(self, person: Person) -> ContactHistory: ...
     async def known_people(self) -> Sequence[Person]:
         """Those of whom more is known than one identity: they have several, or preferences."""
         ...

@@ -13,7 +13,7 @@ from finclaw.errors import SessionError
 from finclaw.gateway import PersonRecord
 from finclaw.ids import identity
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.person import Person
+from finclaw.kernel.person import ContactHistory, Person
 from finclaw.kernel.store_port import PersonStore
 from finclaw.pipeline.person_fields import check_fields
 from finclaw.tools.approval.people import People
@@ -71,7 +71,7 @@ class PersonService:
     async def find(self, who: str) -> PersonRecord | None:
         """By an identity, an id, or a name that only one person has."""
         found = await self._store.find_person(who)
-        return None if found is None else self._record(found)
+        return None if found is None else self._record(found, await self._store.contact_history(found))
 
     async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
         """Raises ConfigError for a value that is none, SessionError for somebody who is not there."""
@@ -96,5 +96,5 @@ class PersonService:
         for known in await self._store.known_people():
             self._directory.put(known)
 
-    def _record(self, person: Person) -> PersonRecord:
-        return PersonRecord(person=person, roles=self._people.roles(person.identities))
+    def _record(self, person: Person, contact: ContactHistory | None = None) -> PersonRecord:
+        return PersonRecord(person=person, roles=self._people.roles(person.identities), contact=contact)

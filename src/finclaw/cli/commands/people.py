@@ -18,7 +18,7 @@ from finclaw.finance.watchlist.store import MIGRATIONS, Watchlists
 from finclaw.gateway import PersonRecord
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.extension import EXTENSIONS
-from finclaw.kernel.person import Person
+from finclaw.kernel.person import ContactHistory, Person
 from finclaw.pipeline.person_fields import COLORS, COMPLIANCE, check_fields
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
@@ -111,7 +111,7 @@ def _print_one(record: PersonRecord, args: Namespace, state: Path) -> None:
     if args.json:
         print(json_line({**msgspec.to_builtins(record), "watching": watching}))
         return
-    lines = [*_lines(record.person), ("roles", ", ".join(record.roles) or "none")]
+    lines = [*_lines(record.person), ("roles", ", ".join(record.roles) or "none"), *_contact_lines(record.contact)]
     print("\n".join(table([*lines, ("watching", short(", ".join(watching), 500) or "nothing")])))
 
 
@@ -128,6 +128,19 @@ def _read_watchlist(directory: Path, person: Person) -> tuple[str, ...]:
             await database.close()
 
     return asyncio.run(read())
+
+
+def _contact_lines(contact: ContactHistory | None) -> Iterator[tuple[str, str]]:
+    """What is known of their messages, as far as those are kept."""
+    if contact is None or contact.first_at is None or contact.last_at is None:
+        return
+    yield "messages", str(contact.messages)
+    yield "first contact", f"{contact.first_at:%Y-%m-%d %H:%M} UTC"
+    yield "last contact", f"{contact.last_at:%Y-%m-%d %H:%M} UTC"
+    if contact.topics:
+        yield "topics", short(", ".join(contact.topics), 200)
+    if contact.satisfaction is not None:
+        yield "liked", f"{contact.satisfaction:.0%} of the replies they reacted to"
 
 
 def _lines(person: Person) -> Iterator[tuple[str, str]]:

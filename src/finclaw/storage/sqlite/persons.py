@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from finclaw.ids import identity
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.person import Person
-from finclaw.storage.sqlite import costs
+from finclaw.kernel.person import ContactHistory, Person
+from finclaw.storage.sqlite import contacts, costs
 from finclaw.storage.sqlite.codec import to_micros
 from finclaw.storage.sqlite.writer import WriterClient
 
@@ -35,6 +35,9 @@ class PersonRows(WriterClient):
 
     async def people(self, limit: int = 1_000, after: str = "") -> Sequence[Person]:
         return await self._read(lambda db: _select(db, "id > ? ORDER BY id LIMIT ?", after, limit))
+
+    async def contact_history(self, person: Person) -> ContactHistory:
+        return await self._read(lambda db: contacts.read_history(db, person))
 
     async def known_people(self) -> Sequence[Person]:
         return await self._read(lambda db: _select(db, _KNOWN))
