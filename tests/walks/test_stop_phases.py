@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.tools import dangerous
+from tests.tools.liveness import alive
 from tests.walks.house import Gateway, House, in_virtual_time, until
 from tests.walks.tools import Desk, hang
 
@@ -364,3 +366,17 @@ async def test_who_comes_back_after_a_long_silence_is_told_that_it_is_a_new_conv
         assert gateway.said[0] == "one"
         assert gateway.said[1].startswith(line)
         assert gateway.said[2] == "two"
+
+
+@pytest.mark.spec("DX-25")
+@in_virtual_time
+async def test_a_stop_leaves_no_process_of_a_tool_behind(house: House) -> None:
+    pids = house.state / "pids"
+    slow = reply(call("own__hang", {"file": str(pids)}))
+    async with house.open(slow, tools=[dangerous.hang], pipeline=PipelineSettings(timeout_ms=10**9)) as gateway:
+        accepted = await gateway.channel.write("go")
+        await until(pids.exists)
+        assert (await gateway.ask("/stop")).reply == "Stopped."
+        assert (await gateway.outcome(accepted)).kind == "stopped"
+        numbers = [int(each) for each in pids.read_text().split()]
+        await until(lambda: not any(map(alive, numbers)))
