@@ -5,14 +5,20 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.finance.sources.faults import FAULTS
 from tests.finance.sources.vendors import Vendors
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.live_gateway import opened
 
 from finclaw.builtins.disclaimers import LINES
+from finclaw.demo.market import DemoMarket
 from finclaw.finance.commands.fx_request import FxRequest, read_fx
+from finclaw.finance.commands.quote_words import describe_quote
 from finclaw.finance.extension import DEMO_LINES
+from finclaw.finance.market import ExtendedPrice
+from finclaw.kernel.person import NOBODY
+from finclaw.kernel.text import Language
 from finclaw.testing import FakeClock, call
 from finclaw.testing.channel import PROFILES
 
@@ -95,6 +101,21 @@ async def test_a_name_that_is_not_certain_gives_choices_and_no_price(house: Hous
         unknown = await reply_to(gateway, "/price zzzzzz")
         assert unknown.startswith("I know nothing called “zzzzzz”. Please give its symbol")
         assert not any(letter.isdigit() for letter in unknown)
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("en", "After-market: ₩101,900, ▲ +1.39% against the close (NXT, 2026-11-16 18:05 KST)"),
+        ("ko", "애프터마켓: 101,900원, 종가 대비 ▲ +1.39% (넥스트레이드, 2026-11-16 18:05 KST)"),
+    ],
+)
+async def test_an_after_market_price_is_a_second_line_against_the_close(language: Language, line: str) -> None:
+    at = datetime(2026, 11, 16, 9, 5, tzinfo=UTC)
+    quote = await DemoMarket(FakeClock(at)).quote("005930")
+    extended = ExtendedPrice(price=Decimal(101_900), phase="after", venue="NXT", as_of=at)
+    quote = replace(quote, price=Decimal(100_500), close=Decimal(100_500), extended=extended)
+    assert describe_quote(quote, NOBODY, language).splitlines()[-1] == line
 
 
 async def test_a_live_price_names_source_delay_and_what_failed(tmp_path: Path) -> None:

@@ -66,7 +66,10 @@ def test_a_reply_that_names_its_source_and_a_time_is_left_alone() -> None:
         ({"fixing": date(2026, 11, 13)}, ["fixing_of: 2026-11-13"]),
         (
             {"extended": ExtendedPrice(price=Decimal(101_900), phase="after", venue="NXT", as_of=AT)},
-            ["after_market_price: 101900 (2026-11-16T05:00+00:00); it is not the close, tell it apart"],
+            [
+                "after_market_price: 101900 (2026-11-16T05:00+00:00); it is not the close, tell it apart",
+                "after_market_change_percent: +1.39 against the close",
+            ],
         ),
     ],
 )
@@ -75,10 +78,11 @@ def test_the_model_reads_what_holds_and_nothing_else(fields: dict[str, Any], lin
     assert [line for line in told if line not in describe(QUOTE).splitlines()] == lines
 
 
-def test_an_after_market_price_is_a_fact_of_its_own() -> None:
+def test_an_after_market_price_is_a_fact_of_its_own_against_the_close() -> None:
     extended = ExtendedPrice(price=Decimal(101_900), phase="after", venue="NXT", as_of=AT)
     facts = {fact.field: fact.value for fact in facts_of(replace(QUOTE, extended=extended, close=Decimal(100_500)))}
     assert (facts["price"], facts["close"], facts["after_market_price"]) == (100_500, 100_500, 101_900)
+    assert facts["after_market_change_percent"] == Decimal("1.39"), "not against the close before"
 
 
 def test_facts_of_an_old_price_are_stale() -> None:

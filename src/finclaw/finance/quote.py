@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from finclaw.finance.convert import CurrencyCode, Leg, convert, rate_facts, rounded_amount
-from finclaw.finance.market import Market, Quote
+from finclaw.finance.market import ExtendedPrice, Market, Quote, percent
 from finclaw.finance.output import identity, minute, plain_fact, price_fact, record, state
 from finclaw.finance.resolve import resolve
 from finclaw.kernel.fact import Fact
@@ -72,6 +72,7 @@ def _describe_provenance(quote: Quote) -> dict[str, object]:
     """What must be said with the price where it holds: none of these lines is there for a plain live one."""
     lines: dict[str, object] = {
         "venue": quote.venue if quote.venue not in ("", quote.instrument.exchange) else None,
+        "phase": quote.phase if quote.phase in ("pre", "after") else None,
         "change_counted_from": quote.day_basis or None,
         "fixing_of": quote.fixing,
         "delayed_minutes": quote.delay or None,
@@ -82,6 +83,7 @@ def _describe_provenance(quote: Quote) -> dict[str, object]:
     if extended := quote.extended:
         told = f"{extended.price} ({minute(extended.as_of)}); it is not the close, tell it apart"
         lines[f"{extended.phase}_market_price"] = told
+        lines[f"{extended.phase}_market_change_percent"] = f"{_extended_change(quote, extended):+} against the close"
     return lines
 
 
@@ -97,9 +99,22 @@ def facts_of(quote: Quote) -> tuple[Fact, ...]:
         *([price_fact(instrument, "close", quote.close, at, source)] if quote.close is not None else []),
     )
     if extended is not None:
-        field = f"{extended.phase}_market_price"
-        facts = (*facts, price_fact(instrument, field, extended.price, extended.as_of, source))
+        facts = (*facts, *_extended_facts(quote, extended))
     return tuple(replace(each, stale=True) for each in facts) if quote.stale else facts
+
+
+def _extended_facts(quote: Quote, extended: ExtendedPrice) -> tuple[Fact, Fact]:
+    """The price before or after the session, and its change against the close: never against the close before."""
+    at, source, name = extended.as_of, quote.source_label, f"{extended.phase}_market"
+    symbol, change = quote.instrument.symbol, _extended_change(quote, extended)
+    return (
+        price_fact(quote.instrument, f"{name}_price", extended.price, at, source),
+        plain_fact(symbol, f"{name}_change_percent", change, "%", at, source),
+    )
+
+
+def _extended_change(quote: Quote, extended: ExtendedPrice) -> Decimal:
+    return percent(extended.price - quote.price, quote.price)
 
 
 def _in_another_currency(quote: Quote, wanted: str, value: Decimal, legs: tuple[Leg, ...]) -> ToolOutput:
