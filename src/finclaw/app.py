@@ -19,7 +19,7 @@ from finclaw.errors import SessionError, SessionFull
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
 from finclaw.finance.calendar import TableCalendar
-from finclaw.gateway import StopReport, StopRequest, Summary, UndoneTurn
+from finclaw.gateway import QueuedMessage, StopReport, StopRequest, Summary, UndoneTurn
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Observer
@@ -53,7 +53,7 @@ from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.kept_options import KeptOptions
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
-from finclaw.sessions.waiting import LaneWaiting
+from finclaw.sessions.waiting import LaneWaiting, list_queue
 from finclaw.tools.approval.announce import Announcer
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.approval.summary import summaries
@@ -234,6 +234,15 @@ class App(RecordService):
             return record
         await until_done(ended, None if seconds == float("inf") else max(0.0, seconds))
         return await self._store.find(inbound_id)
+
+    def queue(self, session: str) -> Sequence[QueuedMessage]:
+        """What a session has open, in the order in which it is answered; nothing where it is idle."""
+        return list_queue(self._lanes, session)
+
+    def clear_queue(self, session: str) -> int:
+        """Stop what waits in a session, and not what runs; each sender is told. Gives how many."""
+        waiting = [each.inbound_id for each in self.queue(session) if each.state == "waiting"]
+        return sum(self.stop_message(each, "taken out of the line") for each in waiting)
 
     def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
         """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""

@@ -1,7 +1,7 @@
 """The gateway as its edges see it: what the web page, the API and the command line may ask of a running one."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -30,6 +30,7 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.text import Language
+from finclaw.kernel.turn_options import QueueMode
 
 Summary = tuple[str, str]
 """As much of an approval's id as tells it from others in a list, and its action in a line."""
@@ -175,7 +176,33 @@ class CommandDoor(Protocol):
         ...
 
 
-class Gateway(ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
+class QueuedMessage(Struct, frozen=True, kw_only=True):
+    """A message of a session that has not ended, in the order in which they are answered."""
+
+    inbound_id: str
+    sender: str
+    accepted_at: datetime
+    state: Literal["running", "waiting", "joined"]
+    """`joined`: the turn of one before it answers it too."""
+    mode: QueueMode | None = None
+    """By which it waits; None: it runs, or is the gateway's own."""
+    origin: str = ""
+    """Who has chosen the mode."""
+
+
+class QueueDoor(Protocol):
+    """The lines of sessions as an edge sees them."""
+
+    def queue(self, session: str) -> Sequence[QueuedMessage]:
+        """What a session has open; nothing where it is idle."""
+        ...
+
+    def clear_queue(self, session: str) -> int:
+        """Stop what waits in a session, and not what runs; each sender is told. Gives how many."""
+        ...
+
+
+class Gateway(QueueDoor, ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
     """What the web page, the API and the command line may ask of a running gateway."""
 
     async def accept(self, inbound: Inbound) -> Accepted: ...

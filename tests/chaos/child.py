@@ -31,6 +31,7 @@ from finclaw.kernel.port import Accept, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.pipeline.early.settings import BlockSettings
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import LoopbackChannel, Reply, ScriptedProvider, arm_from_environment, call, delay, reply, say
 from finclaw.testing.crash import die
 
@@ -165,6 +166,7 @@ async def serve(args: Namespace) -> None:
             state=args.state,
             pipeline=PipelineSettings(max_attempts=args.max_attempts, blocks=BlockSettings(shortest=200, longest=300)),
             storage=StorageSettings(kind=args.storage),
+            sessions=SessionSettings(queue=QueueSettings(mode=args.mode, cap=1_000)),
         ),
         channels=[channel],
         provider=ScriptedProvider(chaos.answer, clock=clock),
@@ -183,6 +185,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--url", required=True)
     parser.add_argument("--storage", choices=("sqlite", "jsonl"), default="sqlite")
+    parser.add_argument("--mode", choices=("followup", "steer", "collect"), default="followup")
     parser.add_argument("--idempotent", action="store_true")
     parser.add_argument("--edits", action="store_true", help="show answers in a message that is edited, not in blocks")
     parser.add_argument("--max-attempts", type=int, default=3)

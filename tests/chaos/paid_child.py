@@ -20,6 +20,7 @@ from finclaw.diagnostics.log import start_logging
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
+from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import arm_from_environment
 
 REFUSED = "refused"
@@ -42,6 +43,7 @@ def settings_of(args: Namespace) -> Settings:
         budget=BudgetSettings(agent_day_usd=args.budget),
         pipeline=PipelineSettings(max_attempts=1_000_000),
         storage=StorageSettings(kind=args.storage),
+        sessions=SessionSettings(queue=QueueSettings(mode="followup")),
     )
 
 

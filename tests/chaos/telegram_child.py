@@ -21,6 +21,7 @@ from finclaw.kernel.port import ChannelSpec
 from finclaw.kernel.record import OutboxItem
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.redaction import Secret
+from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import ScriptedProvider, arm_from_environment
 from finclaw.testing.telegram.server import TOKEN
 
@@ -63,7 +64,11 @@ async def serve(args: Namespace) -> None:
         name="telegram", account="bot", secrets=secrets, settings={"api": args.url, **QUICK}, clock=clock
     )
     gateway = finclaw.build(
-        Settings(state=args.state, pipeline=PipelineSettings(max_attempts=args.max_attempts)),
+        Settings(
+            state=args.state,
+            pipeline=PipelineSettings(max_attempts=args.max_attempts),
+            sessions=SessionSettings(queue=QueueSettings(mode="followup")),
+        ),
         channels=[(EditingTelegram if args.edits else MarkedTelegram)(spec)],
         provider=ScriptedProvider(chaos.answer, clock=clock),
         extensions=[chaos],

@@ -11,6 +11,7 @@ from tests.walks.tools import Desk
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.settings import ChannelSettings
 from finclaw.cli.commands.replay import replay
+from finclaw.cli.trace.tree import trace_of, tree_lines
 from finclaw.config.schema import Settings
 from finclaw.kernel.context import Context
 from finclaw.kernel.event import QueueChanged
@@ -20,7 +21,10 @@ from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.kernel.turn_options import QueueMode, TurnOptions
 from finclaw.sessions.overflow import LONGEST_LINE, DropPolicy
 from finclaw.sessions.settings import QueueSettings, SessionSettings
-from finclaw.testing import call, delay, reply
+from finclaw.testing import MemoryChannel, call, delay, reply
+from finclaw.web.live import LiveStream
+from finclaw.web.principal import CHANNEL as WEB
+from finclaw.web.principal import OWNER, MessageBody, inbound
 
 LOOK = reply(call("look", {"text": "AAPL"}, id="c1"))
 
@@ -297,5 +301,56 @@ def test_who_floods_a_room_pushes_nobody_else_out(one_house: House) -> None:
                 await write(gateway, f"flood {number}", **room("ada"))
             late = await write(gateway, "and this", **room("linus"))
             assert await kinds(gateway, quiet, late) == ["answered", "answered"]
+
+    one_house.clock.run(walk())
+
+
+# ── seen from outside ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("Q-15")
+def test_a_line_is_counted_listed_taken_from_and_cleared(one_house: House) -> None:
+    async def walk() -> None:
+        async with one_house.open(reply(delay(60), "one"), "two", sessions=by("queue")) as gateway:
+            app = gateway.app
+            running, *waiting = [await write(gateway, text) for text in "abcd"]
+            session = running.session
+            listed = [(each.inbound_id, each.state, each.mode) for each in app.queue(session)]
+            assert listed == [(running.id, "running", None), *[(each.id, "waiting", "queue") for each in waiting]]
+            assert app.stop_message(waiting[0].id)
+            await asyncio.sleep(1)
+            assert len(app.queue(session)) == 3
+            assert app.clear_queue(session) == 2
+            assert await kinds(gateway, running, *waiting) == ["answered", *["stopped"] * 3]
+            assert app.queue(session) == []
+
+    one_house.clock.run(walk())
+
+
+def test_the_live_stream_and_the_trace_tell_of_a_joined_message(one_house: House) -> None:
+    desk = Desk()
+    live, told = LiveStream(), list[dict[str, Any]]()
+
+    async def walk() -> None:
+        channel = MemoryChannel(one_house.clock, name=WEB)
+        script, tools = (LOOK, "both"), [desk.tool("look", slowly)]
+        async with one_house.open(*script, tools=tools, channel=channel, sessions=SessionSettings()) as gateway:
+            gateway.app.events.observe(live.observe)
+            body = MessageBody(message_id="m-1", text="AAPL?")
+            later = MessageBody(message_id="m-2", text="in won", mode="steer")
+            first, second = [await channel.deliver(inbound(OWNER, each)) for each in (body, later)]
+            assert await kinds(gateway, first, second) == ["answered", "joined"]
+            async for event in live.follow(OWNER.name, None, live.beginning):
+                told.extend([event.data] if event.type == "queue" else [])
+                if event.type == "outcome":
+                    break
+            assert [(each["inbound_id"], each["change"], each["joined_to"]) for each in told] == [
+                (second.id, "waiting", ""),
+                (second.id, "joined", first.id),
+            ]
+            story = await gateway.app.turn(second.id)
+            assert story is not None
+            lines = list(tree_lines(trace_of(story)))
+            assert any("joined" in line and second.id in line and "in won" in line for line in lines)
 
     one_house.clock.run(walk())

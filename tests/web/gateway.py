@@ -10,7 +10,15 @@ from msgspec import convert, structs
 
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError
-from finclaw.gateway import PersonRecord, StopReport, StopRequest, Summary, UndoneTurn, UnreachableChat
+from finclaw.gateway import (
+    PersonRecord,
+    QueuedMessage,
+    StopReport,
+    StopRequest,
+    Summary,
+    UndoneTurn,
+    UnreachableChat,
+)
 from finclaw.ids import new_id
 from finclaw.kernel.approval import (
     Approval,
@@ -284,6 +292,12 @@ class MemoryGateway:
             for key in keys[:limit]
         )
         return SessionPage(items=items, after=items[-1].key if len(keys) > limit else None)
+
+    def queue(self, session: str) -> Sequence[QueuedMessage]:
+        return ()
+
+    def clear_queue(self, session: str) -> int:
+        return 0
 
     def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
         if self._ended(inbound_id) or inbound_id not in self.stoppable:

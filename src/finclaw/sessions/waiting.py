@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from finclaw.gateway import QueuedMessage
 from finclaw.kernel.context import QueueAdmission
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.event import Emit, QueueChanged
@@ -194,3 +195,18 @@ class LaneWaiting:
 
 def _seconds_since(messages: Sequence[Message], now: datetime) -> float | None:
     return (now - messages[-1].created_at).total_seconds() if messages else None
+
+
+def list_queue(lanes: Lanes, session: str) -> list[QueuedMessage]:
+    """What a session has open, in the order in which it is answered."""
+    return [
+        QueuedMessage(
+            inbound_id=accepted.id,
+            sender=accepted.inbound.sender.id,
+            accepted_at=accepted.accepted_at,
+            state="joined" if offer is not None and offer.is_taken else "waiting" if place else "running",
+            mode=None if offer is None else offer.mode,
+            origin="" if offer is None else offer.chosen.origin,
+        )
+        for place, (accepted, offer) in enumerate(lanes.list_open(session))
+    ]

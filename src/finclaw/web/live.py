@@ -18,6 +18,7 @@ from finclaw.kernel.event import (
     MessageAccepted,
     MessageEnded,
     PreviewUpdated,
+    QueueChanged,
     SessionsErased,
     ToolEndedEvent,
     ToolStartedEvent,
@@ -80,6 +81,9 @@ class LiveStream:
         if message is None:
             return
         message.turn_id = event.turn_id or message.turn_id
+        self._add_progress(event, message)
+
+    def _add_progress(self, event: Event, message: _Open) -> None:
         match event:
             case PreviewUpdated(at=at, text=text):
                 message.preview = message.preview[:at] + text
@@ -90,6 +94,8 @@ class LiveStream:
                 self._add(
                     event, "tool_progress", {"call_id": call_id, "tool": tool, "state": "ended", "status": status}
                 )
+            case QueueChanged(change=change, mode=mode, position=position, other=other):
+                self._add(event, "queue", {"change": change, "mode": mode, "position": position, "joined_to": other})
             case MessageEnded(outcome=outcome, reason=reason, reply=reply, is_markdown=is_markdown):
                 ending = {"outcome": outcome, "reason": reason, "reply": reply, "is_markdown": is_markdown}
                 self._add(event, "outcome", {**ending, **self._whose(event)})

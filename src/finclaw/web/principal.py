@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.record import InboundRecord
-from finclaw.kernel.turn_options import TurnOptions
+from finclaw.kernel.turn_options import QueueMode, TurnOptions
 
 CHANNEL = "web"
 
@@ -42,6 +42,8 @@ class MessageBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """The id of an earlier message of one's own that is not to be answered any more. The text is empty then."""
     model: Id | None = None
     """By which model this one message is to be answered; only the owner may choose."""
+    mode: QueueMode | None = None
+    """What it does while another message of its conversation is being answered."""
 
 
 def inbound(principal: Principal, body: MessageBody) -> Inbound:
@@ -52,7 +54,7 @@ def inbound(principal: Principal, body: MessageBody) -> Inbound:
         message_id=body.message_id,
         sender=_sender(principal, body.sender),
         text=body.text,
-        wishes=None if body.model is None else TurnOptions(model=body.model),
+        wishes=TurnOptions(model=body.model, queue=body.mode) if body.model or body.mode else None,
         kind="edit" if body.edits else "delete" if body.deletes else "message",
         target=body.edits or body.deletes,
         edited=body.edits is not None,

@@ -28,6 +28,7 @@ from finclaw.web.sessions_view import (
     MessagesView,
     PruneBody,
     PrunedView,
+    QueueView,
     RepairBody,
     RepairView,
     SessionView,
@@ -60,6 +61,10 @@ class SessionsApi:
         shown = messages[first : first + limit]
         more = first + limit < len(messages)
         return json_response(MessagesView(key, shown, shown[-1].id if more else None))
+
+    async def get_queue(self, request: web.Request, _: Principal) -> web.Response:
+        key = await self._require_session(request)
+        return json_response(QueueView(key, self._gateway.queue(key)))
 
     async def get_export(self, request: web.Request, _: Principal) -> web.Response:
         key = await self._require_session(request)
@@ -153,6 +158,7 @@ class SessionsApi:
         return (
             HttpRoute("GET", "/api/v1/sessions", "sessions", self.get_sessions),
             HttpRoute("GET", f"{session}/messages", "sessions", self.get_messages),
+            HttpRoute("GET", f"{session}/queue", "sessions", self.get_queue),
             HttpRoute("GET", f"{session}/export", "sessions", self.get_export),
             HttpRoute("POST", f"{session}/import", "sessions", self.post_import, "upload"),
             HttpRoute("POST", f"{session}/fork", "sessions", self.post_fork),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from finclaw.gateway import PersonRecord
+from finclaw.gateway import PersonRecord, QueuedMessage
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import IntegrityFinding
 
@@ -30,6 +30,13 @@ class ForgetBody(Struct, frozen=True, forbid_unknown_fields=True):
     person: Annotated[str, Meta(min_length=5, max_length=1_000)]
     """`channel:account:sender`, as `/whoami` shows it."""
     dry_run: bool = False
+
+
+class QueueView(Struct, frozen=True):
+    """What a session has open: the message that is being answered, then those that wait, in order."""
+
+    session: str
+    items: Sequence[QueuedMessage]
 
 
 class BackupView(Struct, frozen=True):

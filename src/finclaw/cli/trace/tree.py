@@ -139,6 +139,14 @@ class TracedTurn(Struct, frozen=True, kw_only=True):
     whole: bool
 
 
+class TracedJoin(Struct, frozen=True, kw_only=True):
+    """A message that joined the turn of another."""
+
+    message_id: str
+    accepted_at: datetime
+    text: str
+
+
 class Trace(Struct, frozen=True, kw_only=True):
     """The message is the root; its outcome is None while it has none."""
 
@@ -152,6 +160,8 @@ class Trace(Struct, frozen=True, kw_only=True):
     reason: str
     ms: float | None
     stages: tuple[StageEntry, ...]
+    joined: tuple[TracedJoin, ...]
+    """Other messages that its turn has answered."""
     turn: TracedTurn
     options: Mapping[str, Any] = {}
     """What directives had set for the turn, in the message itself or for its session."""
@@ -174,6 +184,10 @@ def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
         reason=outcome.reason if outcome else "",
         ms=outcome.duration_ms if outcome else None,
         stages=outcome.stages if outcome else (),
+        joined=tuple(
+            TracedJoin(message_id=each.inbound_id, accepted_at=each.accepted_at, text=each.inbound.text)
+            for each in story.joined
+        ),
         turn=_turn(story, approvals_of(story, known)),
         options=story.messages[0].metadata.get(OPTIONS, {}) if story.messages else {},
     )
@@ -246,13 +260,23 @@ def tree_lines(trace: Trace) -> Iterator[str]:
     yield f"│  accepted  {local_time(trace.accepted_at)} from {short(trace.sender, 40)} on {trace.channel}"
     yield f"│  session   {short(trace.session, 100)}"
     yield f"│  text      {short(trace.text, 100)}"
+    for each in trace.joined:
+        yield f"│  joined    {each.message_id}  {local_time(each.accepted_at)}  {short(each.text, 80)}"
     for place, line in enumerate(_wrap_reason(trace.reason)):
         yield f"│  {'reason  ' if place == 0 else '        '}  {line}"
     if trace.stages:
         yield f"│  stages    {', '.join(f'{stage.name} {stage.ms:.1f}' for stage in trace.stages)} ms"
     if trace.options:
         yield f"│  options   {short(', '.join(f'{name} {value}' for name, value in trace.options.items()), 100)}"
+    yield from _queue_lines(trace.stages)
     yield from _turn_lines(trace.turn)
+
+
+def _queue_lines(stages: Sequence[StageEntry]) -> Iterator[str]:
+    """How it waited for its turn, if it did."""
+    for stage in stages:
+        if stage.name == "dispatch" and stage.result == "continue" and stage.reason:
+            yield f"│  queued    {stage.reason}"
 
 
 def _wrap_reason(reason: str) -> list[str]:
