@@ -83,7 +83,7 @@ class Contexts:
 # ── each mode ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.spec("Q-05", "M-46", "Q-16")
+@pytest.mark.spec("Q-01", "Q-05", "M-46", "Q-16")
 def test_collect_answers_all_that_waited_in_one_turn_and_names_the_last(house: House) -> None:
     contexts, stories = Contexts(), list[TurnTrace]()
 

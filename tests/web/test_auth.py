@@ -26,6 +26,7 @@ PATHS = [
     ("GET", "/api/v1/status"),
     ("GET", "/api/v1/sessions"),
     ("GET", "/api/v1/sessions/x/messages"),
+    ("GET", "/api/v1/sessions/x/queue"),
     ("GET", "/api/v1/sessions/x/export"),
     ("POST", "/api/v1/sessions/x/import"),
     ("POST", "/api/v1/sessions/x/fork"),
