@@ -86,7 +86,8 @@ class Dispatch:
         with run.deadline.pause():
             admission = await self._wait_in_lane(run)
             limits = run.accepted.inbound.limits or Limits()
-            run.seat = await self._pools.enter(limits.pool, accepted.session)
+            person = self._persons.find(run.inbound).id if limits.pool == "main" else ""
+            run.seat = await self._pools.enter(limits.pool, accepted.session, person)
             is_renewed = await self._opening.renew_if_idle(accepted)
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")
             joined = await self._begin_steering(run, log, admission.mode)

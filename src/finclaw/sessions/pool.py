@@ -4,7 +4,8 @@ A turn enters its pool after its lane and gives its seat back when it ends.
 """
 
 import asyncio
-from collections import OrderedDict
+import math
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -13,15 +14,18 @@ from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.envelope import PoolName
 
 DEFAULT_SIZES: Final[Mapping[PoolName, int]] = MappingProxyType({"main": 256, "cron": 8, "subagent": 8})
+SHARE: Final = 0.75
+"""The part of a pool's seats that one person may have, if that is less than all of them."""
 
 
 class Seat:
     """One turn's right to run: `with await pools.enter(...)`. Released twice, or too late, it does nothing."""
 
-    __slots__ = ("_pool",)
+    __slots__ = ("_pool", "person")
 
-    def __init__(self, pool: "_Pool") -> None:
+    def __init__(self, pool: "_Pool", person: str) -> None:
         self._pool = pool
+        self.person = person
 
     def release(self) -> None:
         self._pool.leave(self)
@@ -34,12 +38,17 @@ class Seat:
 
 
 class _Pool:
-    """A freed seat goes straight to whoever has waited longest, so a seat is free only if nobody waits."""
+    """A freed seat goes straight to somebody who waits: to the person with the fewest, and of equals to whoever has
+    waited longest. Nobody takes the last quarter of the seats alone, so that others need not wait for one's turns.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
+        self._share = math.ceil(size * SHARE)
         self._taken: dict[Seat, str] = {}
-        self._waiting: OrderedDict[asyncio.Future[Seat], str] = OrderedDict()
+        self._waiting: OrderedDict[asyncio.Future[Seat], tuple[str, str]] = OrderedDict()
+        self._by_person: Counter[str] = Counter()
+        """How many seats each person has."""
 
     @property
     def sessions(self) -> tuple[str, ...]:
@@ -53,11 +62,11 @@ class _Pool:
     def waiting(self) -> int:
         return sum(1 for promise in self._waiting if not promise.done())
 
-    async def enter(self, session: str) -> Seat:
-        if self.has_room:
-            return self._take(session)
+    async def enter(self, session: str, person: str) -> Seat:
+        if self.has_room and self._may_take(person):
+            return self._take(session, person)
         promise: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
-        self._waiting[promise] = session
+        self._waiting[promise] = session, person
         try:
             return await promise
         except asyncio.CancelledError:
@@ -66,12 +75,16 @@ class _Pool:
 
     def leave(self, seat: Seat) -> None:
         """Of a seat that was given back already, or is of an older generation, there is nothing to give back."""
-        self._taken.pop(seat, None)
+        if self._taken.pop(seat, None) is not None:
+            self._by_person[seat.person] -= 1
+            if not self._by_person[seat.person]:
+                del self._by_person[seat.person]
         self._fill()
 
     def reset(self) -> None:
         """Forget who sits: those turns may go on, but no longer count."""
         self._taken = {}
+        self._by_person.clear()
         self._fill()
 
     def close(self) -> None:
@@ -80,16 +93,24 @@ class _Pool:
             if not promise.done():
                 promise.set_exception(_closed_error())
 
-    def _take(self, session: str) -> Seat:
-        seat = Seat(self)
+    def _may_take(self, person: str) -> bool:
+        return not person or self._by_person[person] < self._share
+
+    def _take(self, session: str, person: str) -> Seat:
+        seat = Seat(self, person)
         self._taken[seat] = session
+        self._by_person[person] += 1
         return seat
 
     def _fill(self) -> None:
         while self._waiting and len(self._taken) < self._size:
-            promise, session = self._waiting.popitem(last=False)
+            promise = min(self._waiting, key=lambda each: self._by_person[self._waiting[each][1]])
+            session, person = self._waiting[promise]
+            if not promise.done() and not self._may_take(person):
+                return
+            del self._waiting[promise]
             if not promise.done():  # else it was cancelled, and its task has not woken up yet
-                promise.set_result(self._take(session))
+                promise.set_result(self._take(session, person))
 
     def _give_up(self, promise: "asyncio.Future[Seat]") -> None:
         """Whoever is cancelled between getting a seat and waking up has a seat to pass on."""
@@ -106,11 +127,14 @@ class Pools:
         self._closed = False
         self._pools = {name: _Pool(_check_size(name, size)) for name, size in {**DEFAULT_SIZES, **sizes}.items()}
 
-    async def enter(self, pool: PoolName, session: str) -> Seat:
-        """Wait for a seat, first come first seated. Raises SessionError if the pools are closed, also meanwhile."""
+    async def enter(self, pool: PoolName, session: str, person: str = "") -> Seat:
+        """Wait for a seat. Raises SessionError if the pools are closed, also meanwhile.
+
+        First come, first seated, but for persons who have seats already. `person` empty: nobody's share counts.
+        """
         if self._closed:
             raise _closed_error()
-        return await self._pools[pool].enter(session)
+        return await self._pools[pool].enter(session, person)
 
     def has_room(self, pool: PoolName) -> bool:
         """Whether who enters now need not wait."""
