@@ -12,7 +12,7 @@ from finclaw.cancellation import until_done
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
-from finclaw.configured_channels import hears_everybody
+from finclaw.configured_channels import allow_lists
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.erasure import Forgetting, drop_copies
 from finclaw.errors import SessionError, SessionFull
@@ -38,7 +38,7 @@ from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.early_delivery import EarlyDelivery
 from finclaw.pipeline.engine import LocalEngine
-from finclaw.pipeline.gate import Gate, Heard, MarketHours
+from finclaw.pipeline.gate import Gate, MarketHours
 from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.persons import PersonDirectory, PersonService
 from finclaw.pipeline.pipeline import Pipeline, Stages
@@ -116,10 +116,10 @@ class App(RecordService):
             clock,
             settings.sessions.queue,
             {name: each.queue for name, each in settings.channels.items()},
-            lambda inbound_id, reason: self.pipeline.stop(inbound_id, reason, by="person"),
+            self._interrupt,
         )
         stages = Stages(
-            gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=_allow_lists(settings)),
+            gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=allow_lists(settings)),
             commands=Commands(prefix, registrar.commands, command_services),
             ack=Ack(settings.pipeline.ack, clock, enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels, store, clock, persons),
@@ -164,6 +164,11 @@ class App(RecordService):
 
     def _submit(self, accepted: Accepted) -> None:
         self._engine.submit(accepted)
+
+    def _interrupt(self, inbound_id: str, reason: str) -> bool:
+        """Stop a turn that has begun; one that has not is passed over when it does, with its words kept."""
+        run = self.pipeline.find_run(inbound_id)
+        return run is not None and run.log is not None and self.pipeline.stop(inbound_id, reason, by="person")
 
     @property
     def market(self) -> str:
@@ -338,14 +343,6 @@ class App(RecordService):
 
     async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
         return await self.consents.grants.revoke(typed, evidence)
-
-
-def _allow_lists(settings: Settings) -> dict[str, Heard]:
-    return {
-        name: Heard(frozenset(each.allow_senders), frozenset(each.allow_conversations))
-        for name, each in settings.channels.items()
-        if not hears_everybody(each)
-    }
 
 
 async def _pass_on(ctx: DeliveryContext) -> Outbound:

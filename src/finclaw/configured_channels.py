@@ -16,6 +16,7 @@ from finclaw.errors import ConfigError
 from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.port import Channel, ChannelFactory, ChannelSpec, Clock
 from finclaw.kernel.store_port import Store
+from finclaw.pipeline.gate import Heard
 
 
 def _make_telegram(spec: ChannelSpec) -> Channel:
@@ -87,3 +88,12 @@ def open_channel(
     if getattr(channel, "name", None) != name or not hasattr(channel, "send"):
         raise ConfigError(f"channels.{name}: what {by} made of the kind {chosen.kind!r} is no channel of that name")
     return cast("Channel", channel)
+
+
+def allow_lists(settings: Settings) -> dict[str, Heard]:
+    """Who is heard on the channels that do not hear everybody."""
+    return {
+        name: Heard(frozenset(each.allow_senders), frozenset(each.allow_conversations))
+        for name, each in settings.channels.items()
+        if not hears_everybody(each)
+    }
