@@ -12,7 +12,7 @@ from finclaw.cancellation import until_done
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
-from finclaw.configured_channels import allow_lists
+from finclaw.configured_channels import allow_lists, debounce_pauses
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.erasure import Forgetting, drop_copies
 from finclaw.errors import SessionError, SessionFull
@@ -28,6 +28,7 @@ from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, InboundRecord
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
 from finclaw.kernel.store_port import Store
+from finclaw.kernel.turn_options import QueueMode
 from finclaw.pipeline.accept import make_storable
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.chats import Chats
@@ -50,6 +51,7 @@ from finclaw.pipeline.stopping.watchdog import Watchdog
 from finclaw.records import RecordService
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
+from finclaw.sessions.debounce import Debounce, make_pause
 from finclaw.sessions.kept_options import KeptOptions
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
@@ -111,16 +113,13 @@ class App(RecordService):
             disabled=registrar.disabled_commands,
             suggest=settings.commands.suggest,
         )
-        waiting = LaneWaiting(
-            lanes,
-            clock,
-            settings.sessions.queue,
-            {name: each.queue for name, each in settings.channels.items()},
-            self._interrupt,
-        )
+        commands = Commands(prefix, registrar.commands, command_services)
+        debounce = Debounce(clock, make_pause(debounce_pauses(settings, channels), commands.may_know))
+        modes: dict[str, QueueMode | None] = {name: each.queue for name, each in settings.channels.items()}
+        waiting = LaneWaiting(lanes, clock, settings.sessions.queue, modes, self._interrupt, debounce)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=allow_lists(settings)),
-            commands=Commands(prefix, registrar.commands, command_services),
+            commands=commands,
             ack=Ack(settings.pipeline.ack, clock, enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels, store, clock, persons),
             dispatch=Dispatch(
@@ -133,7 +132,7 @@ class App(RecordService):
         self.pipeline = Pipeline(
             settings.pipeline, stages, registrar.layers("message"), store, lanes, channels, clock, emit
         )
-        self._engine = LocalEngine(self.pipeline, lanes, emit)
+        self._engine = LocalEngine(self.pipeline, lanes, emit, debounce)
         self._stops = SessionStops(store, self.pipeline, self._engine, self._sender, clock)
         self._undo = TurnUndo(store, self.pipeline, stages.dispatch.claim, self.accept, self._sender, clock)
         self.pipeline.revise = Revisions(store, self._engine, self._stops).apply

@@ -97,3 +97,10 @@ def allow_lists(settings: Settings) -> dict[str, Heard]:
         for name, each in settings.channels.items()
         if not hears_everybody(each)
     }
+
+
+def debounce_pauses(settings: Settings, channels: Mapping[str, Channel]) -> dict[str, int]:
+    """How long each channel waits for more of a person, in milliseconds; those that do not wait are left out."""
+    own = {name: each.debounce_ms for name, each in settings.channels.items() if each.debounce_ms is not None}
+    pauses = {name: own.get(name, channel.capabilities.debounce_ms) for name, channel in channels.items()}
+    return {name: pause for name, pause in pauses.items() if pause}

@@ -31,7 +31,7 @@ QUICK = {"messages_per_second": 1_000, "messages_per_second_in_chat": 1_000}
 class MarkedTelegram(TelegramChannel):
     """The channel, which writes the name of the item behind its words: Telegram itself knows no such names."""
 
-    capabilities = replace(CAPABILITIES, max_length=UNIT, blocks=True, edits=False)
+    capabilities = replace(CAPABILITIES, debounce_ms=0, max_length=UNIT, blocks=True, edits=False)
 
     async def send(self, unit: OutboxItem) -> Receipt:
         return await super().send(_mark(unit))
@@ -43,7 +43,7 @@ class MarkedTelegram(TelegramChannel):
 class EditingTelegram(MarkedTelegram):
     """The same as people have it: an answer grows in one message while it is being written."""
 
-    capabilities = replace(CAPABILITIES, max_length=UNIT)
+    capabilities = replace(CAPABILITIES, debounce_ms=0, max_length=UNIT)
 
 
 def _mark(unit: OutboxItem) -> OutboxItem:

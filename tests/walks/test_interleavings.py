@@ -35,7 +35,9 @@ class Walk:
         self.dice = random.Random(seed)
         profile = PROFILES[sorted(PROFILES)[seed % len(PROFILES)]]
         with_blocks = self.dice.random() < 0.4
-        self.capabilities: Capabilities = replace(profile, blocks=with_blocks, max_length=max(400, profile.max_length))
+        self.capabilities: Capabilities = replace(
+            profile, blocks=with_blocks, max_length=max(400, profile.max_length), debounce_ms=0
+        )
         self.house = House(state)
         self.channel = MemoryChannel(self.house.clock, capabilities=self.capabilities)
         self.asked: dict[int, Accepted] = {}

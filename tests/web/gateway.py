@@ -10,15 +10,7 @@ from msgspec import convert, structs
 
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError
-from finclaw.gateway import (
-    PersonRecord,
-    QueuedMessage,
-    StopReport,
-    StopRequest,
-    Summary,
-    UndoneTurn,
-    UnreachableChat,
-)
+from finclaw.gateway import PersonRecord, QueuedMessage, StopReport, StopRequest, Summary, UndoneTurn, UnreachableChat
 from finclaw.ids import new_id
 from finclaw.kernel.approval import (
     Approval,

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from msgspec import Meta
 
 from finclaw.errors import ConfigError
 from finclaw.kernel.turn_options import QueueMode
@@ -33,6 +35,9 @@ class ChannelSettings:
     queue: QueueMode | None = None
     """What a message does while another of its conversation is being answered, as in `sessions.queue.mode`, for this
     channel."""
+    debounce_ms: Annotated[int, Meta(ge=0, le=5_000)] | None = None
+    """The pause after which quick messages of one person are taken for one, such as 800; 0: none is waited for.
+    Without it, as the kind of channel has it. Commands, stop words and files never wait."""
     pause_ms: tuple[int, int] | None = None
     """The shortest and the longest pause before a further block of an answer, such as `[800, 2500]`: as a person would
     need to write it. Without it there is none."""

@@ -74,7 +74,7 @@ class Dispatch:
 
     def claim_on_accept(self, inbound: Inbound, session: str) -> ClaimOnAccept | None:
         """For a message that would not have to wait for a seat."""
-        if not self._pools.has_room("main"):
+        if not self._pools.has_room("main") or self._waiting.may_pause(inbound):
             return None
         if self._opening.may_be_idle(session):
             return None

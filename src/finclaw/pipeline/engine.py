@@ -10,6 +10,7 @@ from finclaw.kernel.event import Emit, MessageAccepted
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
 from finclaw.pipeline.pipeline import Pipeline
+from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.lane import Lanes
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,8 @@ LAST_WAIT: Final = 3.0
 class LocalEngine:
     """An engine that runs every message as a task of this process."""
 
-    def __init__(self, pipeline: Pipeline, lanes: Lanes, emit: Emit) -> None:
+    def __init__(self, pipeline: Pipeline, lanes: Lanes, emit: Emit, debounce: Debounce | None = None) -> None:
+        self._debounce = debounce
         self._pipeline = pipeline
         self._lanes = lanes
         self._emit = emit
@@ -98,12 +100,16 @@ class LocalEngine:
         outcome: Outcome | None = None
         with log_ids(message=accepted.id, session=accepted.session):
             try:
+                if self._debounce is not None:
+                    await self._debounce.wait(accepted)
                 async with self._pipeline.crash_isolation(accepted):
                     outcome = await self._pipeline.handle(accepted)
                 log.info("%s", outcome.kind, extra={"ms": outcome.duration_ms, "reason": outcome.reason})
             except Exception:  # it stays unfinished on disk, and the next start takes it up
                 log.exception("message %s could not be brought to an end", accepted.id)
             finally:
+                if self._debounce is not None:
+                    self._debounce.leave(accepted)
                 self._forget(accepted.id)
                 if accepted.id not in self._suspended:
                     self._notify_waiters(accepted.id, outcome)

@@ -16,6 +16,7 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Ids, Outcome
 from finclaw.kernel.turn_options import QueueMode, TurnOptions
+from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.lane import Lane, Lanes
 from finclaw.sessions.overflow import Overflow
 from finclaw.sessions.queue_mode import ChosenMode, ModeOrigin, SessionMoment, choose_mode
@@ -71,6 +72,7 @@ class LaneWaiting:
         settings: QueueSettings | None = None,
         channel_modes: Mapping[str, QueueMode | None] | None = None,
         stop: StopRun | None = None,
+        debounce: Debounce | None = None,
     ) -> None:
         settings = settings or QueueSettings()
         self._lanes = lanes
@@ -78,11 +80,14 @@ class LaneWaiting:
         self._mode: QueueMode = settings.mode
         self._channel_modes = channel_modes or {}
         self._stop = stop
+        self._debounce = debounce
         self.overflow = Overflow(settings.cap, settings.drop)
 
     async def wait(self, message: WaitingMessage) -> WaitResult:
         """Returns when the message's own turn may begin, or need not."""
         accepted, interrupted = message.accepted, ""
+        if self._debounce is not None:
+            self._debounce.arrive(accepted)
         lane = self._lanes.find(accepted.session)
         position = 0 if lane is None else lane.position(accepted.ticket)
         chosen = self._choose(message, lane, position)
@@ -100,6 +105,8 @@ class LaneWaiting:
                 if offer.is_taken and (outcome := await offer.ended) is not None:
                     return WaitResult(joined=outcome)
             await self._lanes.turn_of(accepted.session, accepted.ticket)
+        if self._debounce is not None:
+            await self._debounce.gather(accepted)
         admission = QueueAdmission(
             mode=chosen.mode,
             origin=chosen.origin,
@@ -108,6 +115,13 @@ class LaneWaiting:
             dispatched_at=self._clock.now(),
         )
         return WaitResult(admission=admission)
+
+    def may_pause(self, inbound: Inbound) -> bool:
+        """Whether a message waits for more of its sender before it is taken up."""
+        return self._debounce is not None and self._debounce.is_wanted(inbound)
+
+    def _are_one(self, one: Accepted, other: Accepted) -> bool:
+        return self._debounce is not None and self._debounce.are_one(one, other)
 
     def _choose(self, message: WaitingMessage, lane: Lane | None, position: int) -> ChosenMode:
         inbound, known = message.inbound, message.known
@@ -164,7 +178,8 @@ class LaneWaiting:
         if lane is None or len(lane) == 1 or accepted.inbound.unasked:
             return None
         for offer in lane.waiting():
-            if offer.mode == "interrupt" and is_same_person_and_place(offer.accepted.inbound, accepted.inbound):
+            own = is_same_person_and_place(offer.accepted.inbound, accepted.inbound)
+            if own and offer.mode == "interrupt" and not self._are_one(accepted, offer.accepted):
                 return offer.accepted
         return None
 
@@ -185,7 +200,7 @@ class LaneWaiting:
                 lanes.wake(host.session)
 
         def shares(offer: JoinOffer) -> bool:
-            return mode == offer.mode == "collect"
+            return mode == offer.mode == "collect" or self._are_one(host, offer.accepted)
 
         def next_offers() -> Iterator[JoinOffer]:
             return lanes.offers_behind(host.session, host.ticket)
