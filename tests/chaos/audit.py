@@ -83,7 +83,7 @@ def audit(events: Sequence[HistoryEvent], database: Path, *, max_attempts: int, 
         complaints=(
             *_ends(books, max_attempts),
             *_order(books),
-            *_talk(books),
+            *find_talk_faults(books),
             *_texts(books, seen),
             *_find_blob_faults(database),
         ),
@@ -135,7 +135,7 @@ def _order(books: Books) -> Iterator[str]:
             yield f"the turn of message {row.message_id} is in session {books.turn_sessions[row.id]}"
 
 
-def _talk(books: Books) -> Iterator[str]:
+def find_talk_faults(books: Books) -> Iterator[str]:
     """Each conversation holds every question once, in order of tickets, and no call without its result."""
     asked: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for entry in books.entries:
