@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -277,7 +277,9 @@ async def test_a_tool_that_still_runs_at_a_reset_leaves_nothing_behind(house: Ho
         @tool("mine__note", "Notes.", group="agent")
         async def note(args: Struct, scope: ToolScope) -> ToolOutput:
             begun.set()
-            await released.wait()
+            while not released.is_set():
+                with suppress(asyncio.CancelledError):  # as one that calls something else and cannot be cut short
+                    await released.wait()
             try:
                 await api.state.set("of what was forgotten", scope.session)
             except Superseded as error:

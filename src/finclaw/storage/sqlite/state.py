@@ -34,14 +34,17 @@ def recall_sessions(db: apsw.Connection, extension: str) -> dict[str, Any]:
 
 
 def remember(db: apsw.Connection, extension: str, session: str, text: str, turn: int | None = None) -> None:
-    """`turn` is the one that remembers it, if it is one: a reset that took its conversation took this with it."""
+    """`turn` is the one that remembers it, if it is one: a reset that took its conversation took this with it.
+
+    Also where the turn has ended: a tool that ignored its cancellation at the reset still knows what was forgotten.
+    """
     superseded = db.execute(
         "SELECT 1 FROM turn JOIN session ON session.id = turn.session "
-        "WHERE turn.id = ? AND key = ? AND turn.epoch < session.epoch AND ended_at IS NULL",
+        "WHERE turn.id = ? AND key = ? AND turn.epoch < session.epoch",
         (turn, session),
     ).fetchone()
     if superseded is not None:
-        raise Superseded("the session was reset while this turn ran; what it wants to remember of it is not kept")
+        raise Superseded("the session was reset since this turn began; what it wants to remember of it is not kept")
     db.execute(
         "INSERT INTO state (extension, session, body) VALUES (?, ?, ?) "
         "ON CONFLICT (extension, session) DO UPDATE SET body = excluded.body",
