@@ -1,5 +1,6 @@
 """The market commands: the same figures as the tools give, in the language of the line, and no model is asked."""
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +12,9 @@ from tests.finance.sources.vendors import Vendors
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.live_gateway import opened
 
+from finclaw.builtin_extensions import load_registrar
 from finclaw.builtins.disclaimers import LINES
+from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket
 from finclaw.finance.commands.fx_request import FxRequest, read_fx
 from finclaw.finance.commands.quote_words import describe_quote
@@ -212,3 +215,30 @@ async def test_headlines_with_their_links_and_made_up_ones_are_called_so(house: 
         assert text.endswith("출처: 데모 시장. 데모 시장의 지어낸 제목입니다. 실제 뉴스가 아닙니다.")
         assert (await reply_to(gateway, "/news")).startswith("Market news\n")
         assert "Which one" in await reply_to(gateway, "/news Samsung")
+
+
+# ── what the commands stand on ──────────────────────────────────────────────────────────────────────────────
+
+ROOT = Path(__file__).parents[2]
+CORE = ("app", "agent", "composition", "delivery", "extensions", "pipeline", "routing", "sessions", "storage")
+
+
+@pytest.mark.spec("P-50")
+def test_finance_adds_commands_and_context_through_the_public_interface_only(tmp_path: Path) -> None:
+    names = {each.name for each in load_registrar(Settings(state=tmp_path)).commands if each.category == "finance"}
+    assert names == {"price", "fx", "market", "news", "chart", "watch"}
+    sources = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src" / "finclaw" / "finance").rglob("*.py")}
+    assert [str(path) for path, code in sources.items() if re.search(rf"finclaw\.({'|'.join(CORE)})\b", code)] == []
+    assert any("api.context" in code for code in sources.values())
+    # Nor does the core know a command or a field of finance by its name.
+    core = [path for part in ("pipeline", "extensions") for path in (ROOT / "src" / "finclaw" / part).rglob("*.py")]
+    assert core
+    assert [str(path) for path in core if "finclaw.finance" in path.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.spec("C-18")
+def test_each_part_of_the_commands_has_a_test_of_its_own() -> None:
+    """Help, price, unknown names, roles, the registry with its aliases, and categories: a proof of each row."""
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    proved = {row for marks in re.findall(r"mark\.spec\(([^)]*)\)", tests) for row in re.findall(r'"(C-\d+)"', marks)}
+    assert {"C-12", "C-14", "C-08", "C-09", "C-06", "C-02"} <= proved
