@@ -95,10 +95,8 @@ class Calendar(Protocol):
         ...
 
     def phases_on(self, market: str, day: date) -> Sequence[TradingPhase]:
-        """The phases of a trading day by their begin, those of other venues among them; none on a day of rest.
-
-        The regular session is one of them. A phase may begin on the evening before.
-        """
+        """The phases of a trading day by their begin, the regular session and those of other venues among them; none on
+        a day of rest. A phase may begin on the evening before."""
         ...
 
     def phase_at(self, market: str, moment: datetime) -> TradingPhase:
