@@ -152,12 +152,13 @@ async def test_row_13_every_stage_can_end_the_road(house: House, case: Case) -> 
             assert gateway.said == []
         else:
             assert (outcome.kind, outcome.success) == ("failed", False)
-            assert (outcome.aborted_at, outcome.abort_reason) == (case.stage, "RuntimeError: broken")
-            assert outcome.stages[-1].reason == "RuntimeError: broken"
+            reason = f"{'/badly failed: ' if case.stage == 'command' else ''}RuntimeError: broken"
+            assert (outcome.aborted_at, outcome.abort_reason) == (case.stage, reason)
+            assert outcome.stages[-1].reason == reason
             assert (outcome.skipped_at, outcome.skip_reason) == (None, None)
             assert gateway.said == [outcome.reply]
             assert outcome.reply is not None
-            assert outcome.reply.startswith("Sorry")
+            assert outcome.reply.startswith("/badly could not" if case.stage == "command" else "Sorry")
         noted = [(each.stage, each.result) for each in gateway.events if isinstance(each, StageEnded)]
         assert noted == [(entry.name, entry.result) for entry in outcome.stages]
         assert signs_left(gateway.channel) == []

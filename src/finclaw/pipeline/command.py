@@ -234,8 +234,8 @@ class Commands:
     ) -> CommandReply:
         try:
             reply = await self.registry.execute(parsed, scope)
-        except FinclawError:
-            raise  # the pipeline has a notice for each of ours
+        except (FinclawError, Halt):
+            raise  # the pipeline has a notice for each of ours, and an outcome for an end on purpose
         except Exception as error:  # a command of an extension is a stranger's, and the person is told of its failure
             log.exception("the command %s failed", shown)
             told = CommandReply(say("failed", scope.language, shown), ephemeral=True)
