@@ -84,15 +84,12 @@ class Inbox(Protocol):
         ...
 
     async def mark_stopped(self, inbound_ids: Sequence[str], mark: StopMark) -> None:
-        """Keep that these are stopped: those that have not ended come back from a crash with the mark.
-
-        Outbox items of theirs that nobody has begun to send become `superseded`, but no confirmation of an order.
+        """Keep that these are stopped: those that have not ended come back from a crash with the mark. Replies that
+        nobody has begun to send become `superseded`, but no confirmation of an order.
         """
         ...
 
-    async def find_target(self, inbound: Inbound) -> Accepted | None:
-        """The message that an edit or a deletion is about; None: it is not known, or nothing is left of it."""
-        ...
+    async def find_target(self, inbound: Inbound) -> Accepted | None: ...  # what an edit or a deletion is about
 
     async def amend(self, inbound_id: str, inbound: Inbound) -> Accepted | None:
         """Put other words in the place of those of a message that waits. None, and nothing, if its turn has begun."""
