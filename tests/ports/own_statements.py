@@ -17,6 +17,7 @@ from finclaw.finance.market_data.budget import RequestBudget
 from finclaw.finance.market_data.last_prices import LastPrices
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.market_data.tokens import TokenStore
+from finclaw.finance.watchlist.store import Watchlists
 from finclaw.kernel.extension import Database, Transaction
 from finclaw.kernel.person import Person
 from finclaw.testing import FakeClock
@@ -151,3 +152,15 @@ async def use_market_data(database: Database) -> None:
     tokens = TokenStore(database, clock)
     assert (await tokens.get(source, request)).reveal() == "token-of-the-day"
     await tokens.forget(source)
+
+
+async def use_watchlists(database: Database) -> None:
+    """Add, take over, list, remove and forget."""
+    lists = Watchlists(database, FakeClock(NOW))
+    await lists.add(Person(id="before"), ["TSLA"])
+    ada = Person(id="ada", former=("before",))
+    assert await lists.add(ada, ["AAPL", "005930", "AAPL"]) == ("AAPL", "005930")
+    assert await lists.symbols(ada) == ("TSLA", "AAPL", "005930")
+    assert await lists.remove(ada, ["AAPL"]) == ("AAPL",)
+    await lists.forget("ada")
+    assert await lists.symbols(ada) == ()

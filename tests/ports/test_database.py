@@ -15,12 +15,14 @@ from tests.ports.own_statements import (
     use_market_data,
     use_notes,
     use_pins,
+    use_watchlists,
 )
 
 from finclaw.builtins.mcp import pins
 from finclaw.builtins.memory import notes
 from finclaw.finance.instruments import choices
 from finclaw.finance.sources import registry
+from finclaw.finance.watchlist import store as watchlists
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 RELEASED = {"memory": 3, "mcp": 2}
@@ -70,7 +72,9 @@ async def test_every_statement_of_our_extensions_is_sqlites_and_postgresqls(tmp_
     await use_choices(names)
     market = RecordingDatabase(ExtensionDatabase(tmp_path, "finance", registry.MIGRATIONS, threaded=False))
     await use_market_data(market)
-    recorded = (memory, mcp, names, market)
+    watched = RecordingDatabase(ExtensionDatabase(tmp_path, "watchlist", watchlists.MIGRATIONS, threaded=False))
+    await use_watchlists(watched)
+    recorded = (memory, mcp, names, market, watched)
     seen = {line for each in recorded for line in each.lines}
     unseen = [place for place, lines in calls_in_source().items() if not {(place[0], line) for line in lines} & seen]
     assert unseen == [], "a statement that `own_statements.py` does not send: let it, so that it is read here"

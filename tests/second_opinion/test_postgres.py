@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 from tests.ports.database_contract import DatabaseContract, Open
-from tests.ports.own_statements import use_choices, use_market_data, use_notes, use_pins
+from tests.ports.own_statements import use_choices, use_market_data, use_notes, use_pins, use_watchlists
 from tests.second_opinion.postgres import PostgresDatabase, running
 
 from finclaw.builtins.mcp.pins import MIGRATIONS as PINS
@@ -13,6 +13,7 @@ from finclaw.builtins.memory.notes import MIGRATIONS as NOTES
 from finclaw.builtins.memory.notes import NoteStore
 from finclaw.finance.instruments.choices import MIGRATIONS as CHOICES
 from finclaw.finance.sources.registry import MIGRATIONS as MARKET_DATA
+from finclaw.finance.watchlist.store import MIGRATIONS as WATCHLISTS
 
 pytestmark = pytest.mark.postgres
 
@@ -91,3 +92,7 @@ async def test_choices_of_instruments_are_kept_there(opened: Open) -> None:
 
 async def test_budgets_prices_and_tokens_are_kept_there(opened: Open) -> None:
     await use_market_data(opened(MARKET_DATA))
+
+
+async def test_watchlists_are_kept_there(opened: Open) -> None:
+    await use_watchlists(opened(WATCHLISTS))
