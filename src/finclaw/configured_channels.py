@@ -1,5 +1,6 @@
 """The channels that the settings name: a table of kinds, our own and those of extensions, and what they make."""
 
+import logging
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -17,6 +18,8 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.port import Channel, ChannelFactory, ChannelSpec, Clock
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.gate import Heard
+
+log = logging.getLogger(__name__)
 
 
 def _make_telegram(spec: ChannelSpec) -> Channel:
@@ -102,5 +105,13 @@ def allow_lists(settings: Settings) -> dict[str, Heard]:
 def debounce_pauses(settings: Settings, channels: Mapping[str, Channel]) -> dict[str, int]:
     """How long each channel waits for more of a person, in milliseconds; those that do not wait are left out."""
     own = {name: each.debounce_ms for name, each in settings.channels.items() if each.debounce_ms is not None}
-    pauses = {name: own.get(name, channel.capabilities.debounce_ms) for name, channel in channels.items()}
+    pauses = {name: own.get(name, _own_pause(channel)) for name, channel in channels.items()}
     return {name: pause for name, pause in pauses.items() if pause}
+
+
+def _own_pause(channel: Channel) -> int:
+    try:
+        return channel.capabilities.debounce_ms
+    except Exception:  # a channel is a stranger's code; its messages fail one by one, and the others' do not
+        log.exception("the capabilities of the channel %r cannot be read", channel.name)
+        return 0
