@@ -14,6 +14,7 @@ from tests.walks.house import FOREVER, TRUSTING, Parts
 from tests.walks.tools import Desk
 
 import finclaw
+from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.event import ContextCompacted, Event, ModelRetried
@@ -51,6 +52,7 @@ class Walk:
                 providers={"anthropic": ProviderSettings(base_url=url, key=Secret("key-1"))},
                 models={FABLE: self._model},
                 tools=ToolsSettings(rules=TRUSTING),
+                budget=BudgetSettings(agent_day_usd=None),  # the call that the crash cut off counts in full
             )
             tool = Desk().tool("look", self._quote)
             async with finclaw.build(
