@@ -321,7 +321,8 @@ async def test_model_tools_pool_step_limit_and_retries_are_given_or_have_default
         assert (len(desk.runs), len(asked)) == (steps, steps + 1)
         assert (await gateway.ask("busy", conversation="other")).kind == "failed"
         assert len(asked) == steps + 1 + attempts
-        waiting = [await gateway.channel.write("hold", conversation=f"c-{number}") for number in range(9)]
+        people = [f"person-{number}" for number in range(9)]  # one alone has a share of the pool
+        waiting = [await gateway.channel.write("hold", conversation=each, sender=each) for each in people]
         await until(lambda: gateway.provider.streaming == at_once)
         await house.clock.sleep(5)
         assert gateway.provider.streaming == at_once
