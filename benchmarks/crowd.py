@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import cast
 
 import finclaw
+from finclaw.clock import SystemClock
 from finclaw.config.schema import StorageSettings
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.storage.kinds import StoreKind, open_kind
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from finclaw.cli.arguments import add_state_options
 from finclaw.cli.live_sources import ask_canaries
+from finclaw.clock import SystemClock
 from finclaw.config.load import load_settings
 from finclaw.finance.live.report import write_report
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.kernel.clock import SystemClock
 from finclaw.tools.guard.redact import redact_for_display
 
 

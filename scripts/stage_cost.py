@@ -11,7 +11,7 @@ from pathlib import Path
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.testing import MemoryChannel, ScriptedProvider
 from finclaw.tools.approval.people import PersonSettings

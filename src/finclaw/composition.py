@@ -16,6 +16,7 @@ from finclaw.app import App
 from finclaw.builtin_extensions import BuiltinServices, builtin_extensions, command_overrides, find_configured
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.channels.mailbox import MailboxChannel
+from finclaw.clock import SystemClock
 from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
 from finclaw.config.windows import learn_windows
@@ -25,7 +26,6 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import Services
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.kernel.chunk import Model
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import Observer
 from finclaw.kernel.extension import Extension

@@ -29,8 +29,8 @@ from finclaw.kernel.record import (
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.text import Language
 from finclaw.kernel.turn_options import QueueMode
+from finclaw.text import Language
 
 Summary = tuple[str, str]
 """As much of an approval's id as tells it from others in a list, and its action in a line."""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from finclaw.channels.unreachable import memory_key, read_unreachable
+from finclaw.clock import local_day
 from finclaw.config.schema import Settings
 from finclaw.erasure import Forgetting
 from finclaw.gateway import UnreachableChat
-from finclaw.kernel.clock import local_day
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.fact import Fact, SessionFact

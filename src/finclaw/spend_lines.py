@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from finclaw.kernel.clock import local_day
+from finclaw.clock import local_day
 from finclaw.kernel.record import Cost, Spend, Today
 
 

@@ -19,9 +19,9 @@ from tests.walks.house import House, in_virtual_time, until
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.clock import SystemClock
 from finclaw.config.schema import StorageSettings
 from finclaw.kernel.chunk import ModelRequest
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.port import ToolScope
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, hold, reply

@@ -25,9 +25,9 @@ from tests.walks.tools import hang
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.clock import SystemClock
 from finclaw.errors import InvalidArguments, ToolError, ToolStopped, ToolUnavailable
 from finclaw.kernel.chunk import ModelRequest
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import ToolCallContext

@@ -24,11 +24,11 @@ from finclaw.builtins.memory.wish import FORGET, REMEMBER, remove_quotes
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.delivery.control import extract_control_tokens
 from finclaw.delivery.preview import Preview
-from finclaw.kernel.text import language_of
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings
 from finclaw.redaction import Secret
 from finclaw.testing import ScriptedProvider
+from finclaw.text import language_of
 from finclaw.tools.addresses import addresses_in
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.tools.sources import unquoted_part

@@ -20,8 +20,8 @@ from tests.walks.house import Gateway, Parts
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.clock import SystemClock
 from finclaw.errors import ToolError
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Tool
 from finclaw.testing import MemoryChannel, ScriptedProvider
 from finclaw.tools.guard.clean import clean

@@ -17,7 +17,7 @@ from tests.walks.house import Gateway
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, reply
 from finclaw.tools.policy.rule import Rule
 from finclaw.tools.settings import ToolsSettings

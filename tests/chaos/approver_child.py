@@ -15,8 +15,8 @@ from tests.walks.house import Parts
 from tests.walks.tools import Desk
 
 import finclaw
+from finclaw.clock import SystemClock
 from finclaw.kernel.chunk import ModelRequest
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Capabilities, Receipt
 from finclaw.kernel.record import OutboxItem
 from finclaw.testing import MemoryChannel, Reply, ScriptedProvider, arm_from_environment, call, reply

@@ -12,9 +12,9 @@ from pathlib import Path
 import apsw
 from tests.chaos.child import words
 
+from finclaw.clock import SystemClock
 from finclaw.delivery.outbox import MAX_DOUBTS
 from finclaw.delivery.split import RESENT_MARK
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import Message
 from finclaw.storage.blobs.directory import BLOBS
 from finclaw.storage.jsonl.directories import SESSIONS

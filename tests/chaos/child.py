@@ -22,10 +22,10 @@ from msgspec.structs import replace
 import finclaw
 from finclaw import ExtensionApi, Settings, ToolOutput, ToolScope, tool
 from finclaw.agent.model.retry import GO_ON
+from finclaw.clock import SystemClock
 from finclaw.config.schema import StorageSettings
 from finclaw.diagnostics.log import start_logging
 from finclaw.kernel.chunk import ModelRequest
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound
 from finclaw.kernel.port import Accept, Tool
 from finclaw.kernel.record import Accepted

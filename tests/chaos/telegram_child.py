@@ -14,8 +14,8 @@ import finclaw
 from finclaw import Settings
 from finclaw.channels.telegram.channel import TelegramChannel
 from finclaw.channels.telegram.options import CAPABILITIES
+from finclaw.clock import SystemClock
 from finclaw.diagnostics.log import start_logging
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Receipt
 from finclaw.kernel.port import ChannelSpec
 from finclaw.kernel.record import OutboxItem

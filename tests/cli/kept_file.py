@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.ports.nouns import ended, nobody, nothing
 from tests.ports.pictures import png
 
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 from finclaw.kernel.envelope import Attachment, Inbound, Sender
 from finclaw.storage.kinds import StoreKind, open_kind
 

@@ -14,9 +14,9 @@ from tests.cli.in_process import typed
 from tests.cli.terminal import Ended, finclaw
 from tests.ports.approval_nouns import wish
 
+from finclaw.clock import SystemClock
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.approval import Approval
-from finclaw.kernel.clock import SystemClock
 from finclaw.storage.kinds import open_kind
 from finclaw.transcript.approval_id import short_id
 

@@ -12,7 +12,7 @@ from tests.cli.terminal import finclaw
 from tests.cli.trading_chat import ORDER, kim_wants_to_buy, kims, trading
 
 from finclaw.app import App
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 from finclaw.routing.session_key import session_key
 from finclaw.testing.provider import ScriptedProvider, hold, reply, say
 from finclaw.web.principal import OWNER, MessageBody, inbound

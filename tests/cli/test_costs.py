@@ -13,8 +13,8 @@ from tests.cli.terminal import finclaw
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.cli.main import main
+from finclaw.clock import SystemClock, local_day
 from finclaw.kernel.chunk import Usage
-from finclaw.kernel.clock import SystemClock, local_day
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import ClaimOnAccept, Spend
 from finclaw.storage.sqlite.database import DATABASE

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from finclaw.agent.settings import AgentSettings
+from finclaw.clock import SystemClock
 from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Chunk, ModelRequest
-from finclaw.kernel.clock import SystemClock
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.redaction import Secret
 

@@ -13,7 +13,7 @@ from tests.delivery.documents import FAMILY, FLAG, SYLLABLES, make_document
 
 from finclaw.delivery.limits import text_length
 from finclaw.delivery.split import split_message
-from finclaw.kernel.text import LengthUnit
+from finclaw.text import LengthUnit
 
 _prose = st.text(st.sampled_from("ab다.  \n\n가\t漢🙂"), max_size=400)
 

@@ -5,7 +5,7 @@ from tests.demo.corpus import ENGLISH, HOSTILE, KOREAN, cases
 from tests.demo.figures import unexplained, wrong_language
 from tests.demo.talk import Talk
 
-from finclaw.kernel.text import language_of
+from finclaw.text import language_of
 
 
 @pytest.mark.parametrize(("text", "did"), cases(ENGLISH))

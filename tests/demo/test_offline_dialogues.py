@@ -5,7 +5,7 @@ from tests.demo.dialogues import dialogues
 from tests.demo.figures import unexplained, wrong_language
 from tests.demo.talk import Said, Talk
 
-from finclaw.kernel.text import language_of
+from finclaw.text import language_of
 
 DIALOGUES = dialogues()
 

@@ -21,9 +21,9 @@ from finclaw.finance.commands.quote_words import describe_quote
 from finclaw.finance.extension import DEMO_LINES
 from finclaw.finance.market import ExtendedPrice
 from finclaw.kernel.person import NOBODY
-from finclaw.kernel.text import Language
 from finclaw.testing import FakeClock, call
 from finclaw.testing.channel import PROFILES
+from finclaw.text import Language
 
 TUESDAY = datetime(2026, 11, 17, 5, 0, tzinfo=UTC)
 """14:00 in Seoul, where the market is open; in New York it is night."""

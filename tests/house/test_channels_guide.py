@@ -7,7 +7,7 @@ import pytest
 from tests.cli.in_process import typed
 from tests.ports.nouns import unit
 
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.port import ChannelSpec
 

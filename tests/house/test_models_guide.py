@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from finclaw.clock import SystemClock
 from finclaw.config.load import load_settings
 from finclaw.config.routes import ModelRoutes
-from finclaw.kernel.clock import SystemClock
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "models.md"
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

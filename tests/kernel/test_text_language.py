@@ -2,7 +2,7 @@
 
 import pytest
 
-from finclaw.kernel.text import language_of
+from finclaw.text import language_of
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from tests.ports import nouns
 
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.telegram.channel import TelegramChannel
+from finclaw.clock import SystemClock
 from finclaw.delivery.limits import text_length
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.delivery.visible import make_visible
 from finclaw.errors import AttachmentRefused, SendRefused
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Attachment, AttachmentKind, Capabilities, Inbound, InboundKind, Outbound, Sender
 from finclaw.kernel.port import Channel, ChannelSpec
 from finclaw.kernel.record import Accepted, OutboxItem

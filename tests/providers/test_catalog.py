@@ -9,11 +9,11 @@ from decimal import Decimal
 import msgspec
 import pytest
 
+from finclaw.clock import SystemClock
 from finclaw.config.routes import open_provider
 from finclaw.demo.assistant import OfflineProvider
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Features, Model, Price, Usage
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Provider
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.catalog import FILE, Catalog, load_listed

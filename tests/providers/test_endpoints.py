@@ -6,10 +6,10 @@ import pytest
 from aiohttp import web
 from tests.providers.model_server import ASKED, serving
 
+from finclaw.clock import SystemClock
 from finclaw.config.routes import open_provider
 from finclaw.errors import ConfigError, ProviderTimeout
 from finclaw.kernel.chunk import Model
-from finclaw.kernel.clock import SystemClock
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.endpoints import ProviderEndpoint, list_endpoints
 from finclaw.providers.http.pool import CONNECT_SECONDS

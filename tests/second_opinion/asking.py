@@ -9,8 +9,8 @@ from tests.providers.protocols import Wire
 from tests.second_opinion.aimock import Aimock
 
 from finclaw.agent.model.stream import Answer, collect
+from finclaw.clock import SystemClock
 from finclaw.kernel.chunk import Chunk, Model, ModelRequest, ToolSpec
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import Block, Message, Role, Source, Text
 from finclaw.kernel.port import Provider
 

@@ -14,7 +14,7 @@ from tests.second_opinion.aimock import Aimock, Json
 import finclaw
 from finclaw.agent.model.retry import GO_ON
 from finclaw.agent.settings import AgentSettings
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome, ToolUse

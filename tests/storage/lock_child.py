@@ -6,8 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
+from finclaw.clock import SystemClock
 from finclaw.errors import Superseded
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.event import Event
 from finclaw.storage.jsonl.lock import LockHandle, WriteLocks
 

@@ -28,10 +28,10 @@ from tests.ports.nouns import (
     written,
 )
 
+from finclaw.clock import SystemClock
 from finclaw.composition import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.errors import ConfigError, StoreFailed, Superseded
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.event import Event, LockAcquired, SessionRepaired
 from finclaw.kernel.message import Patch, Remove, Replace, Truncate, TurnEvent
 from finclaw.kernel.record import Accepted

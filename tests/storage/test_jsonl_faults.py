@@ -18,9 +18,9 @@ from tests.ports.nouns import adds, begin, ending, nothing, said, take, written
 from tests.storage.lives import Story, Wish, live, lives, work_out
 from tests.storage.rigged import Fault, RiggedFiles
 
+from finclaw.clock import SystemClock
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import StoreFailed
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.message import Message
 from finclaw.kernel.store_port import Store
 from finclaw.storage.jsonl.store import JsonlStore, open_jsonl_store

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.machine import slowness
 
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 from finclaw.kernel.event import Event, LockTakenOver
 from finclaw.storage.jsonl.lock import WriteLocks
 from finclaw.storage.jsonl.lock_file import read_note

@@ -12,9 +12,9 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InvalidArguments, StoreFailed, ToolDenied
 from finclaw.kernel.approval import Approval, Decision, Refusal
 from finclaw.kernel.envelope import Capabilities, Inbound, Limits, Sender
-from finclaw.kernel.text import language_of
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import hold, reply
+from finclaw.text import language_of
 from finclaw.tools.approval.messages import decision_message
 from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.approval.settings import ApprovalSettings

@@ -16,7 +16,7 @@ from tests.walks.tools import Desk
 import finclaw
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 from finclaw.kernel.event import ContextCompacted, Event, ModelRetried
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import Outcome

@@ -17,7 +17,7 @@ from finclaw.kernel.envelope import Attachment, AttachmentKind, AttachmentProble
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import SUMMARY, Message, Patch, Replace, Text
 from finclaw.kernel.scope import ConversationView, DeliveryContext, TurnContext, TurnResult
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 from finclaw.tools.last_line import with_last_line
 
 FALLBACK: Final = "fallback_note"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from finclaw.kernel.approval import Approval, RefusalReason
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 from finclaw.tools.approval.local_time import time_of_day
 from finclaw.tools.approval.summary import action_line, action_lines, short_ids
 from finclaw.transcript.approval_id import SHORTEST_TYPED, short_id

@@ -10,7 +10,7 @@ from finclaw.kernel.approval import ApprovalScope, ApprovalVerdict, Refusal
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.person import language_for
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.guard.redact import redact_for_display
 

@@ -12,7 +12,7 @@ from finclaw.gateway import StopReport, StopRequest, sender_of
 from finclaw.ids import identity
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope, LayerCommand
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 
 Category = Literal["general", "finance", "admin", "debug"]
 

@@ -15,7 +15,7 @@ from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.scope import DeliveryContext
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 from finclaw.tools.last_line import with_last_line
 
 ContentClass = Literal["figure", "opinion", "neither"]

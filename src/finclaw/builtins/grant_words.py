@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from finclaw.builtins.approval_words import refusal_text
 from finclaw.kernel.approval import RefusalReason, Standing
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 from finclaw.tools.approval.local_time import day_of
 from finclaw.tools.approval.safe_display import format_lines, quote_text
 from finclaw.tools.guard.redact import redact_for_display

@@ -6,7 +6,7 @@ from typing import Final
 
 from finclaw.commands.declaration import describe_in, directive_of, name_in
 from finclaw.kernel.port import Command, CommandArgument, CommandScope, LayerCommand, names_of
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _CATEGORIES: Final[dict[Language, dict[str, str]]] = {
     "en": {"general": "General", "finance": "Markets", "admin": "Administration", "debug": "Diagnostics"},

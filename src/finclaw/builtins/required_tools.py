@@ -16,7 +16,7 @@ from finclaw.errors import ExtensionError
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Append, Message, Remove, ToolResult
 from finclaw.kernel.scope import StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 
 _NOT_YET: Final = "Your answer was not delivered. Before you answer, call:"
 _LONGEST: Final = 4_000

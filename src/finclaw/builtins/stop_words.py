@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from finclaw.gateway import StopReport
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 STOP_WORDS: Final = (
     *("stop", "stop it", "stop that", "stop now", "stop please", "please stop", "stop stop", "stop stop stop"),

@@ -8,7 +8,7 @@ from finclaw.gateway import UndoneTurn
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 
 Undo = Callable[[Accepted, bool, bool], Awaitable[UndoneTurn]]
 """Of the command's own message, whether the owner asks, and whether the question is to be asked again."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from finclaw.clock import SystemClock
 from finclaw.errors import StateBusy
-from finclaw.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
     from finclaw.cli.client import GatewayClient

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from finclaw.kernel.text import fix_surrogates
+from finclaw.text import fix_surrogates
 
 Action = tuple[str, str, Callable[[ArgumentParser], None]]
 """An action of a command, such as `list` of `finclaw sessions`: its name, its help, and what adds its arguments."""

@@ -16,12 +16,12 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from finclaw.cli.address import find_running, retry_while_busy
+from finclaw.clock import SystemClock, local_day
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError
 from finclaw.gateway import PersonRecord
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
-from finclaw.kernel.clock import SystemClock, local_day
 from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import CostsBy, IntegrityFinding, Pruned, SessionPage, TurnRecord, TurnTrace

@@ -16,6 +16,7 @@ from finclaw.cli.address import find_running
 from finclaw.cli.attach import PATIENCE
 from finclaw.cli.options import settings_from
 from finclaw.cli.parser import Parser, extension_parser
+from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean
 from finclaw.diagnostics.event_stream import EventStream
@@ -23,7 +24,6 @@ from finclaw.errors import ConfigError, ExtensionError, FinclawError, StateBusy
 from finclaw.extensions.attribution import attribute_error, origin_of
 from finclaw.extensions.registration import CliCommand, Services
 from finclaw.fetch.fetchers import open_fetchers
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Store

@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instruments.added import KnownInstruments
 from finclaw.finance.live.probe import ProbeResult
 from finclaw.finance.sources.registry import MIGRATIONS, fetch_rules, open_probe
-from finclaw.kernel.clock import SystemClock
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from finclaw.kernel.port import Command
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 
 class Directive(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 Saying = Literal[
     "wait",

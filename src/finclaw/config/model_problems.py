@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from finclaw.agent.budget.turn_budget import must_have_prices, say_unpriced
+from finclaw.clock import SystemClock
 from finclaw.config.routes import open_provider
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
-from finclaw.kernel.clock import SystemClock
 from finclaw.providers.catalog import Catalog
 from finclaw.providers.endpoints import is_on_this_machine
 

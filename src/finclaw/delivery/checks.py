@@ -15,8 +15,8 @@ from msgspec.structs import astuple, replace
 from finclaw.delivery.format import FormatOptions
 from finclaw.delivery.visible import Visible, make_visible
 from finclaw.kernel.envelope import Capabilities, Outbound
-from finclaw.kernel.text import Language
 from finclaw.kernel.visibility import Draft, DraftFinding, VisibilityCheck
+from finclaw.text import Language
 from finclaw.tools.last_line import with_last_line
 
 log = logging.getLogger(__name__)

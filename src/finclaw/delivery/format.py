@@ -21,8 +21,8 @@ from finclaw.delivery.pack import Packer
 from finclaw.delivery.split import RESENT_MARK, split_message
 from finclaw.delivery.writing import CodeStyle, Writing
 from finclaw.kernel.envelope import Capabilities, Embed, Markup, NewFile
-from finclaw.kernel.text import Language, LengthUnit, language_of
 from finclaw.numerals.write import CurrencyDisplay, NumberStyle, format_financial_number
+from finclaw.text import Language, LengthUnit, language_of
 
 _SIGNS: Final = re.compile(r"[*_`~\[<&#|\\]|^[ \t]*[-+>]|^(?: {4}|\t)|  $", re.MULTILINE)
 """A text without any of these looks the same in every markup that has no blocks, and need not be parsed."""

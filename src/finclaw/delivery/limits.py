@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from finclaw.kernel.envelope import ActionButton, Capabilities
-from finclaw.kernel.text import LengthUnit
+from finclaw.text import LengthUnit
 
 
 def text_length(text: str, unit: LengthUnit) -> int:

@@ -6,7 +6,7 @@ from typing import Final
 from finclaw.delivery.limits import text_length
 from finclaw.delivery.table import Table, write_csv
 from finclaw.kernel.envelope import NewFile
-from finclaw.kernel.text import Language, LengthUnit
+from finclaw.text import Language, LengthUnit
 
 _MOST_FILES: Final = 5
 """Of one reply, which may have others beside them."""

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from finclaw.errors import AuthFailed, BadRequest, ContextTooLong, NoStream, NotFound, ProviderError, QuotaExceeded
 from finclaw.kernel.envelope import Inbound, Outbound
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 
 Notice = (
     Literal["failed", "timeout", "poison", "expired", "reset", "stopped", "stalled", "loop", "too_long", "busy"]

@@ -24,7 +24,7 @@ from finclaw.delivery.document import (
     write_block,
 )
 from finclaw.delivery.limits import text_length
-from finclaw.kernel.text import LengthUnit
+from finclaw.text import LengthUnit
 
 _LINE, _SENTENCE, _WORD, _FORCED = 3, 2, 1, 0
 """How good a cut is."""

@@ -11,7 +11,7 @@ from typing import Final
 from finclaw.delivery.document import Block, Fixed, Inline, TextRun, Wrapper
 from finclaw.delivery.limits import text_length
 from finclaw.delivery.pack import Packer
-from finclaw.kernel.text import LengthUnit
+from finclaw.text import LengthUnit
 
 RESENT_MARK = "(re-sent) "
 """Before a part of which nobody knows whether it has arrived already. Room for it is kept in every part."""

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeVar
 from finclaw.delivery.document import Block, Escapes, Forms, Wrapper, join_forms, write_block
 from finclaw.delivery.limits import text_length
 from finclaw.delivery.markup import Dialect, Marks
-from finclaw.kernel.text import LengthUnit
+from finclaw.text import LengthUnit
 
 T = TypeVar("T")
 CodeStyle = Literal["fenced", "indented"]

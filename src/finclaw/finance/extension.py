@@ -21,7 +21,7 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Tool
 from finclaw.kernel.scope import DeliveryContext
-from finclaw.kernel.text import language_of
+from finclaw.text import language_of
 from finclaw.tools.last_line import with_last_line
 
 _PROMPT = """\

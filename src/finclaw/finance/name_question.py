@@ -10,7 +10,7 @@ from finclaw.finance.resolve import AmbiguousName, DelistedName, SeveralNames, U
 from finclaw.kernel.envelope import ActionButton
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandReply
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 Settle = Callable[[str, Person], Awaitable[str]]
 """Puts the instrument in place of a name that this person has settled before; other names stay."""

@@ -9,7 +9,7 @@ from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.output import USER
 from finclaw.finance.venue import KRX
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 from finclaw.tools.last_line import with_last_line
 
 # fmt: off

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from finclaw.ids import identity
 from finclaw.kernel.envelope import ChatType, Sender
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 ApprovalState = Literal["pending", "granted", "denied", "expired", "used", "failed"]
 ApprovalVerdict = Literal["granted", "denied"]

@@ -8,8 +8,8 @@ from msgspec import Struct, field
 
 from finclaw.ids import new_id
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.text import LengthUnit
 from finclaw.kernel.turn_options import TurnOptions
+from finclaw.text import LengthUnit
 
 ChatType = Literal["direct", "group", "channel"]
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 
 ChartColors = Literal["", "red-up", "green-up"]
 """`red-up` is how Korea and Japan draw a rise, `green-up` the rest of the world."""

@@ -29,8 +29,8 @@ from finclaw.kernel.record import (
     Accepted,
     OutboxItem,
 )
-from finclaw.kernel.text import Language
 from finclaw.redaction import Secret
+from finclaw.text import Language
 
 Method = Literal["GET", "POST"]
 

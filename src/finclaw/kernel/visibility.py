@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 DraftKind = Literal["block", "final", "command", "notice", "preview"]
 """`block`: a part of an answer that is still being written, delivered by itself. `final`: the answer, or the rest of

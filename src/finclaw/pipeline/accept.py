@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from finclaw.errors import ChannelError
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.text import fix_surrogates as whole
+from finclaw.text import fix_surrogates as whole
 
 
 def make_storable(inbound: Inbound) -> Inbound:

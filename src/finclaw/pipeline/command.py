@@ -12,12 +12,12 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from finclaw.clock import SystemClock
 from finclaw.commands.directives import DirectiveLine, Directives, apply_options
 from finclaw.commands.registry import CommandRegistry, ParsedCommand
 from finclaw.commands.words import join_roles, say
 from finclaw.errors import FinclawError
 from finclaw.kernel.chunk import Model
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Outbound, Sender
 from finclaw.kernel.port import Clock, Command, CommandReply, CommandScope, LayerCommand
 from finclaw.kernel.record import Accepted

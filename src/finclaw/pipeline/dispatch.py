@@ -24,7 +24,6 @@ from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.store_port import Store
-from finclaw.kernel.text import language_of
 from finclaw.kernel.turn_options import NO_OPTIONS, OPTIONS, QueueMode, TurnOptions
 from finclaw.pipeline.attachments import show_attachments
 from finclaw.pipeline.context import complete_context
@@ -36,6 +35,7 @@ from finclaw.pipeline.session_opening import SessionOpening
 from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import PASSED_OVER, KnownSession, LaneWaiting, WaitingMessage
+from finclaw.text import language_of
 from finclaw.tools.guard.control_tokens import neutralize_control_tokens
 from finclaw.tools.sources import AUTHOR, SOURCES, passed_on_by
 

@@ -26,7 +26,6 @@ from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import OutboxItem, TextRange
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.kernel.store_port import Outbox
-from finclaw.kernel.text import Language, language_of
 from finclaw.kernel.visibility import DraftKind
 from finclaw.pipeline.early.blocks import BlockDelivery
 from finclaw.pipeline.early.live_preview import LivePreview
@@ -35,6 +34,7 @@ from finclaw.pipeline.early.turn_items import TurnItems
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.shown_links import SafeLinks
+from finclaw.text import Language, language_of
 
 log = logging.getLogger(__name__)
 

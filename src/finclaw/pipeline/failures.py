@@ -10,10 +10,10 @@ from finclaw.delivery.notice import Notice, describe_unknown_calls, error_notice
 from finclaw.errors import BudgetExceeded, ModelUnknown, ProviderError, Superseded, ToolLoop, TurnStopped
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.text import language_of
 from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.sessions.waiting import INTERRUPTED
+from finclaw.text import language_of
 from finclaw.tools.guard.redact import describe_error
 
 log = logging.getLogger(__name__)

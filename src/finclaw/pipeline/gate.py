@@ -13,10 +13,10 @@ from finclaw.kernel.calendar import Calendar, Opening
 from finclaw.kernel.envelope import Inbound, Outbound, Sender
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
-from finclaw.kernel.text import Language, language_of
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage
 from finclaw.pipeline.persons import PersonDirectory
+from finclaw.text import Language, language_of
 from finclaw.tools.approval.people import People
 
 USUAL_MARKETS: Final = ("KRX", "NYSE")

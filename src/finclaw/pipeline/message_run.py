@@ -16,12 +16,12 @@ from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.message import Remove
 from finclaw.kernel.record import Accepted, JoinedOutcome, StopMark
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
-from finclaw.kernel.text import language_of
 from finclaw.kernel.visibility import Draft, DraftKind
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.sessions.pool import Seat
 from finclaw.sessions.steering import LaneSteering
+from finclaw.text import language_of
 
 LEFT_OUT: Final = "left_out"
 """In the metadata of words that tell of messages which were left out: how many."""

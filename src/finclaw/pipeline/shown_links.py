@@ -9,7 +9,7 @@ from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.links import IsNamed, make_links_safe, may_hold_links
 from finclaw.kernel.envelope import Embed, Inbound, Outbound
 from finclaw.kernel.message import Message
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 from finclaw.tools.addresses import addresses_in
 from finclaw.tools.sources import sources_met
 

@@ -6,9 +6,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from finclaw.clock import SystemClock
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Clock, Tool
 from finclaw.tools.breaker import Breakers
 

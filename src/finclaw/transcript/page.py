@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from finclaw.errors import SessionError
 from finclaw.kernel.message import Message, Source, Text
-from finclaw.kernel.text import fix_surrogates
+from finclaw.text import fix_surrogates
 from finclaw.transcript.approval_ids import without_ids_in_bytes, without_ids_in_message
 
 _encode: Final = msgspec.json.Encoder().encode

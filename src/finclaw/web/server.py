@@ -15,9 +15,9 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
+from finclaw.clock import SystemClock
 from finclaw.errors import ExtensionError
 from finclaw.gateway import Gateway
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.redaction import Secret
 from finclaw.web.admission import Admission, Next

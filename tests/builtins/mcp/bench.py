@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from finclaw.builtins.mcp import extension
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pins
+from finclaw.clock import SystemClock
 from finclaw.config.secrets import SecretKeeper
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.extensions.loading import LocatedExtension
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.port import CommandScope, Tool, ToolScope
 from finclaw.storage.sqlite.extension import ExtensionDatabase

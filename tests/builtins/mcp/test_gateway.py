@@ -10,7 +10,7 @@ from tests.builtins.mcp.bench import honest, rogue
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 from finclaw.kernel.event import Event, ToolRegistered
 from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.kernel.scope import Outcome

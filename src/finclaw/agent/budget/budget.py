@@ -12,7 +12,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from finclaw.agent.budget.settings import BudgetSettings
-from finclaw.kernel.clock import local_day
+from finclaw.clock import local_day
 from finclaw.kernel.port import Clock
 
 LimitName = Literal["turn_usd", "user_day_usd", "agent_day_usd", "month_usd"]

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 from msgspec import Struct, convert
 from msgspec.structs import astuple
 
+from finclaw.clock import local_day
 from finclaw.kernel.chunk import Model, Usage
-from finclaw.kernel.clock import local_day
 from finclaw.kernel.message import Message
 
 _NOTHING: Final = Decimal(0)

@@ -7,9 +7,9 @@ from decimal import Decimal
 from finclaw.agent.budget.budget import Account, Budget, BudgetRefusal, Reservation, Spent
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.budget.usage_meter import Settle
+from finclaw.clock import local_day
 from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, Usage
-from finclaw.kernel.clock import local_day
 from finclaw.kernel.event import BudgetRefused, BudgetWarned, Emit
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Spend

@@ -21,8 +21,8 @@ from finclaw.kernel.chunk import (
     UsageReport,
 )
 from finclaw.kernel.message import Block, Text, Thinking, ToolCall
-from finclaw.kernel.text import fix_surrogates
 from finclaw.redaction import hide_known_secrets
+from finclaw.text import fix_surrogates
 
 
 class _Open(Struct):

@@ -7,7 +7,7 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.commands.sources import CommandSources, choose, is_private, refuse_in_public, tell
 from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope
 from finclaw.kernel.record import TurnTrace
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 from finclaw.tools.guard.redact import redact_for_display
 
 _MOST_TURNS: Final = 200

@@ -10,8 +10,8 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.message import Message
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.kernel.text import Language
 from finclaw.kernel.turn_options import TurnOptions
+from finclaw.text import Language
 
 
 class CommandSources(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from finclaw.kernel.extension import ExtensionApi, Finding
 from finclaw.kernel.message import Patch
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.scope import TurnContext, TurnResult
-from finclaw.kernel.text import language_of
+from finclaw.text import language_of
 from finclaw.tools.origin import format_origin
 from finclaw.tools.sources import SOURCES, kept_sources, sources_met
 

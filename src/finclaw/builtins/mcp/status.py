@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from finclaw.builtins.mcp.offers import Offers
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 from finclaw.tools.origin import format_origin
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from finclaw.builtins.web.hiding import without_invisible
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.fetch import Fetcher, FetchLimits, FetchReply, FetchRequest, FetchRules
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
-from finclaw.kernel.text import language_of
 from finclaw.redaction import Secret
+from finclaw.text import language_of
 from finclaw.tools.define import tool
 
 T = TypeVar("T")

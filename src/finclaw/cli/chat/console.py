@@ -11,7 +11,7 @@ from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, Questi
 from finclaw.cli.chat.screen import Screen, show_ending, sources, status_line
 from finclaw.cli.chat.texts import Texts, has_hangul, texts_for
 from finclaw.cli.formatting import one_line
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 from finclaw.web.view import OutcomeView
 
 TICK: Final = 0.5

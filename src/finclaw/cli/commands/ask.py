@@ -21,10 +21,10 @@ from finclaw.cli.chat.texts import Texts, texts_for
 from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.cli.formatting import clean, json_line
 from finclaw.cli.options import settings_from, settings_to_look
+from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.log import start_logging
 from finclaw.errors import ChannelError, ConfigError
-from finclaw.kernel.clock import SystemClock
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.web.view import MessageView, OutcomeView
 

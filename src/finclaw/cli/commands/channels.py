@@ -11,10 +11,10 @@ from finclaw.cli.arguments import add_actions, add_json_option
 from finclaw.cli.commands.status import find_status
 from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, one_line, table, terminal_columns
 from finclaw.cli.options import settings_from, settings_to_look
+from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.configured_channels import channel_kinds, hears_everybody, open_channel
 from finclaw.errors import ChannelError
-from finclaw.kernel.clock import SystemClock
 
 _HEAD = ("CHANNEL", "KIND", "FROM", "ACCOUNT", "SECRETS", "HEARD")
 CHECK_SECONDS: Final = 20.0

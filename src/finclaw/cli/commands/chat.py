@@ -22,12 +22,12 @@ from finclaw.cli.chat.texts import greeting, texts_at_start, texts_for
 from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.cli.formatting import clean, one_line
 from finclaw.cli.options import settings_from, settings_to_look
+from finclaw.clock import SystemClock
 from finclaw.config.model_problems import say_budget
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, ConfigError
 from finclaw.finance.market_data.source_info import name_price_sources
-from finclaw.kernel.clock import SystemClock
 
 INTERRUPTED = 130
 _ENVELOPE = 1_024

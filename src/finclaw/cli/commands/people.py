@@ -12,11 +12,11 @@ from finclaw.cli.arguments import add_actions, add_json_option, parse_text
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
+from finclaw.clock import SystemClock
 from finclaw.errors import ConfigError, SessionError
 from finclaw.finance.watchlist.extension import Watching
 from finclaw.finance.watchlist.store import MIGRATIONS, Watchlists
 from finclaw.gateway import PersonRecord
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.extension import EXTENSIONS
 from finclaw.kernel.person import ContactHistory, Person
 from finclaw.pipeline.person_fields import COLORS, COMPLIANCE, check_fields

@@ -22,9 +22,9 @@ from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import SessionRecord
-from finclaw.kernel.text import fix_surrogates
 from finclaw.redaction import hide_known_secrets
 from finclaw.routing.session_key import place_of, session_key
+from finclaw.text import fix_surrogates
 from finclaw.transcript.conversation_file import read_conversation
 from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.sessions_view import MessagesView, RepairView, SessionView

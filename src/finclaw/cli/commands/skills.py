@@ -16,8 +16,8 @@ from finclaw.builtins.skills.skill import BadSkill
 from finclaw.cli.arguments import add_actions, add_json_option
 from finclaw.cli.formatting import fit_line, json_line, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_from
+from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
-from finclaw.kernel.clock import SystemClock
 
 _HEAD = ("SKILL", "HASH", "USED", "CODE", "FROM", "ABOUT")
 _NAMES = ("skills", "finclaw.builtins.skills")

@@ -17,6 +17,7 @@ from finclaw.agent.window.capacity import Capacity, Thresholds
 from finclaw.agent.window.tokens.estimator import Estimator
 from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.doctor import DoctorFinding, Level, bad, ok, warn
+from finclaw.clock import SystemClock
 from finclaw.composition import agent_prompt
 from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
@@ -26,7 +27,6 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import DoctorCheck
 from finclaw.kernel import extension as kernel
 from finclaw.kernel.chunk import Model
-from finclaw.kernel.clock import SystemClock
 from finclaw.tools.policy.rule_check import check_rules
 
 _LEVELS: dict[str, Level] = {"ok": "ok", "warning": "warn", "error": "bad"}

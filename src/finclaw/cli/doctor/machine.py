@@ -10,7 +10,7 @@ from importlib import metadata
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from finclaw.cli.doctor import DoctorFinding, bad, ok, warn
-from finclaw.kernel.clock import SystemClock
+from finclaw.clock import SystemClock
 
 PACKAGE = "finclaw-gateway"
 OLDEST_PYTHON = (3, 11)

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import apsw
 
 from finclaw.cli.doctor import DoctorFinding, bad, ok, warn
+from finclaw.clock import SystemClock
 from finclaw.errors import ConfigError
-from finclaw.kernel.clock import SystemClock
 from finclaw.storage.sqlite.database import DATABASE, JOURNAL_MISSING, explain, has_journal, is_marked_open, journal_of
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.web.token import FILE_NAME as TOKEN

@@ -14,7 +14,7 @@ from finclaw.demo.assistant.tell_market import tell_calendar, tell_conversion, t
 from finclaw.demo.assistant.tell_own import tell_alerts, tell_portfolio
 from finclaw.demo.assistant.tell_price import tell_chart, tell_comparison, tell_history, tell_quote
 from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _TELLERS: Mapping[str, Callable[[Language, ToolResult, Clause], str]] = {
     "market__quote": tell_quote,

@@ -18,8 +18,8 @@ from finclaw.demo.assistant.periods import UNKNOWN
 from finclaw.demo.assistant.question import ParsedQuestion, read_question
 from finclaw.demo.assistant.sayings import Saying
 from finclaw.kernel.message import ToolCall
-from finclaw.kernel.text import Language
 from finclaw.numerals.tables import FIAT
+from finclaw.text import Language
 
 TOOLS = frozenset(
     (

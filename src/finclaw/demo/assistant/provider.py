@@ -22,7 +22,7 @@ from finclaw.kernel.chunk import (
     UsageReport,
 )
 from finclaw.kernel.message import Message, Text, ToolCall, ToolResult
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 
 _HAS_WORDS = re.compile("[a-zㄱ-ㆎ가-힣]")
 _LOOK_BACK = 100

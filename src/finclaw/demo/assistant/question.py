@@ -9,7 +9,7 @@ from msgspec import Struct
 from finclaw.demo.assistant.arithmetic import read_arithmetic
 from finclaw.demo.assistant.clause import Clause, read_clause
 from finclaw.demo.assistant.intent import intent_of
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 
 LONGEST = 600
 """Letters. A longer text is no question to this assistant; it says so instead of picking words out of it."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _Polite = Literal["help", "greeting", "thanks", "bye", "ok"]
 _Refusal = Literal["unknown", "left", "too_long", "too_many", "advice", "trade", "real", "no_tool", "unfinished"]

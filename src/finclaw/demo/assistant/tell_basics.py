@@ -8,7 +8,7 @@ from finclaw.demo.assistant.clause import Clause
 from finclaw.demo.assistant.sayings import SAYINGS
 from finclaw.demo.assistant.wording import amount, clock, format_quantity, large_amount, moment_of, records, zone
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _MOST_WORDS, _LONGEST_WORD = 4, 40
 

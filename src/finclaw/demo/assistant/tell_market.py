@@ -20,7 +20,7 @@ from finclaw.demo.assistant.wording import (
 )
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _REASONS_EN = {"weekend": "for the weekend", "before_open": "until its session opens", "after_close": "for the day"}
 _REASONS_KO = {"weekend": "주말", "before_open": "개장 전", "after_close": "장 마감"}

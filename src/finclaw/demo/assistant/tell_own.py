@@ -20,7 +20,7 @@ from finclaw.demo.assistant.wording import (
 )
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _LASTING: Mapping[Language, str] = {
     "en": (

@@ -19,7 +19,7 @@ from finclaw.demo.assistant.wording import (
 )
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import ToolResult
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 Facts = Mapping[str, Fact]
 

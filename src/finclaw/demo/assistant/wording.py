@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from finclaw.finance.output import CALENDAR_SOURCE
 from finclaw.finance.source_line import translate_source
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _SIGNS = {"KRW": "₩", "USD": "$", "EUR": "€", "JPY": "¥", "GBP": "£"}
 _UNITS_KO = {"KRW": "원", "USD": "달러", "EUR": "유로", "JPY": "엔", "GBP": "파운드"}

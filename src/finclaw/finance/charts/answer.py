@@ -19,7 +19,7 @@ from finclaw.finance.resolve import resolve
 from finclaw.kernel.envelope import ActionButton, Capabilities, NewFile
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandReply, CommandScope, ToolOutput
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _OTHER_PERIODS: Final[tuple[ChartPeriod, ...]] = ("1D", "1M", "6M", "1Y")
 _NO_DATA: Final[dict[Language, str]] = {

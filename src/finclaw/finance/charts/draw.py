@@ -16,7 +16,7 @@ from finclaw.finance.charts.chart import Chart
 from finclaw.finance.market import Bar
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.person import ChartColors
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,7 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope, Tool, ToolOutput, ToolScope
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 from finclaw.tools.define import tool
 
 if TYPE_CHECKING:

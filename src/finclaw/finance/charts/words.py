@@ -9,7 +9,7 @@ from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.market_data.port import Adjustment
 from finclaw.finance.period import ChartPeriod, session_day
 from finclaw.finance.venue import VENUES
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _PERIOD_NAMES: Final[dict[Language, dict[ChartPeriod, str]]] = {
     "en": {

@@ -36,7 +36,7 @@ from finclaw.kernel.envelope import ActionButton, Capabilities
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 MOST_PRICES: Final = 10
 _HEADLINES: Final = 5

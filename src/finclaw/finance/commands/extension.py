@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 if TYPE_CHECKING:
     from finclaw.finance.commands.answers import CommandMarket, MarketAnswers

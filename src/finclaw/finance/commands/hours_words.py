@@ -11,7 +11,7 @@ from finclaw.finance.output import CALENDAR_SOURCE
 from finclaw.finance.venue import KRX, zone
 from finclaw.kernel.calendar import ClosedReason
 from finclaw.kernel.person import Person
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _REASONS: Final[dict[Language, dict[ClosedReason, str]]] = {
     "en": {"weekend": "weekend", "before_open": "before the open", "after_close": "after the close"},

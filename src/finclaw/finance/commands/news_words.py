@@ -7,7 +7,7 @@ from finclaw.finance.commands.words import title_of, write_moment, write_source
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.market_data.port import NewsItem
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 
 def describe_news(

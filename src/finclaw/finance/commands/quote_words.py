@@ -17,7 +17,7 @@ from finclaw.finance.commands.words import (
 from finclaw.finance.market import ExtendedPrice, Phase, Quote, percent
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.person import Person
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _PHASES: Final[dict[Language, dict[Phase, str]]] = {
     "en": {

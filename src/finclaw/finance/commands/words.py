@@ -17,8 +17,8 @@ from finclaw.finance.source_line import translate_source
 from finclaw.finance.venue import KRX, VENUES, zone
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandScope
-from finclaw.kernel.text import Language, language_of
 from finclaw.numerals.write import format_financial_number
+from finclaw.text import Language, language_of
 
 _SOURCES_KO: Final = {DEMO_SOURCE: "데모 시장", CALENDAR_SOURCE: "FinClaw 시장 달력"}
 _KINDS_KO: Final = {

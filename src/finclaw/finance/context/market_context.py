@@ -23,7 +23,7 @@ from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.context import Context
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.person import Person
-from finclaw.kernel.text import language_of
+from finclaw.text import language_of
 
 _CURRENCIES: Final = {"ko": "KRW", "ja": "JPY", "en-GB": "GBP", "de": "EUR", "fr": "EUR", "es": "EUR", "it": "EUR"}
 _HOME_MARKETS: Final = {"ko": "KRX"}

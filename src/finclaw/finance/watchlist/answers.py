@@ -12,7 +12,7 @@ from finclaw.finance.name_question import Settle, ask_which, find_instruments
 from finclaw.finance.watchlist.store import MOST_WATCHED, TooManyWatched
 from finclaw.finance.watchlist.tools import WatchDesk
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 WatchVerb = Literal["list", "add", "remove"]
 

@@ -7,7 +7,7 @@ from finclaw.delivery.notice import progress_line, tool_note
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.event import Emit, Event, ToolEndedEvent, ToolStartedEvent
 from finclaw.kernel.port import Clock
-from finclaw.kernel.text import Language, language_of
+from finclaw.text import Language, language_of
 
 
 class EarlyView(Protocol):

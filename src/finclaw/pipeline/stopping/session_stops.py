@@ -14,10 +14,10 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, OutboxItem, StopMark
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import Store
-from finclaw.kernel.text import language_of
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.pipeline import Pipeline
+from finclaw.text import language_of
 
 STOPS_WITHIN: Final = 0.8
 """Seconds in which a stopped message ends; a tool that ignores its cancellation is left behind before that."""

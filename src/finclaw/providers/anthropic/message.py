@@ -6,8 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
-from finclaw.kernel.text import fix_surrogates
 from finclaw.providers.http.image_join import PICTURES, mark_image
+from finclaw.text import fix_surrogates
 from finclaw.transcript.request_sanitizer import UNSEEN, legal_name
 
 SAID_NOTHING: Final = "[The tool failed without a word]"

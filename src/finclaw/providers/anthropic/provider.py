@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Final
 
+from finclaw.clock import SystemClock
 from finclaw.kernel.chunk import Chunk, ModelRequest
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Clock
 from finclaw.providers.anthropic.answer import AnthropicAnswerReader
 from finclaw.providers.anthropic.failure import KINDS

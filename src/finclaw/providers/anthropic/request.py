@@ -15,13 +15,13 @@ import msgspec
 
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.message import Message
-from finclaw.kernel.text import fix_surrogates
 from finclaw.providers.anthropic.message import write_blocks
 from finclaw.providers.anthropic.message_cache import ASSISTANT, USER, paired_caches
 from finclaw.providers.anthropic.schema import narrow_schema
 from finclaw.providers.anthropic.thinking import ADAPTIVE, OFF, ThinkingField, thinking_field
 from finclaw.providers.anthropic.thinking_signatures import ThinkingSignatures, extend_hash, turn_start
 from finclaw.providers.http.prefix_cache import NO_PREFIX, Part, RequestPrefix
+from finclaw.text import fix_surrogates
 from finclaw.transcript.request_sanitizer import sanitize_request
 
 MARK: Final = b',"cache_control":{"type":"ephemeral"}'

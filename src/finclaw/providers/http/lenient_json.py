@@ -3,7 +3,7 @@
 import json
 from typing import Any, cast
 
-from finclaw.kernel.text import fix_surrogates
+from finclaw.text import fix_surrogates
 
 _Path = tuple[str | int, ...]
 

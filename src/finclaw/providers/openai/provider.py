@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+from finclaw.clock import SystemClock
 from finclaw.errors import ProviderTimeout, StreamCut
 from finclaw.kernel.chunk import Chunk, ModelRequest
-from finclaw.kernel.clock import SystemClock
 from finclaw.kernel.port import Clock
 from finclaw.providers.http.address import endpoint_url
 from finclaw.providers.http.image_join import ReadBlob, join_images

@@ -14,7 +14,7 @@ from finclaw.kernel.envelope import ChatType, Inbound, Outbound, OutboundKind, S
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.record import OutboxItem, StopMark, TextRange
 from finclaw.kernel.scope import Outcome, StageEntry, StageResult
-from finclaw.kernel.text import fix_surrogates
+from finclaw.text import fix_surrogates
 
 T = TypeVar("T")
 

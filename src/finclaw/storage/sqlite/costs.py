@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import Cost, CostsBy, Spend
-from finclaw.kernel.text import fix_surrogates
+from finclaw.text import fix_surrogates
 
 _COLUMNS: Final = "calls, interrupted, input, output, cache_read, cache_write, cost, saved, interrupted_cost"
 _MOST: Final = 1 << 62

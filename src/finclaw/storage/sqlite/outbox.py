@@ -11,9 +11,9 @@ from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import SessionError
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.record import Accepted, DeliveryState, OutboxItem, OutboxState, TextRange
-from finclaw.kernel.text import fix_surrogates
 from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite.codec import UNITS, PublicIds, from_micros, read_unit, to_micros, units_of, write_unit
+from finclaw.text import fix_surrogates
 
 _ITEMS: Final = (
     "SELECT unit.id, unit.state, unit_body.body, planned_at, unit.attempts, doubts, platform_id, key FROM unit "

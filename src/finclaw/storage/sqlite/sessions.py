@@ -11,10 +11,10 @@ from finclaw.errors import SessionError
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import IntegrityFinding, SessionPage, SessionRecord
-from finclaw.kernel.text import fix_surrogates
 from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite import conversation, facts, pages, transcript
 from finclaw.storage.sqlite.codec import from_micros, to_micros
+from finclaw.text import fix_surrogates
 from finclaw.transcript.integrity import mend
 
 EMPTY_FOR: Final = timedelta(days=1)

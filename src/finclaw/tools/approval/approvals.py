@@ -26,7 +26,7 @@ from finclaw.kernel.envelope import ActionButton, Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import ApprovalStore, Inbox
-from finclaw.kernel.text import language_of
+from finclaw.text import language_of
 from finclaw.tools.approval import messages
 from finclaw.tools.approval.action import Action, has_drifted
 from finclaw.tools.approval.announce import Announcer

@@ -6,7 +6,7 @@ from typing import Final
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import ActionButton
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 from finclaw.tools.approval.local_time import time_of_day
 from finclaw.tools.approval.safe_display import format_lines, quote_text
 from finclaw.transcript.approval_id import short_id

@@ -4,7 +4,7 @@ import os
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 
 _KOREA: Final = timezone(timedelta(hours=9), "KST")
 _NAMES: Final[dict[Language, dict[str, str]]] = {"en": {}, "ko": {"KST": "한국 시간"}}

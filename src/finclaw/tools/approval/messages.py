@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from finclaw.kernel.approval import Addressee, Approval, Decision
 from finclaw.kernel.envelope import ActionButton, Inbound, Limits, Outbound, Sender
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 from finclaw.tools.approval.card import deadline
 from finclaw.tools.approval.summary import action_line
 from finclaw.transcript.approval_id import short_id

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from finclaw.gateway import Summary
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.message import ToolStatus
-from finclaw.kernel.text import Language
+from finclaw.text import Language
 from finclaw.tools.approval.safe_display import format_lines, quote_text
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.transcript.approval_id import short_id

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from typing import Final
 
-from finclaw.kernel.text import fix_surrogates
+from finclaw.text import fix_surrogates
 
 _TERMINAL: Final = (
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # colours and cursor moves, whole: half a sequence would split a number

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.json import encode
 
-from finclaw.kernel.text import fix_surrogates
+from finclaw.text import fix_surrogates
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.control_tokens import neutralize_control_tokens
 from finclaw.tools.guard.markup import LEFT_OUT, strip_markup

@@ -8,7 +8,7 @@ from finclaw.agent.window.compaction.shorten import with_words_within
 from finclaw.agent.window.tokens.count import CountMessage, CountText
 from finclaw.errors import BudgetExceeded, ProviderError
 from finclaw.kernel.message import Message
-from finclaw.kernel.text import fix_surrogates
+from finclaw.text import fix_surrogates
 
 Summarise = Callable[[Sequence[Message], int], Awaitable[str]]
 """The messages and the most tokens of the summary. It may raise ProviderError or BudgetExceeded, and is not trusted."""
