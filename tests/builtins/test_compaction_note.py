@@ -12,7 +12,7 @@ from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.testing import Reply, reply
 from finclaw.testing.provider import Script
 
-SMALL = Model("offline", "demo", window=16_000, max_output=1_000)
+SMALL = Model("offline", "demo", window=18_000, max_output=1_000)
 ENGLISH = (
     "(This conversation has grown long, so I now know its earlier part only in summary. "
     "If I miss something that matters, please say it again.)"

@@ -32,6 +32,8 @@ CONVERSATIONS = 12
 MOST_OPEN = 40
 """Messages that may wait; people who wait for so many answers write no more."""
 SETTLES_WITHIN = 120.0
+A_TURN_EACH = {"FINCLAW_SESSIONS__QUEUE__MODE": "followup", "FINCLAW_SESSIONS__QUEUE__CAP": "1000"}
+"""So that every message has an answer of its own."""
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def served(state: Path) -> Generator[GatewayClient]:
             [sys.executable, "-m", "finclaw", "serve", "--port", "0", "--state", str(state)],
             stdout=words,
             stderr=words,
-            env=clean_environment(),
+            env={**clean_environment(), **A_TURN_EACH},
         )
     try:
         give_up = time.monotonic() + SETTLES_WITHIN

@@ -20,6 +20,7 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.record import Accepted, OutboxItem, OutboxState
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.routing.session_key import session_key
+from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.storage.sqlite.codec import read_inbound
 from finclaw.storage.sqlite.store import SqliteStore, open_store
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, say
@@ -77,7 +78,7 @@ class House:
         provider = ScriptedProvider(self._script, clock=self.clock)
         extensions = (Perishable(),) if self.perishable else ()
         async with build(
-            Settings(state=self.state),
+            Settings(state=self.state, sessions=SessionSettings(queue=QueueSettings(mode="followup"))),
             channels=[self.channel],
             provider=provider,
             extensions=extensions,
