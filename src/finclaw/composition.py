@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from finclaw.builtin_extensions import BuiltinServices, builtin_extensions, comm
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.clock import SystemClock
-from finclaw.config.routes import ModelRoutes
+from finclaw.config.routes import ModelRoutes, chosen_model
 from finclaw.config.schema import Settings
 from finclaw.config.windows import learn_windows
 from finclaw.configured_channels import open_channels
@@ -68,6 +69,8 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
     gateway is there), ExtensionError, StoreFailed or StoreCorrupt.
     """
     clock = clock or SystemClock()
+    if provider is None:
+        settings = _with_turns_of_their_own(settings)
     async with AsyncExitStack() as stack:
         stack.enter_context(StateLock(settings.state))
         events = EventStream()
@@ -130,6 +133,14 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         await store.sweep_blobs()
         await app.start()
         yield app
+
+
+def _with_turns_of_their_own(settings: Settings) -> Settings:
+    """Give each message a turn where the offline assistant answers: it reads one question, and would lose others."""
+    sessions = settings.sessions
+    if sessions.queue.mode != "auto" or not chosen_model(settings).startswith("offline/"):
+        return settings
+    return replace(settings, sessions=replace(sessions, queue=replace(sessions.queue, mode="followup")))
 
 
 # ── what the settings name ──────────────────────────────────────────────────────────────────────────────────────────

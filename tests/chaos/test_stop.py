@@ -10,7 +10,10 @@ from finclaw.delivery.split import RESENT_MARK
 from finclaw.errors import SendFailed
 from finclaw.kernel.envelope import Receipt
 from finclaw.kernel.record import OutboxItem
+from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider
+
+A_TURN_EACH = SessionSettings(queue=QueueSettings(mode="followup"))
 
 
 def echo(request: object) -> str:
@@ -19,7 +22,11 @@ def echo(request: object) -> str:
 
 def gateway(state: Path, clock: FakeClock, channel: MemoryChannel):
     return finclaw.build(
-        Settings(state=state), channels=[channel], provider=ScriptedProvider(echo), clock=clock, threaded=False
+        Settings(state=state, sessions=A_TURN_EACH),
+        channels=[channel],
+        provider=ScriptedProvider(echo),
+        clock=clock,
+        threaded=False,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.walks.house import Gateway, House, Parts, in_virtual_time
 from tests.walks.tools import Desk
 
+import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.settings import ChannelSettings
 from finclaw.cli.commands.replay import replay
@@ -354,3 +355,17 @@ def test_the_live_stream_and_the_trace_tell_of_a_joined_message(one_house: House
             assert any("joined" in line and second.id in line and "in won" in line for line in lines)
 
     one_house.clock.run(walk())
+
+
+async def test_the_offline_assistant_answers_each_question_of_several_at_once(tmp_path: Path) -> None:
+    """It reads one question at a time: joined ones would be lost."""
+    async with finclaw.build(Settings(state=tmp_path), threaded=False) as app:
+        asked = [
+            await app.accept(finclaw.Inbound(text=text, message_id=text))
+            for text in ("AAPL price?", "삼성전자 주가", "MSFT price?")
+        ]
+        found = [await app.wait(each.id, 60) for each in asked]
+    outcomes = [each.outcome for each in found if each is not None and each.outcome is not None]
+    assert [each.kind for each in outcomes] == ["answered"] * 3
+    for outcome, name in zip(outcomes, ("AAPL", "005930", "MSFT"), strict=True):
+        assert name in (outcome.reply or "")
