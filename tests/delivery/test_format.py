@@ -5,6 +5,7 @@ import html
 import random
 import re
 import string
+import sys
 import time
 from collections.abc import Callable
 from decimal import Decimal
@@ -341,7 +342,9 @@ def test_an_answer_of_100_kb_takes_less_than_150_ms(kind: str) -> None:
     text = (varied if kind == "varied" else _DENSE * 1_000).encode()[:100_000].decode(errors="ignore")
     for name in ("telegram", "matrix"):
         options = get_format_options(PROFILES[name])
-        assert min(_spend(text, options) for _ in range(3)) < 0.15 * slowness()
+        # Coverage traces our lines and not those of the packages by which `slowness` is measured.
+        traced = 2 if sys.gettrace() else 1
+        assert min(_spend(text, options) for _ in range(3)) < 0.15 * slowness() * traced
     assert gc.isenabled()
 
 
