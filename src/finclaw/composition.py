@@ -140,7 +140,12 @@ def _with_turns_of_their_own(settings: Settings) -> Settings:
     sessions = settings.sessions
     if sessions.queue.mode != "auto" or not chosen_model(settings).startswith("offline/"):
         return settings
-    return replace(settings, sessions=replace(sessions, queue=replace(sessions.queue, mode="followup")))
+    channels = {
+        name: each if each.debounce_ms is not None else replace(each, debounce_ms=0)
+        for name, each in settings.channels.items()
+    }
+    queue = replace(sessions.queue, mode="followup")
+    return replace(settings, sessions=replace(sessions, queue=queue), channels=channels)
 
 
 # ── what the settings name ──────────────────────────────────────────────────────────────────────────────────────────
