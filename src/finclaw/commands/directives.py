@@ -116,7 +116,7 @@ class Directives:
         return self._find_model_objection(given, scope)
 
     def _find_model_objection(self, given: Sequence[GivenDirective], scope: CommandScope) -> str | None:
-        wanted = set_options(self._kept(scope.session), given)
+        wanted = set_options(self._read_kept(scope.session), given)
         if self._find_model is None or not any(each.directive.option in ("model", "thinking") for each in given):
             return None
         try:
@@ -130,7 +130,7 @@ class Directives:
 
     async def keep(self, given: Sequence[GivenDirective], scope: CommandScope) -> str:
         """Set them for the session; gives what to tell the person."""
-        kept = set_options(self._kept(scope.session), given)
+        kept = set_options(self._read_kept(scope.session), given)
         if self._options is not None:
             await self._options.keep(scope.session, kept)
         set_now = {each.directive.option: each.value or "" for each in given}
@@ -140,7 +140,7 @@ class Directives:
         first = next(each for each in given if not each.is_default)
         return say("kept", scope.language, lines, self._prefix, first.command.name)
 
-    def _kept(self, session: str) -> TurnOptions:
+    def _read_kept(self, session: str) -> TurnOptions:
         return NO_OPTIONS if self._options is None else self._options.find(session)
 
 

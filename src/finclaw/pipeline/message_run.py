@@ -135,7 +135,7 @@ class MessageRun(MessageContext):
         log, steering = self.log, self.steering
         joined = () if log is None else log.claim.joined
         if log is not None and steering is not None:
-            joined = (*joined, *steering.seen(len(log.answers)))
+            joined = (*joined, *steering.list_seen(len(log.answers)))
         if not joined:
             return outcome, ()
         last = self.last_of_question if outcome.kind == "answered" else self.accepted

@@ -104,7 +104,7 @@ class LaneSteering:
         """The words of those that joined and that the model has not answered to."""
         return [offer.words for offer, before in self._joined if before >= answers]
 
-    def seen(self, answers: int) -> tuple[Accepted, ...]:
+    def list_seen(self, answers: int) -> tuple[Accepted, ...]:
         """Those that joined and that the model has answered to."""
         return tuple(offer.accepted for offer, before in self._joined if before < answers)
 
