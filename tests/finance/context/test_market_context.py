@@ -48,7 +48,7 @@ class Lists:
         self._symbols = symbols
         self.reads = 0
 
-    def known(self, person: Person) -> tuple[str, ...] | None:
+    def peek_symbols(self, person: Person) -> tuple[str, ...] | None:
         return self._symbols if self.reads else None
 
     async def symbols(self, person: Person) -> tuple[str, ...]:

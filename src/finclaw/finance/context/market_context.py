@@ -85,7 +85,7 @@ class MarketSentiment(Struct, frozen=True, kw_only=True):
 class WatchedSymbols(Protocol):
     """The watchlists of all persons."""
 
-    def known(self, person: Person) -> tuple[str, ...] | None:
+    def peek_symbols(self, person: Person) -> tuple[str, ...] | None:
         """Without waiting, where it is in memory; None where it has to be read."""
         ...
 
@@ -165,7 +165,7 @@ class MarketContext:
 
     def _may_watch(self, context: Context) -> bool:
         """False for a list that is known to be empty, as most are: their turns wait for nothing."""
-        return self._watchlists is not None and self._watchlists.known(context.person) != ()
+        return self._watchlists is not None and self._watchlists.peek_symbols(context.person) != ()
 
     def _may_have_own(self, context: Context) -> bool:
         return bool(context.provided.get("held_instruments")) or self._may_watch(context)

@@ -108,9 +108,12 @@ class WatchAnswers:
         added = [title_of(each, language) for each in instruments if each.symbol in new]
         known = [title_of(each, language) for each in instruments if each.symbol not in new]
         if language == "ko":
-            lines = [f"관심 종목에 추가: {', '.join(added)}" if added else "", _told("이미 있음", known)]
+            lines = [f"관심 종목에 추가: {', '.join(added)}" if added else "", _name_titles("이미 있음", known)]
         else:
-            lines = [f"Added to your watchlist: {', '.join(added)}" if added else "", _told("Already there", known)]
+            lines = [
+                f"Added to your watchlist: {', '.join(added)}" if added else "",
+                _name_titles("Already there", known),
+            ]
         return await self._confirm(lines, scope, language)
 
     async def _remove(
@@ -121,9 +124,9 @@ class WatchAnswers:
         removed = [self._title(symbol, language) for symbol in gone]
         absent = [title_of(each, language) for each in instruments or () if each.symbol not in gone]
         if language == "ko":
-            lines = [_told("관심 종목에서 삭제", removed), _told("목록에 없음", absent)]
+            lines = [_name_titles("관심 종목에서 삭제", removed), _name_titles("목록에 없음", absent)]
         else:
-            lines = [_told("Removed from your watchlist", removed), _told("Was not there", absent)]
+            lines = [_name_titles("Removed from your watchlist", removed), _name_titles("Was not there", absent)]
         return await self._confirm(lines, scope, language)
 
     async def _confirm(self, lines: Sequence[str], scope: CommandScope, language: Language) -> CommandReply:
@@ -136,7 +139,7 @@ class WatchAnswers:
         return symbol if found is None else title_of(found, language)
 
 
-def _told(what: str, titles: Sequence[str]) -> str:
+def _name_titles(what: str, titles: Sequence[str]) -> str:
     return f"{what}: {', '.join(titles)}" if titles else ""
 
 

@@ -68,9 +68,9 @@ class Watching:
         )
         api.on_forget(self.forget_person)
 
-    def known(self, person: Person) -> tuple[str, ...] | None:
+    def peek_symbols(self, person: Person) -> tuple[str, ...] | None:
         """The person's list without waiting, for the context of a turn; None where it has to be read."""
-        return self._lists.known(person)
+        return self._lists.peek_symbols(person)
 
     async def symbols(self, person: Person) -> tuple[str, ...]:
         return await self._lists.symbols(person)

@@ -41,7 +41,7 @@ class Watchlists:
         self._exists = exists
         self._known: dict[str, tuple[str, ...]] = {}
 
-    def known(self, person: Person) -> tuple[str, ...] | None:
+    def peek_symbols(self, person: Person) -> tuple[str, ...] | None:
         """The list without waiting, where it is in memory; None where it has to be read."""
         found = self._known.get(person.id)
         return found if found is not None else None if self._exists() else ()
