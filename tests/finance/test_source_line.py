@@ -1,6 +1,6 @@
 """The source line behind live prices, and the lines that the model reads about them."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -26,6 +26,12 @@ QUOTE = Quote(
     venue="KRX",
 )
 
+AFTER = {
+    "phase": "closed",
+    "close": Decimal(100_500),
+    "extended": ExtendedPrice(price=Decimal(101_900), phase="after", venue="NXT", as_of=AT + timedelta(minutes=90)),
+}
+
 
 @pytest.mark.parametrize(
     ("reply", "fields", "line"),
@@ -38,6 +44,16 @@ QUOTE = Quote(
             "(출처: Yahoo Finance (20분 지연, 미확인), 11월 16일 14:00 한국 시각 기준)",
         ),
         ("Samsung is at 100,500.", {"stale": True}, "(Source: Naver (stale), 2026-11-16 05:00 UTC)"),
+        (
+            "Samsung closed at 100,500 won.",
+            AFTER,
+            "(Source: Naver, 2026-11-16 05:00 UTC; Naver, after-market, 2026-11-16 06:30 UTC)",
+        ),
+        (
+            "삼성전자 종가는 100,500원입니다.",
+            AFTER,
+            "(출처: Naver, 11월 16일 14:00 한국 시각 기준; Naver, 애프터마켓, 11월 16일 15:30 한국 시각 기준)",
+        ),
     ],
 )
 def test_a_reply_that_does_not_name_its_source_gets_a_line(reply: str, fields: dict[str, Any], line: str) -> None:
@@ -83,6 +99,15 @@ def test_an_after_market_price_is_a_fact_of_its_own_against_the_close() -> None:
     facts = {fact.field: fact.value for fact in facts_of(replace(QUOTE, extended=extended, close=Decimal(100_500)))}
     assert (facts["price"], facts["close"], facts["after_market_price"]) == (100_500, 100_500, 101_900)
     assert facts["after_market_change_percent"] == Decimal("1.39"), "not against the close before"
+
+
+def test_facts_of_a_price_say_where_and_in_which_phase_it_was_traded() -> None:
+    running = {fact.field: (fact.venue, fact.phase) for fact in facts_of(QUOTE)}
+    assert (running["price"], running["change"]) == (("KRX", "regular"), ("KRX", "regular"))
+    assert running["previous_close"] == ("KRX", "closed")
+    over = {fact.field: (fact.venue, fact.phase) for fact in facts_of(replace(QUOTE, **AFTER))}
+    assert (over["price"], over["close"]) == (("KRX", "closed"), ("KRX", "closed"))
+    assert (over["after_market_price"], over["after_market_change_percent"]) == (("NXT", "after"), ("NXT", "after"))
 
 
 def test_facts_of_an_old_price_are_stale() -> None:

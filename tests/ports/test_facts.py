@@ -42,7 +42,15 @@ async def told(store: Store, session: str = "s", subject: str | None = None) -> 
 
 async def test_facts_come_back_as_they_were_told_the_newest_first(bench: Bench) -> None:
     store = bench.store
-    rich = price("190.50", currency="USD", unit="per share", stale=True, inputs=("AAPL open @ 9", "환율"))
+    rich = price(
+        "190.50",
+        currency="USD",
+        unit="per share",
+        venue="NXT",
+        phase="after",
+        stale=True,
+        inputs=("AAPL open @ 9", "환율"),
+    )
     first = await tell(store, "1", price("1e-20"), rich)
     second = await tell(store, "2", price("70000", "삼성전자"))
     await tell(store, "3", price("7"), session="other")
@@ -129,9 +137,10 @@ def result(id: str, *facts: Fact) -> Message:
 
 
 async def test_a_copy_has_the_facts_of_its_messages_behind_those_that_no_message_tells_any_more(bench: Bench) -> None:
-    await bench.store.restore("copy", [result("1", price("2"), price("3")), result("2", price("3"))], [price("1")])
+    after = price("3", venue="NXT", phase="after")
+    await bench.store.restore("copy", [result("1", price("2"), after), result("2", after)], [price("1")])
     store = await bench.reopen()
-    assert await store.facts("copy") == [SessionFact(turn_id="", fact=price(value)) for value in ("3", "2", "1")]
+    assert await store.facts("copy") == [SessionFact(turn_id="", fact=each) for each in (after, price("2"), price("1"))]
     turn = await tell(store, "1", price("4"), session="copy")
     assert (await store.facts("copy", limit=1))[0] == SessionFact(turn_id=turn.turn_id, fact=price("4"))
     await store.restore("another", [result("1", price("5"))])

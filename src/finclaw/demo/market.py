@@ -53,9 +53,11 @@ class DemoMarket:
         as_of = min(now, session.closes)
         opening = self._calendar.opening(listing.instrument.exchange, now)
         is_coin = listing.instrument.kind == "coin"
+        price = self._price(listing, as_of)
+        is_over = not opening.is_open and listing.instrument.kind not in ("coin", "rate")
         return Quote(
             instrument=listing.instrument,
-            price=self._price(listing, as_of),
+            price=price,
             previous_close=self._price(listing, before.closes),
             volume=demo_volume(self._seed, listing, session, as_of),
             as_of=as_of,
@@ -63,6 +65,7 @@ class DemoMarket:
             source=DEMO_SOURCE,
             venue=listing.instrument.exchange,
             phase="continuous" if is_coin else "regular" if opening.is_open else "closed",
+            close=price if is_over else None,
         )
 
     async def close_before(self, symbol: str, day: date) -> tuple[datetime, Decimal]:

@@ -123,6 +123,8 @@ def rate_facts(legs: tuple[Leg, ...]) -> tuple[Fact, ...]:
             currency=leg.quote.instrument.currency,
             as_of=leg.quote.as_of,
             source=leg.quote.source_label,
+            venue=leg.quote.venue,
+            phase=leg.quote.phase,
         )
         for leg in legs
     )

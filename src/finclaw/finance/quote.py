@@ -88,18 +88,23 @@ def _describe_provenance(quote: Quote) -> dict[str, object]:
 
 
 def facts_of(quote: Quote) -> tuple[Fact, ...]:
-    instrument, at, source = quote.instrument, quote.as_of, quote.source_label
-    volume, extended = Decimal(quote.volume), quote.extended
-    facts = (
+    """Each with the venue and the phase of the trading day it is of; that of a close is `closed`."""
+    instrument, at, source, volume = quote.instrument, quote.as_of, quote.source_label, Decimal(quote.volume)
+    of_now = (
         price_fact(instrument, "price", quote.price, at, source),
         price_fact(instrument, "change", quote.change, at, source),
         plain_fact(instrument.symbol, "change_percent", quote.change_percent, "%", at, source),
-        price_fact(instrument, "previous_close", quote.previous_close, at, source),
         *([plain_fact(instrument.symbol, "volume", volume, "pieces", at, source)] if volume else []),
+    )
+    closes = (
+        price_fact(instrument, "previous_close", quote.previous_close, at, source),
         *([price_fact(instrument, "close", quote.close, at, source)] if quote.close is not None else []),
     )
-    if extended is not None:
-        facts = (*facts, *_extended_facts(quote, extended))
+    facts = (
+        *(replace(each, venue=quote.venue, phase=quote.phase) for each in of_now),
+        *(replace(each, venue=instrument.exchange, phase="closed") for each in closes),
+        *(() if quote.extended is None else _extended_facts(quote, quote.extended)),
+    )
     return tuple(replace(each, stale=True) for each in facts) if quote.stale else facts
 
 
@@ -107,10 +112,10 @@ def _extended_facts(quote: Quote, extended: ExtendedPrice) -> tuple[Fact, Fact]:
     """The price before or after the session, and its change against the close: never against the close before."""
     at, source, name = extended.as_of, quote.source_label, f"{extended.phase}_market"
     symbol, change = quote.instrument.symbol, _extended_change(quote, extended)
-    return (
-        price_fact(quote.instrument, f"{name}_price", extended.price, at, source),
-        plain_fact(symbol, f"{name}_change_percent", change, "%", at, source),
-    )
+    price = price_fact(quote.instrument, f"{name}_price", extended.price, at, source)
+    percentage = plain_fact(symbol, f"{name}_change_percent", change, "%", at, source)
+    traded = {"venue": extended.venue, "phase": extended.phase}
+    return replace(price, **traded), replace(percentage, **traded)
 
 
 def _extended_change(quote: Quote, extended: ExtendedPrice) -> Decimal:

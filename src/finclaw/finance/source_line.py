@@ -25,24 +25,32 @@ _KOREAN: Final = (
     ("change since", "등락 기준 시각"),
     ("fixing of", "고시일"),
 )
+_EXTENDED: Final[dict[Language, dict[str, str]]] = {
+    "en": {"pre": "pre-market", "after": "after-market"},
+    "ko": {"pre": "프리마켓", "after": "애프터마켓"},
+}
+"""Prices before and after the session have a time of their own: that of the close must not seem as late as theirs."""
 _DELAYED: Final = re.compile(r"delayed (\d+) min")
 _TIME: Final = re.compile(r"\d{1,2}:\d{2}")
 
 
 def name_sources(reply: str, facts: Iterable[Fact], question: str, *, begun: bool = False) -> str:
     """The reply with its source line, in the reply's language; unchanged where it names its sources and a time."""
-    latest: dict[str, datetime] = {}
+    latest: dict[tuple[str, str], datetime] = {}
     for fact in facts:
         if fact.field in PRICE_FIELDS and fact.source not in (USER, DEMO_SOURCE):
-            latest[fact.source] = max(fact.as_of, latest.get(fact.source, fact.as_of))
+            said = (fact.source, fact.phase if fact.phase in _EXTENDED["en"] else "")
+            latest[said] = max(fact.as_of, latest.get(said, fact.as_of))
     if not latest:
         return reply
     language = language_of(reply if any(map(str.isalpha, reply)) else question)
-    if _TIME.search(reply) and all(translate_source(source, language) in reply for source in latest):
+    if _TIME.search(reply) and all(translate_source(source, language) in reply for source, _ in latest):
         return reply
     told = "; ".join(
-        f"{translate_source(source, language)}, {_tell(as_of, language)}"
-        for source, as_of in list(latest.items())[:_MOST]
+        ", ".join(
+            filter(None, (translate_source(source, language), _EXTENDED[language].get(phase), _tell(as_of, language)))
+        )
+        for (source, phase), as_of in list(latest.items())[:_MOST]
     )
     return with_last_line(reply, f"(출처: {told})" if language == "ko" else f"(Source: {told})", begun=begun)
 

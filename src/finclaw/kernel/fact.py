@@ -14,6 +14,10 @@ class Fact(Struct, frozen=True, kw_only=True):
     value: Decimal
     as_of: datetime
     source: str
+    venue: str = ""
+    """Of a price: where it was traded."""
+    phase: str = ""
+    """Of a price: the part of the trading day it is of, as `regular` or `after`; `closed` for a regular close."""
     unit: str = ""
     currency: str | None = None
     stale: bool = False

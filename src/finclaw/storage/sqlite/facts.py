@@ -16,7 +16,8 @@ from finclaw.storage.sqlite.codec import FACTS, PublicIds, facts_of, write
 
 MOST: Final = 1_000
 """Of one session, and so of one turn."""
-_COLUMNS: Final = "subject, field, value, unit, currency, as_of, source, stale, inputs"
+_COLUMNS: Final = "subject, field, value, unit, currency, as_of, source, venue, phase, stale, inputs"
+_MARKS: Final = ", ".join("?" * (2 + len(_COLUMNS.split(", "))))
 
 
 def keep(db: apsw.Connection, session: int, turn: int, facts: Sequence[Fact]) -> None:
@@ -43,7 +44,7 @@ def restore(db: apsw.Connection, session: int, messages: Sequence[Message], earl
 def _insert(db: apsw.Connection, session: int, first: int, facts: Sequence[Fact]) -> None:
     newest = list(dict.fromkeys(facts))[-MOST:]
     db.executemany(
-        f"INSERT INTO fact (id, session, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO fact (id, session, {_COLUMNS}) VALUES ({_MARKS})",
         [(first + place, session, *_row(fact)) for place, fact in enumerate(newest)],
     )
 

@@ -325,4 +325,8 @@ MIGRATIONS: Final = (
     """
     ALTER TABLE inbound ADD COLUMN stop TEXT;   -- that somebody stopped it, as JSON; it may not have come to that yet
     """,
+    """
+    ALTER TABLE fact ADD COLUMN venue TEXT NOT NULL DEFAULT '';     -- of a price: where it was traded,
+    ALTER TABLE fact ADD COLUMN phase TEXT NOT NULL DEFAULT '';     -- and in which part of the trading day
+    """,
 )
