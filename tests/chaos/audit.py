@@ -34,6 +34,13 @@ class Entry:
     state: str
     attempts: int
     delivery: str
+    sender: str = ""
+    kind: str = "message"
+    target: str | None = None
+    """The platform's id of the message that an edit or a deletion is about."""
+    is_edited: bool = False
+    reason: str = ""
+    """Of its outcome."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +194,7 @@ def _find_blob_faults(database: Path) -> Iterator[str]:
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _open_for_reading(database: Path) -> apsw.Connection:
+def open_for_reading(database: Path) -> apsw.Connection:
     """Waits for a gateway that is just reading its journal after a crash: nobody else gets at the file meanwhile."""
     db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
     db.set_busy_timeout(10_000)
@@ -196,7 +203,7 @@ def _open_for_reading(database: Path) -> apsw.Connection:
 
 def read_books(database: Path) -> Books:
     files = _read_files(database)
-    db = _open_for_reading(database)
+    db = open_for_reading(database)
     try:
         ids = PublicIds(str(db.execute("SELECT value FROM meta WHERE key = 'name'").get))
         entries = tuple(_entries(db, ids))
@@ -238,7 +245,7 @@ def select_sessions(books: Books, prefix: str) -> Books:
 
 def calls_booked(database: Path) -> tuple[int, int]:
     """Model calls in the books, and those of them that were interrupted."""
-    db = _open_for_reading(database)
+    db = open_for_reading(database)
     try:
         calls, interrupted = db.execute("SELECT sum(calls), sum(interrupted) FROM spend").fetchall()[0]
         return int(calls or 0), int(interrupted or 0)
@@ -256,7 +263,7 @@ def _blobs_referred_to(database: Path) -> set[str]:
 
 
 def _names(database: Path, query: str) -> set[str]:
-    db = _open_for_reading(database)
+    db = open_for_reading(database)
     try:
         return {str(name) for (name,) in db.execute(query)}
     finally:
@@ -264,7 +271,7 @@ def _names(database: Path, query: str) -> set[str]:
 
 
 def count_early(database: Path) -> int:
-    db = _open_for_reading(database)
+    db = open_for_reading(database)
     try:
         early = "body ->> 'span' IS NOT NULL OR body ->> 'is_preview'"
         return int(db.execute(f"SELECT count(*) FROM unit_body WHERE {early}").get)
@@ -274,7 +281,7 @@ def count_early(database: Path) -> int:
 
 def unsettled(database: Path) -> int:
     """Messages without an end and units without one. Works beside a running gateway, which is not disturbed."""
-    db = _open_for_reading(database)
+    db = open_for_reading(database)
     try:
         return int(
             db.execute(
@@ -288,7 +295,7 @@ def unsettled(database: Path) -> int:
 
 def given_up(database: Path) -> set[str]:
     """The messages whose answer nobody will hear to its end. Works beside a running gateway, too."""
-    db = _open_for_reading(database)
+    db = open_for_reading(database)
     try:
         dead = "SELECT body FROM inbound WHERE id IN (SELECT id / ? FROM unit WHERE state = 'dead')"
         return {read_inbound(str(body)).message_id for (body,) in db.execute(dead, (UNITS,))}
@@ -298,20 +305,34 @@ def given_up(database: Path) -> set[str]:
 
 def _entries(db: apsw.Connection, ids: PublicIds) -> Iterator[Entry]:
     rows = db.execute(
-        "SELECT inbound.id, key, ticket, inbound.body, outcome.body, state, attempts FROM inbound "
-        "LEFT JOIN session ON session.id = session LEFT JOIN outcome ON outcome.id = inbound.id"
+        "SELECT inbound.id, key, ticket, inbound.body, outcome.body, state, attempts, joined.turn FROM inbound "
+        "LEFT JOIN session ON session.id = session LEFT JOIN outcome ON outcome.id = inbound.id "
+        "LEFT JOIN joined ON joined.id = inbound.id"
     ).fetchall()
-    for number, key, ticket, body, outcome, state, attempts in rows:
+    for number, key, ticket, body, outcome, state, attempts, host in rows:
         inbound = read_inbound(str(body))
+        end = None if outcome is None else read_outcome(str(outcome))
         row = InboundRow(
             id=ids.inbound(int(number)),
             message_id=inbound.message_id,
             session=str(key),
             ticket=int(ticket),
-            outcome=None if outcome is None else read_outcome(str(outcome)).kind,
+            outcome=None if end is None else end.kind,
             reissue_of=inbound.reissue_of,
+            joined_to=None if host is None else ids.inbound(int(host)),
         )
-        yield Entry(row, inbound.text, str(state), int(attempts), delivery(db, int(number)))
+        yield Entry(
+            row,
+            inbound.text,
+            str(state),
+            int(attempts),
+            delivery(db, int(number)),
+            sender=inbound.sender.id,
+            kind=inbound.kind,
+            target=inbound.target,
+            is_edited=inbound.edited,
+            reason="" if end is None else end.reason,
+        )
 
 
 def _units(db: apsw.Connection, ids: PublicIds) -> Iterator[UnitRow]:

@@ -166,7 +166,7 @@ async def serve(args: Namespace) -> None:
             state=args.state,
             pipeline=PipelineSettings(max_attempts=args.max_attempts, blocks=BlockSettings(shortest=200, longest=300)),
             storage=StorageSettings(kind=args.storage),
-            sessions=SessionSettings(queue=QueueSettings(mode=args.mode, cap=1_000)),
+            sessions=SessionSettings(queue=QueueSettings(mode="followup", cap=1_000)),
         ),
         channels=[channel],
         provider=ScriptedProvider(chaos.answer, clock=clock),
@@ -185,7 +185,6 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--url", required=True)
     parser.add_argument("--storage", choices=("sqlite", "jsonl"), default="sqlite")
-    parser.add_argument("--mode", choices=("followup", "steer", "collect"), default="followup")
     parser.add_argument("--idempotent", action="store_true")
     parser.add_argument("--edits", action="store_true", help="show answers in a message that is edited, not in blocks")
     parser.add_argument("--max-attempts", type=int, default=3)

@@ -89,7 +89,7 @@ class Run:
         self._work = place / "work.log"
         self.audience = Audience(self._history)
         self.platform = (platform or partial(FakePlatform, idempotent=idempotent))(self.audience)
-        self._child = child
+        self.child = child
         self.gateway: Gateway | None = None
         self._conversations = [f"c{number}" for number in range(conversations)]
         self._storage = storage
@@ -98,8 +98,8 @@ class Run:
         self._max_attempts = max_attempts
         self._layer_kills = layer_kills
         self._sessions = sessions
-        self.written = 0
-        self._began = time.monotonic()
+        self.written: int = 0
+        self.began = time.monotonic()
 
     async def __aenter__(self) -> Self:
         await self.platform.start()
@@ -136,7 +136,7 @@ class Run:
             while True:
                 while count < (time.monotonic() - began) * rate:
                     count += 1
-                    if len(self.audience.waiting) < MOST_WAITING:
+                    if not self.is_overloaded():
                         self.write()
                 await asyncio.sleep(1 / rate)
 
@@ -146,6 +146,10 @@ class Run:
         finally:
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
+
+    def is_overloaded(self) -> bool:
+        """Whether people write no more for a while."""
+        return len(self.audience.waiting) >= MOST_WAITING
 
     @property
     def told(self) -> int:
@@ -171,7 +175,7 @@ class Run:
 
     async def start(self, *, crash: str | None = None, later: bool = False, slow: float = 0.0) -> Gateway:
         """The next gateway, ready; one that is armed from the start may die before that, so it is not waited for."""
-        command = [*self._child, "--state", self.state, "--url", self.platform.url]
+        command = [*self.child, "--state", self.state, "--url", self.platform.url]
         command += ["--work", self._work, "--max-attempts", str(self._max_attempts), "--slow", str(slow)]
         command += ["--storage", self._storage]
         if self._idempotent:
@@ -257,7 +261,7 @@ class Run:
 
     def audit(self) -> Audit:
         found = audit(self.audience.events, self.database, max_attempts=self._max_attempts, sessions=self._sessions)
-        took = time.monotonic() - self._began
+        took = time.monotonic() - self.began
         sins = found.verdict
         doubled, in_doubt = len(sins.duplicated), found.repeats
         kept = (len(sins.lost), len(sins.out_of_order), doubled, in_doubt)

@@ -99,7 +99,7 @@ def _lost_after_accept(row: InboundRow, case: _Case) -> Iterator[str]:
         yield f"message {row.message_id} was accepted and has no outcome"
         return
     units = case.units_of[row.id]
-    if row.outcome == "answered" and not units:
+    if row.outcome == "answered" and not (units or case.units_of[row.joined_to or row.id]):
         yield f"message {row.message_id} is called answered and has no reply"
     for unit in units:
         if not case.seen[unit.id] and unit.state not in NEVER_SHOWN:

@@ -42,6 +42,7 @@ class InboundRow(Struct, frozen=True, kw_only=True):
     """A row of the inbox. `message_id` is the platform's; `outcome` is None while the message has not ended.
 
     `reissue_of` is the inbound whose stale answer this one replaces: nobody wrote it, and it comes when it comes.
+    `joined_to` is the inbound whose turn answers this one too: the parts of the answer belong to that one.
     """
 
     id: str
@@ -50,6 +51,7 @@ class InboundRow(Struct, frozen=True, kw_only=True):
     ticket: int
     outcome: str | None
     reissue_of: str | None = None
+    joined_to: str | None = None
 
 
 class TurnRow(Struct, frozen=True, kw_only=True):
