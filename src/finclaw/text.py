@@ -1,6 +1,7 @@
 """Text as it may be stored and sent: whole characters, counted as a platform counts, and the language it is in."""
 
 import re
+from functools import lru_cache
 from typing import Final, Literal
 
 
@@ -36,7 +37,11 @@ def language_of(text: str, tag: str = "") -> Language:
     wrote it, such as `ko-KR`, for a text without words."""
     if tag and not any(map(str.isalpha, text)):
         return "ko" if tag.startswith("ko") else "en"
-    text = text[:LOOKED_AT]
+    return _weigh_words(text[:LOOKED_AT])
+
+
+@lru_cache(maxsize=256)  # the stages and fields of one turn ask several times about one message (`cpu_first_token`)
+def _weigh_words(text: str) -> Language:
     hangul = len(_HANGUL.findall(text))
     # Words in capitals are tickers and currencies, at home in every language.
     latin = sum(len(word) for word in _LATIN_WORD.findall(text) if not word.isupper())

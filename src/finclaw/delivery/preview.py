@@ -80,39 +80,55 @@ class Preview:
         return None if found is None else found.end()
 
 
-def with_previews(
-    emit: Emit,
-    checks: Sequence[Check] = (),
-    make_safe: Callable[[str], str] = str,
-    make_draft: Callable[[DraftKind, str], Draft] = lambda kind, text: Draft(text, kind),
-) -> Emit:
-    """The same stream of events with a PreviewUpdated behind each piece of text that may be seen by now.
+class PreviewEvents:
+    """A stream of events with a PreviewUpdated behind each piece of text that may be seen by now.
 
     Once a check objects to what the person would have seen by then, nothing more of that answer is shown.
     """
-    preview, shown, withheld = Preview(), "", False
 
-    def both(event: Event) -> None:
-        nonlocal preview, shown, withheld
-        emit(event)
+    __slots__ = ("_checks", "_emit", "_is_withheld", "_make_draft", "_make_safe", "_preview", "_shown")
+
+    def __init__(
+        self,
+        emit: Emit,
+        checks: Sequence[Check] = (),
+        make_safe: Callable[[str], str] = str,
+        make_draft: Callable[[DraftKind, str], Draft] = lambda kind, text: Draft(text, kind),
+    ) -> None:
+        self._emit = emit
+        self._checks = checks
+        self._make_safe = make_safe
+        self._make_draft = make_draft
+        self._start_answer()
+
+    def _start_answer(self) -> None:
+        self._preview: Preview | None = None  # made with the first text: a turn that waits for its model holds none
+        self._shown = ""
+        self._is_withheld = False
+
+    def emit(self, event: Event) -> None:
+        self._emit(event)
         if isinstance(event, StepStarted):  # each model call writes its answer anew
-            preview, shown, withheld = Preview(), "", False
-        elif isinstance(event, TextStreamed) and not withheld:
-            seen = preview.feed(event.text)
-            seen = make_safe(clean_words(seen)) if seen else seen
-            if seen and checks:
-                withheld = find_objection(checks, make_draft("preview", shown + seen)) is not None
-            if seen and not withheld:
-                emit(
-                    PreviewUpdated(
-                        at=len(shown),
-                        text=seen,
-                        agent=event.agent,
-                        session=event.session,
-                        inbound_id=event.inbound_id,
-                        turn_id=event.turn_id,
-                    )
-                )
-                shown += seen
+            self._start_answer()
+        elif isinstance(event, TextStreamed) and not self._is_withheld:
+            self._preview = self._preview or Preview()
+            seen = self._preview.feed(event.text)
+            if seen and (seen := self._make_safe(clean_words(seen))):
+                self._show(seen, event)
 
-    return both
+    def _show(self, seen: str, event: TextStreamed) -> None:
+        if self._checks:
+            draft = self._make_draft("preview", self._shown + seen)
+            self._is_withheld = find_objection(self._checks, draft) is not None
+        if not self._is_withheld:
+            self._emit(
+                PreviewUpdated(
+                    at=len(self._shown),
+                    text=seen,
+                    agent=event.agent,
+                    session=event.session,
+                    inbound_id=event.inbound_id,
+                    turn_id=event.turn_id,
+                )
+            )
+            self._shown += seen

@@ -18,23 +18,24 @@ class ContextFieldProviders:
     """The providers of context fields that extensions registered."""
 
     def __init__(self, fields: Sequence[ContextField], clock: Clock) -> None:
+        self._fields = fields
         self._computed = tuple(each for each in fields if each.is_computed)
         self._fetched = tuple(each for each in fields if not each.is_computed)
+        self._defaults = {each.field: each.default for each in self._fetched}
         self._clock = clock
 
     async def fill(self, context: Context) -> Context:
         """The context with every field that came in time; one that failed or was late has its default (M-64)."""
-        if self._computed:
-            computed = {each.field: _compute(each, context) for each in self._computed}
-            context = replace(context, provided=_freeze(computed))
-        if not self._fetched:
+        if not self._fields:
             return context
-        found = {each.field: each.default for each in self._fetched}
+        found = self._defaults | {each.field: _compute(each, context) for each in self._computed}
+        context = replace(context, provided=_freeze(found))
         asked = [each for each in self._fetched if _is_wanted(each, context)]
-        if asked:
-            values = await asyncio.gather(*(self._ask(each, context) for each in asked))
-            found |= {each.field: value for each, value in zip(asked, values, strict=True)}
-        return replace(context, provided=_freeze({**context.provided, **found}))
+        if not asked:
+            return context
+        values = await asyncio.gather(*(self._ask(each, context) for each in asked))
+        found |= {each.field: value for each, value in zip(asked, values, strict=True)}
+        return replace(context, provided=_freeze(found))
 
     async def _ask(self, provided: ContextField, context: Context) -> Any:
         try:

@@ -18,7 +18,7 @@ from finclaw.delivery.dispatcher import Pause, ReplyDispatcher
 from finclaw.delivery.format import FormatOptions, get_format_options
 from finclaw.delivery.limits import has_buttons_for
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.delivery.preview import with_previews
+from finclaw.delivery.preview import PreviewEvents
 from finclaw.delivery.visible import Visible, make_visible
 from finclaw.kernel.envelope import ActionButton, Capabilities, Outbound
 from finclaw.kernel.event import Emit
@@ -83,7 +83,7 @@ class EarlyDelivery:
         return get_format_options(capabilities, self._settings.max_response_length)
 
     def _with_previews(self, run: MessageRun, turn: TurnLog, emit: Emit) -> Emit:
-        return with_previews(emit, self._checks, SafeLinks(turn, run.accepted.inbound).text, run.make_draft)
+        return PreviewEvents(emit, self._checks, SafeLinks(turn, run.accepted.inbound).text, run.make_draft).emit
 
     @asynccontextmanager
     async def _show_early(self, run: MessageRun, turn: TurnLog, channel: Channel) -> AsyncGenerator[Emit]:

@@ -25,6 +25,8 @@ class SafeLinks:
     What was read and named is looked up each time, for the turn may still be reading.
     """
 
+    __slots__ = ("_inbound", "_log")
+
     def __init__(self, log: TurnLog, inbound: Inbound) -> None:
         self._log = log
         self._inbound = inbound

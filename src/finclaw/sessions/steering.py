@@ -5,11 +5,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import takewhile
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.event import Emit, QueueChanged
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import Accepted, JoinedOutcome
-from finclaw.kernel.scope import Outcome
-from finclaw.kernel.turn_options import TurnOptions
+from finclaw.kernel.scope import Ids, Outcome
+from finclaw.kernel.turn_options import QueueMode, TurnOptions
 from finclaw.sessions.queue_mode import ChosenMode, WaitingMode
 
 
@@ -57,30 +60,56 @@ class Steering(Protocol):
         ...
 
 
-class LaneSteering:
-    """The steering of one turn from its lane. Only its own sender's words reach it, and nobody is overtaken."""
+class WaitingLine(Protocol):
+    """The messages that wait behind a turn in its lane."""
 
-    def __init__(
-        self,
-        host: Accepted,
-        next_offers: Callable[[], Iterator[JoinOffer]],
-        join: Callable[[Accepted, Message], Awaitable[bool]],
-        shares: Callable[[JoinOffer], bool] = lambda _: False,
-    ) -> None:
-        """`shares`: whether a message that does not steer shares the turn all the same, from its start on."""
+    def offers_behind(self, host: Accepted) -> Iterator[JoinOffer]:
+        """Those that would join it, in order."""
+        ...
+
+    def shares_turn(self, host: Accepted, mode: QueueMode, offer: JoinOffer) -> bool:
+        """Whether a message that does not steer shares the turn all the same, from its start on."""
+        ...
+
+    def wake(self, session: str) -> None:
+        """Let those that wait look again: one of them may be gone."""
+        ...
+
+
+Join = Callable[[Accepted, Message], Awaitable[bool]]
+"""Makes a message and its words part of the turn. False: it ended before."""
+
+
+class LaneSteering:
+    """The steering of one turn from its lane. Only its own sender's words reach it, and nobody is overtaken.
+
+    Every turn that waits for its model holds one (`kb_in_flight`), so it has slots and no closures.
+    """
+
+    __slots__ = ("_emit", "_host", "_ids", "_join", "_joined", "_line", "_mode")
+
+    def __init__(self, host: Accepted, mode: QueueMode, line: WaitingLine, join: Join, emit: Emit, ids: Ids) -> None:
         self._host = host
-        self._next_offers = next_offers
-        self._join = join
-        self._shares = shares
+        self._mode: QueueMode = mode
+        self._line: WaitingLine | None = line
+        self._join: Join | None = join
+        self._emit = emit
+        self._ids = ids
         self._joined: list[tuple[JoinOffer, int]] = []
 
     def _fitting(self, *, at_start: bool = False) -> list[JoinOffer]:
         """Those right behind the turn; whoever does not fit lets nobody pass, unless a later one takes them along."""
-        free = (offer for offer in self._next_offers() if not offer.is_taken)
+        line = self._line
+        if line is None:
+            return []
+        free = [offer for offer in line.offers_behind(self._host) if not offer.is_taken]
         behind = list(takewhile(lambda offer: may_join(self._host, offer), free))
         along = max((place for place, offer in enumerate(behind, 1) if offer.mode == "steer-backlog"), default=0)
-        rest = takewhile(lambda each: each.mode == "steer" or (at_start and self._shares(each)), behind[along:])
-        return [*behind[:along], *rest]
+
+        def joins(offer: JoinOffer) -> bool:
+            return offer.mode == "steer" or (at_start and line.shares_turn(self._host, self._mode, offer))
+
+        return [*behind[:along], *takewhile(joins, behind[along:])]
 
     def is_asked_for(self) -> bool:
         return bool(self._fitting())
@@ -90,10 +119,23 @@ class LaneSteering:
             if offer.is_settled:  # while another one joined
                 return
             offer.is_taken = True
-            if await self._join(offer.accepted, offer.words):
+            if await self._take_one(offer):
                 self._joined.append((offer, answers))
             else:
                 offer.settle(None)
+
+    async def _take_one(self, offer: JoinOffer) -> bool:
+        line, join = self._line, self._join
+        if line is None or join is None:
+            return False
+        try:
+            joined = await join(offer.accepted, offer.words)
+            if joined:
+                event = QueueChanged(change="joined", other=self._host.id, **self._ids)
+                self._emit(replace(event, inbound_id=offer.accepted.id))
+            return joined
+        finally:
+            line.wake(self._host.session)
 
     @property
     def joined_at_start(self) -> tuple[Accepted, ...]:
@@ -116,16 +158,7 @@ class LaneSteering:
 
     def close(self) -> None:
         """Let go of the lane and of the turn, which knows this: neither would ever be freed."""
-        self._next_offers = _no_offers
-        self._join = _refuse
-
-
-def _no_offers() -> Iterator[JoinOffer]:
-    return iter(())
-
-
-async def _refuse(later: Accepted, words: Message) -> bool:
-    return False
+        self._line = self._join = None
 
 
 def is_same_person_and_place(one: Inbound, other: Inbound) -> bool:

@@ -1,6 +1,6 @@
 """The wait for a turn: what a message does while its session is busy, as its queue mode has it."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -21,7 +21,7 @@ from finclaw.sessions.lane import Lane, Lanes
 from finclaw.sessions.overflow import Overflow
 from finclaw.sessions.queue_mode import ChosenMode, ModeOrigin, SessionMoment, choose_mode
 from finclaw.sessions.settings import QueueSettings
-from finclaw.sessions.steering import JoinOffer, LaneSteering, is_same_person_and_place
+from finclaw.sessions.steering import Join, JoinOffer, LaneSteering, is_same_person_and_place
 
 INTERRUPTED: Final = "interrupted by message "
 PASSED_OVER: Final = "passed over for message "
@@ -30,7 +30,6 @@ nobody need be told."""
 
 StopRun = Callable[[str, str], bool]
 """Stops the run of a message, with a reason. False: it is not there, or its answer exists."""
-Join = Callable[[Accepted, Message], Awaitable[bool]]
 
 
 class KnownSession(Struct, frozen=True):
@@ -187,25 +186,16 @@ class LaneWaiting:
 
     def steer(self, host: Accepted, mode: QueueMode, join: Join, emit: Emit, ids: Ids) -> LaneSteering:
         """Of a turn that runs for the first time: one that was in a crash takes nobody along."""
-        lanes = self._lanes
+        return LaneSteering(host, mode, self, join, emit, ids)
 
-        async def join_and_tell(later: Accepted, words: Message) -> bool:
-            try:
-                joined = await join(later, words)
-                if joined:
-                    event = QueueChanged(change="joined", other=host.id, **ids)
-                    emit(replace(event, inbound_id=later.id))
-                return joined
-            finally:
-                lanes.wake(host.session)
+    def offers_behind(self, host: Accepted) -> Iterator[JoinOffer]:
+        return self._lanes.offers_behind(host.session, host.ticket)
 
-        def shares(offer: JoinOffer) -> bool:
-            return mode == offer.mode == "collect" or self._are_one(host, offer.accepted)
+    def shares_turn(self, host: Accepted, mode: QueueMode, offer: JoinOffer) -> bool:
+        return mode == offer.mode == "collect" or self._are_one(host, offer.accepted)
 
-        def next_offers() -> Iterator[JoinOffer]:
-            return lanes.offers_behind(host.session, host.ticket)
-
-        return LaneSteering(host, next_offers, join_and_tell, shares)
+    def wake(self, session: str) -> None:
+        self._lanes.wake(session)
 
 
 def _seconds_since(messages: Sequence[Message], now: datetime) -> float | None:

@@ -35,16 +35,19 @@ class Watchlists:
     """Symbols by person, in the order in which they were added."""
 
     def __init__(self, database: Database, clock: Clock, exists: Callable[[], bool] = lambda: True) -> None:
-        """`exists` says whether anybody has ever watched anything: before that no database is opened to look."""
+        """`exists` says whether anybody has ever watched anything: before that no database is opened to look. It is
+        called once, for nobody but this object writes the lists of a running gateway."""
         self._database = database
         self._clock = clock
         self._exists = exists
+        self._is_empty: bool | None = None
         self._known: dict[str, tuple[str, ...]] = {}
 
     def peek_symbols(self, person: Person) -> tuple[str, ...] | None:
         """The list without waiting, where it is in memory; None where it has to be read."""
-        found = self._known.get(person.id)
-        return found if found is not None else None if self._exists() else ()
+        if self._is_empty is None:
+            self._is_empty = not self._exists()
+        return () if self._is_empty else self._known.get(person.id)
 
     async def symbols(self, person: Person) -> tuple[str, ...]:
         if person.id in self._known:
@@ -101,6 +104,7 @@ class Watchlists:
         self._known.pop(name, None)
 
     async def _change(self, name: str, write: Callable[[Transaction], tuple[str, ...]]) -> tuple[str, ...]:
+        self._is_empty = False
         try:
             return await self._database.transaction(write)
         finally:
