@@ -1,4 +1,4 @@
-"""A rate limit on the wake-ups of one reader: what arrives fast is handed over together, at ticks every 20 ms.
+"""A rate limit on the wake-ups of one reader: what arrives fast is handed over together, at ticks every 40 ms.
 
 Each wake-up runs a whole turn's code for a few words, and one that comes alone costs the event loop a round of its own.
 So the ticks are the same for all connections, and a response that keeps coming fast is read only at them. Without that,
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from math import floor
 from typing import Final
 
-INTERVAL: Final = 0.02
-"""Seconds between two ticks. Nobody reads faster."""
+INTERVAL: Final = 0.04
+"""Seconds between two ticks: twenty-five a second, as many as a film has pictures. Nobody reads faster."""
 _FAST: Final = 2
 """So many ticks in a row must have had something to hand over before reading waits for them."""
 
