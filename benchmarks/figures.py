@@ -13,21 +13,24 @@ Rounds = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
 
 @dataclass(frozen=True)
 class Goal:
-    """`of` says what is bounded: our value itself, or its ratio to the reference."""
+    """`of` says what is bounded: our value itself, our CPU time on a machine of ordinary speed (decision 0028), or the
+    ratio to the reference."""
 
     bound: float
-    of: Literal["ratio", "value"] = "ratio"
+    of: Literal["ratio", "value", "cpu"] = "ratio"
     at_least: bool = False
 
-    def met(self, value: float | None, ratio: float | None) -> bool | None:
+    def met(self, value: float | None, ratio: float | None, slowness: float = 1.0) -> bool | None:
         judged = ratio if self.of == "ratio" else value
         if judged is None:
             return None
+        if self.of == "cpu":
+            judged /= slowness
         return judged >= self.bound if self.at_least else judged <= self.bound
 
     def __str__(self) -> str:
-        sign = "≥" if self.at_least else "≤"
-        return f"{sign} {self.bound:g}{'×' if self.of == 'ratio' else ''}"
+        sign, unit = "≥" if self.at_least else "≤", {"ratio": "×", "value": "", "cpu": "·s"}[self.of]
+        return f"{sign} {self.bound:g}{unit}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ EVERYWHERE = (
         "µs",
         "speed",
         "history",
-        Goal(0.5, "value"),
+        Goal(0.5, "cpu"),
         "CPU a message of history, 10 to 5,000 messages",
     ),
     Plan(
@@ -64,7 +67,7 @@ EVERYWHERE = (
         "µs",
         "speed",
         "evicted",
-        Goal(2, "value"),
+        Goal(2, "cpu"),
         "the same, the conversation read from disk",
     ),
     Plan("kb_written", "kB", "speed", "plain_64.written_kb", Goal(20, "value"), "written to disk a turn, 64 in flight"),
@@ -92,7 +95,7 @@ EVERYWHERE = (
     ),
 )
 COLD = (
-    Plan("cold_cpu", "ms", "cold", "cpu_ms", Goal(600, "value"), "CPU from nothing to the first answer"),
+    Plan("cold_cpu", "ms", "cold", "cpu_ms", Goal(600, "cpu"), "CPU from nothing to the first answer"),
     Plan("rss", "MB", "cold", "rss_mb", Goal(60, "value"), "memory after it"),
 )
 BESIDE_AGENTS = (
@@ -167,10 +170,10 @@ def _round(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-def verdict(plan: Plan, row: Mapping[str, Any]) -> str:
+def verdict(plan: Plan, row: Mapping[str, Any], slowness: float = 1.0) -> str:
     if plan.goal is None:
         return ""
-    met = plan.goal.met(row["ours"], row["ratio"])
+    met = plan.goal.met(row["ours"], row["ratio"], slowness)
     return "missing" if met is None else "yes" if met else "no"
 
 

@@ -44,6 +44,8 @@ model on the same machine, which gives the same words in the same pieces over bo
 to answer, so none of these figures is a person's waiting time: they say how many conversations a machine carries.
 Every turn sends its whole history: `kb_sent_at_5000` tells what the mock received.
 
+A goal with `s` is CPU time on a machine of ordinary speed: on one that is `s` times as slow it is `s` times as much.
+
 CPU is user and system time of all threads, for one turn, and it is what to compare, as a ratio: other programs on the
 machine move it by 10 to 20 %, and turns a second by far more. Cells are medians over interleaved rounds, each in a
 process of its own; peers that no goal speaks of have one. Loops that keep nothing write nothing; peers with a store
@@ -65,20 +67,22 @@ def page(whole: Mapping[str, Any], figures: Sequence[Mapping[str, Any]]) -> str:
         "",
         f"{about['machine']}; {about['loop']} for all; {about['at']}{'; a quick run' * about['quick']}; "
         f"load {began:.1f} to {ended:.1f}. "
-        f"The disk syncs 4 kB {before:,} times a second before the run and {after:,} after it.",
+        f"The disk syncs 4 kB {before:,} times a second before the run and {after:,} after it. "
+        f"A fixed calculation takes s = {about['slowness']:g} times as long as on the machine for "
+        "which goals in CPU time were set.",
         "",
         "![CPU of a plain turn](performance.svg)",
         "",
     ]
     rows = {row["figure"]: row for row in figures}
     for block in BLOCKS:
-        lines += [*_beside(block, rows), ""]
+        lines += [*_beside(block, rows, about["slowness"]), ""]
     lines += ["## How to read this", "", READING, "", "## All peers", "", *_table(rounds)]
     lines += [f"\n{PEERS[peer].title} is missing: {why}" for peer, why in whole["missing"].items()]
     return "\n".join(lines) + "\n"
 
 
-def _beside(block: Block, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _beside(block: Block, rows: Mapping[str, Mapping[str, Any]], slowness: float) -> list[str]:
     lines = [
         f"## {block.title}",
         "",
@@ -89,7 +93,7 @@ def _beside(block: Block, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         row = rows[plan.figure]
         lines.append(
             f"| `{plan.figure}` | {plan.meaning} | {shown(row['ours'])} | {shown(row['reference'])} "
-            f"| {times(row['ratio'])} | {plan.unit} | {plan.goal or ''} | {verdict(plan, row)} |"
+            f"| {times(row['ratio'])} | {plan.unit} | {plan.goal or ''} | {verdict(plan, row, slowness)} |"
         )
     return lines
 

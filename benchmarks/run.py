@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from benchmarks import mock
 from benchmarks.disk import syncs_per_second
 from benchmarks.envs import Environment, environment
 from benchmarks.figures import BLOCKS, Block, figures, shown, times, verdict
+from benchmarks.meter import measure_slowness
 from benchmarks.peers import JUDGED, OURS, PEERS, REFERENCE
 
 ROOT = Path(__file__).parents[1]
@@ -44,12 +46,15 @@ class Run:
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
     missing: dict[str, str] = field(default_factory=dict[str, str])
+    slowness: list[float] = field(default_factory=list[float])
+    """Of the machine, before each measure."""
 
     def measure(self, peer: str, what: str) -> None:
         """One measure in one process; a peer that fails is noted and asked no more."""
         if peer in self.missing:
             return
         print(f"bench:   {peer}, {what} … ", end="", file=sys.stderr, flush=True)
+        self.slowness.append(measure_slowness())
         began = time.monotonic()
         result = _ask_cold() if (peer, what) == (OURS, "cold") else self._child(peer, what)
         print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
@@ -122,26 +127,28 @@ def write(run: Run, *, syncs: tuple[float, float], load: tuple[float, float], se
         "syncs_per_s": [round(each) for each in syncs],
         "load": load,
         "seconds": round(seconds),
+        "slowness": round(statistics.median(run.slowness), 2),
     }
     whole = {"about": about, "missing": run.missing, "rounds": run.results}
     (OUT / "rounds.json").write_text(json.dumps(whole, indent=1) + "\n")
     told = {row["figure"]: row for row in rows}
     for block in BLOCKS:
-        show(block, told)
+        show(block, told, about["slowness"])
     for peer, why in run.missing.items():
         print(f"missing: {peer}: {why}")
     print(f"{about['machine']}; {about['loop']} for all; load {load[0]:.1f} to {load[1]:.1f}")
+    print(f"a fixed calculation takes {about['slowness']:g} times (s) as long as where the goals were set")
     print(f"the disk syncs 4 kB {syncs[0]:,.0f} times a second before the run, {syncs[1]:,.0f} after it")
 
 
-def show(block: Block, rows: Mapping[str, Mapping[str, Any]]) -> None:
+def show(block: Block, rows: Mapping[str, Mapping[str, Any]], slowness: float) -> None:
     head = f"{block.title:40}{'ours':>10}{block.reference:>16}{'ratio':>9}  {'unit':5}{'goal':10}met"
     print(head, "-" * len(head), sep="\n")
     for plan in block.plans:
         row, goal = rows[plan.figure], str(plan.goal or "")
         print(
             f"{plan.figure:40}{shown(row['ours']):>10}{shown(row['reference']):>16}{times(row['ratio']):>9}  "
-            f"{plan.unit:5}{goal:10}{verdict(plan, row)}"
+            f"{plan.unit:5}{goal:10}{verdict(plan, row, slowness)}"
         )
     print()
 

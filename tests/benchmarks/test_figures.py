@@ -122,10 +122,12 @@ def test_a_hundredth_can_be_told_from_more(ratio: float, told: str) -> None:
         (Goal(20, "value"), 21, 0.1, False),
         (Goal(200, "value", at_least=True), 199, 9, False),
         (Goal(0.5), 1, None, None),
+        (Goal(600, "cpu"), 1_200, None, True),
+        (Goal(600, "cpu"), 1_201, None, False),
     ],
 )
 def test_goals(goal: Goal, value: float, ratio: float | None, met: bool | None) -> None:
-    assert goal.met(value, ratio) is met
+    assert goal.met(value, ratio, slowness=2.0) is met
 
 
 def test_the_page_tells_the_machine_the_disk_and_who_is_missing() -> None:
@@ -136,6 +138,7 @@ def test_the_page_tells_the_machine_the_disk_and_who_is_missing() -> None:
         "at": "2026-11-15",
         "load": [0.5, 1.5],
         "syncs_per_s": [9000, 9100],
+        "slowness": 1.75,
     }
     text = page({"about": about, "rounds": RUN, "missing": {"nanobot": "no such package"}}, figures(RUN))
     for told in (
@@ -146,6 +149,7 @@ def test_the_page_tells_the_machine_the_disk_and_who_is_missing() -> None:
         "no such package",
         "0.25×",
         "a quick run",
+        "s = 1.75 times",
     ):
         assert told in text
     assert all(f"## {block.title}\n" in text and f"| {block.reference} |" in text for block in BLOCKS)
