@@ -5,7 +5,7 @@ market_hours.toml.
     .venv/bin/python scripts/calendars.py --check   fail when the file is not what this would write
 
 Run it in November, when next year's holidays and the hours of the entrance exam are published. Then
-tests/finance/test_calendar_oracles.py compares the file with `exchange_calendars`.
+tests/finance/calendars/test_cases.py compares the file with `exchange_calendars`.
 """
 
 import json
@@ -121,9 +121,9 @@ def _other_hours(
 def _phases_on(table: dict[str, Any], hours: dict[str, dict[str, list[str]]]) -> Iterator[dict[str, str]]:
     for each in table["phase_on"]:
         row = _plain(each)
-        on = row.pop("on")
+        on, first, last = row.pop("on"), row.pop("first", ""), row.pop("last", "9999")
         days = hours[each["market"]] if on == "early close" else (on,)
-        yield from ({"day": day, **row} for day in days)
+        yield from ({"day": day, **row} for day in days if first <= day <= last)
 
 
 def _plain(row: dict[str, Any]) -> dict[str, str]:
