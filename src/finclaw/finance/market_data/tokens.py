@@ -6,13 +6,18 @@ KIS allows one request for a token a minute, and sends the account's owner a mes
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
-from finclaw.finance.market_data.errors import DataRateLimited
+from msgspec import Struct
+
+from finclaw.finance.market_data.errors import DataAuthExpired, DataMalformed, DataRateLimited
+from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SourceInfo
 from finclaw.kernel.extension import Database, Transaction
 from finclaw.kernel.port import Clock
 from finclaw.redaction import Secret
+
+T = TypeVar("T")
 
 TOKEN_TABLE: Final = """
 CREATE TABLE access_token (
@@ -24,6 +29,9 @@ _SPACING: Final = timedelta(seconds=65)
 """Between two requests for a token, whoever makes them."""
 _EARLY: Final = timedelta(hours=1)
 """A token is replaced so long before it ends; a short one after nine tenths of its time."""
+_SHORTEST_S: Final = 60
+_LONGEST_S: Final = 7 * 86_400
+"""A token that lasts less or longer is none that can be relied on."""
 
 
 class TokenStore:
@@ -75,3 +83,44 @@ def _find_or_claim(rows: Transaction, source: str, now: float) -> tuple[str, flo
         (source, now),
     )
     return "", 0.0
+
+
+class TokenAnswer(Struct):
+    """What a source says when it is asked for a token; it lasts for so many seconds."""
+
+    access_token: str
+    expires_in: int
+
+
+class TokenSource(DataSource):
+    """A source that wants the key of an account, and a token for it. All processes of a state directory share one."""
+
+    def __init__(
+        self, key: Secret | None = None, secret: Secret | None = None, tokens: TokenStore | None = None
+    ) -> None:
+        self._key = key
+        self._secret = secret
+        self._tokens = tokens
+
+    async def request_token(self, client: SourceClient, key: str, secret: str) -> TokenAnswer:
+        """A new token, from the source itself. Raises DataError."""
+        raise NotImplementedError
+
+    async def ask_with_token(self, client: SourceClient, ask: Callable[[str, str, str], Awaitable[T]]) -> T:
+        """What `ask` gives with key, secret and token. Raises DataError; a token that is refused is forgotten."""
+        if self._key is None or self._secret is None or self._tokens is None:
+            name = self.info.name
+            raise DataAuthExpired(f"{name} wants a key: set `market_data.keys` to one", source=name)
+        key, secret = self._key.reveal(), self._secret.reveal()
+        token = await self._tokens.get(self.info, lambda: self._read_token(client, key, secret))
+        try:
+            return await ask(key, secret, token.reveal())
+        except DataAuthExpired:
+            await self._tokens.forget(self.info)
+            raise
+
+    async def _read_token(self, client: SourceClient, key: str, secret: str) -> tuple[str, timedelta]:
+        found = await self.request_token(client, key, secret)
+        if not found.access_token or not _SHORTEST_S < found.expires_in <= _LONGEST_S:
+            raise DataMalformed(f"{client.name} gave no token that can be used", source=client.name)
+        return found.access_token, timedelta(seconds=found.expires_in)

@@ -26,11 +26,10 @@ from finclaw.finance.market_data.errors import (
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
-from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source import DataKind, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.market_data.tokens import TokenStore
+from finclaw.finance.market_data.tokens import TokenAnswer, TokenSource
 from finclaw.finance.sources.reading import day_bar, read_number
-from finclaw.redaction import Secret
 
 T = TypeVar("T")
 
@@ -78,27 +77,15 @@ class DaysAnswer(Struct):
     output2: list[_Day] = field(default_factory=list[_Day])
 
 
-class _Token(Struct):
-    access_token: str
-    expires_in: int
-
-
 class _Problem(Struct):
     msg_cd: str = ""
     error_code: str = ""
 
 
-class Kis(DataSource):
-    """KIS Open API. All processes of a state directory share one token."""
+class Kis(TokenSource):
+    """KIS Open API."""
 
     info = SOURCES["kis"]
-
-    def __init__(
-        self, key: Secret | None = None, secret: Secret | None = None, tokens: TokenStore | None = None
-    ) -> None:
-        self._key = key
-        self._secret = secret
-        self._tokens = tokens
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
         is_listed = instrument.exchange == "KRX" and instrument.kind in ("stock", "etf")
@@ -148,34 +135,17 @@ class Kis(DataSource):
 
     async def _ask(self, client: SourceClient, kind: type[T], call: tuple[str, str], query: Mapping[str, str]) -> T:
         path, number = call
-        key, secret = self._reveal_keys()
-        if self._tokens is None:
-            raise DataAuthExpired(f"{client.name} has no place for its token", source=client.name)
-        token = await self._tokens.get(self.info, lambda: self._request_token(client, key, secret))
-        headers = {
-            "authorization": f"Bearer {token.reveal()}",
-            "appkey": key,
-            "appsecret": secret,
-            "tr_id": number,
-            "custtype": "P",
-        }
-        try:
+
+        async def ask(key: str, secret: str, token: str) -> T:
+            headers = {"authorization": f"Bearer {token}", "appkey": key, "appsecret": secret}
+            headers |= {"tr_id": number, "custtype": "P"}
             return await client.get(kind, path, query, headers=headers, explain=lambda body: _explain(client, body))
-        except DataAuthExpired:
-            await self._tokens.forget(self.info)
-            raise
 
-    async def _request_token(self, client: SourceClient, key: str, secret: str) -> tuple[str, timedelta]:
+        return await self.ask_with_token(client, ask)
+
+    async def request_token(self, client: SourceClient, key: str, secret: str) -> TokenAnswer:
         wanted = {"grant_type": "client_credentials", "appkey": key, "appsecret": secret}
-        found = await client.post(_Token, "oauth2/tokenP", wanted, explain=lambda body: _explain(client, body))
-        if not found.access_token or not 3_600 < found.expires_in <= 7 * 86_400:
-            raise DataMalformed(f"{client.name} gave no token that can be used", source=client.name)
-        return found.access_token, timedelta(seconds=found.expires_in)
-
-    def _reveal_keys(self) -> tuple[str, str]:
-        if self._key is None or self._secret is None:
-            raise DataAuthExpired("KIS wants a key: set `market_data.keys` to one", source=self.info.name)
-        return self._key.reveal(), self._secret.reveal()
+        return await client.post(TokenAnswer, "oauth2/tokenP", wanted, explain=lambda body: _explain(client, body))
 
 
 def parse_price(client: SourceClient, instrument: Instrument, answer: PriceAnswer) -> PriceReading:

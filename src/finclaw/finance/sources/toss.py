@@ -26,13 +26,12 @@ from finclaw.finance.market_data.errors import (
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
-from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source import DataKind, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.market_data.tokens import TokenStore
+from finclaw.finance.market_data.tokens import TokenAnswer, TokenSource
 from finclaw.finance.sources.reading import Number, day_bar, read_number, read_time
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
-from finclaw.redaction import Secret
 
 T = TypeVar("T")
 
@@ -71,22 +70,10 @@ class _Candles(Struct, rename="camel"):
     next_before: str | None = None
 
 
-class _Token(Struct):
-    access_token: str
-    expires_in: int
-
-
-class Toss(DataSource):
-    """Toss Open API. All processes of a state directory share one token."""
+class Toss(TokenSource):
+    """Toss Open API."""
 
     info = SOURCES["toss"]
-
-    def __init__(
-        self, key: Secret | None = None, secret: Secret | None = None, tokens: TokenStore | None = None
-    ) -> None:
-        self._key = key
-        self._secret = secret
-        self._tokens = tokens
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
         is_listed = instrument.exchange in ("KRX", "NYSE", "NASDAQ") and instrument.kind in ("stock", "etf")
@@ -146,24 +133,20 @@ class Toss(DataSource):
         return (await self._get(client, _Result[_Candles], "api/v1/candles", query)).result
 
     async def _get(self, client: SourceClient, kind: type[T], path: str, query: Mapping[str, str]) -> T:
-        if self._key is None or self._secret is None or self._tokens is None:
-            raise DataAuthExpired("Toss wants a key: set `market_data.keys` to one", source=self.info.name)
-        key, secret = self._key.reveal(), self._secret.reveal()
-        token = await self._tokens.get(self.info, lambda: self._request_token(client, key, secret))
-        try:
-            return await client.get(kind, path, query, headers={"Authorization": f"Bearer {token.reveal()}"})
-        except DataAuthExpired as error:
-            await self._tokens.forget(self.info)
-            raise DataAuthExpired(
-                f"{error}; Toss answers only addresses that are registered in its Open API settings", source=client.name
-            ) from error
+        async def ask(_key: str, _secret: str, token: str) -> T:
+            try:
+                return await client.get(kind, path, query, headers={"Authorization": f"Bearer {token}"})
+            except DataAuthExpired as error:
+                raise DataAuthExpired(
+                    f"{error}; Toss answers only addresses that are registered in its Open API settings",
+                    source=client.name,
+                ) from error
 
-    async def _request_token(self, client: SourceClient, key: str, secret: str) -> tuple[str, timedelta]:
+        return await self.ask_with_token(client, ask)
+
+    async def request_token(self, client: SourceClient, key: str, secret: str) -> TokenAnswer:
         wanted = {"grant_type": "client_credentials", "client_id": key, "client_secret": secret}
-        found = await client.post(_Token, "oauth2/token", wanted, is_form=True)
-        if not found.access_token or not 60 < found.expires_in <= 7 * 86_400:
-            raise DataMalformed(f"{client.name} gave no token that can be used", source=client.name)
-        return found.access_token, timedelta(seconds=found.expires_in)
+        return await client.post(TokenAnswer, "oauth2/token", wanted, is_form=True)
 
 
 def parse_price(
