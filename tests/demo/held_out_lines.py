@@ -265,7 +265,7 @@ cancel => refuse
 
 내일 한국장 열려? => refuse
 
-삼일절에 증시 쉬나요 => refuse
+삼일절에 증시 쉬나요 => calendar KRX
 
 미국 추수감사절 휴장이야? => refuse
 

@@ -1,6 +1,4 @@
-"""The assistant reads facts: whatever figures a tool's text has, the answer is the one of its facts."""
-
-import re
+"""The assistant reads facts: whatever a tool's text says, the answer is the one of its facts and of our records."""
 
 import pytest
 from msgspec.structs import replace
@@ -8,20 +6,14 @@ from tests.demo.talk import Talk
 
 from finclaw.kernel.message import ToolCall, ToolResult
 
-_IDENTITY = ("symbol", "name", "name_ko", "exchange", "market", "zone", "period", "kind", "currency", "alerts", "side")
-_OWN = ("expression",)
-"""What the assistant itself has asked."""
-_FIGURE = re.compile(rf"^(?!(?:{'|'.join((*_IDENTITY, *_OWN))}): )([^:\n]+: )(.*)$", re.MULTILINE)
-
 
 class MisleadingTalk(Talk):
-    """The tools' texts have other figures than their facts."""
+    """The tools' texts are of something else."""
 
     async def run(self, call: ToolCall) -> ToolResult:
         result = await super().run(call)
-        shifted = str.maketrans("0123456789", "1234567890")
-        content = _FIGURE.sub(lambda line: line[1] + line[2].translate(shifted), result.content)
-        return replace(result, content=content) if result.status == "ok" else result
+        misleading = "symbol: XXX\nname: Another\nname_ko: 다른 것\nzone: Asia/Tokyo\nprice: 1\nmarket: closed"
+        return replace(result, content=misleading) if result.status == "ok" else result
 
 
 @pytest.mark.parametrize(
@@ -41,11 +33,16 @@ class MisleadingTalk(Talk):
         "is the US market open on Thanksgiving?",
         "show my portfolio",
         "alert me when AAPL rises above 300",
+        "삼성전자 9만원 이하로 떨어지면 알려줘",
+        "my alerts",
+        "내일 한국 장 열어?",
+        "코인 시장 휴장일",
+        "지금 몇 시야?",
         "what is 12.5 * 8?",
         "what time is it in New York?",
     ],
 )
-async def test_an_answer_does_not_change_with_the_figures_of_a_text(question: str) -> None:
+async def test_an_answer_does_not_change_with_the_text_of_a_result(question: str) -> None:
     plain, misled = await Talk().say(question), await MisleadingTalk().say(question)
     assert plain.results
     assert misled.reply == plain.reply

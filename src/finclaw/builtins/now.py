@@ -80,7 +80,7 @@ def now_tool(clock: Clock, usual_zone: str = "UTC") -> Tool:
         name, zone = find_zone(args.timezone or usual_zone)
         moment = clock.now().astimezone(UTC).replace(microsecond=0)
         seconds = Decimal(int(moment.timestamp()))
-        fact = Fact(subject="clock", field="now", value=seconds, unit="unix", as_of=moment, source="clock")
+        fact = Fact(subject=name, field="now", value=seconds, unit="unix", as_of=moment, source="clock")
         return ToolOutput(_format_moment(moment, name, moment.astimezone(zone)), (fact,))
 
     return now

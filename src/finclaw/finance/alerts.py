@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market, Quote
-from finclaw.finance.output import USER, identity, minute, price_fact, record
+from finclaw.finance.output import USER, identity, minute, plain_fact, price_fact, record
 from finclaw.finance.quote import SymbolName
 from finclaw.finance.resolve import resolve
 from finclaw.finance.tick import tick_size
@@ -24,10 +24,7 @@ _PLAUSIBLE = 5
 
 Side = Literal["above", "below"]
 
-_NOTE = (
-    "Alerts are kept only until the gateway stops, and nobody is messaged by them yet: their state is told when the "
-    "user asks for the list. Say so."
-)
+_NOTE = "Alerts end when the gateway stops and message nobody yet: their state is told when the user asks. Say so."
 _ADD = f"Sets a price alert in the instrument's own currency. {_NOTE} Repeat back exactly what was set."
 _LIST = f"The person's price alerts, with the current price and whether each is reached. {_NOTE}"
 _REMOVE = "Removes the person's price alerts on one instrument, at one price if given, or all of them."
@@ -64,8 +61,8 @@ class TooManyAlerts(ToolError):
 class AddArguments(Struct, frozen=True, forbid_unknown_fields=True):
     symbol: SymbolName
     price: Threshold
-    currency: Annotated[str | None, Meta(description="As the user said it, so that a mix-up is noticed.")] = None
-    side: Annotated[Side | None, Meta(description="Leave it out to mean: from where the price is now.")] = None
+    currency: Annotated[str | None, Meta(description="As the user said it.")] = None
+    side: Annotated[Side | None, Meta(description="Left out: as seen from the price now.")] = None
 
 
 class ListArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -172,4 +169,8 @@ def _alerts_output(what: str, alerts: list[tuple[Alert, Quote]]) -> ToolOutput:
         threshold = price_fact(instrument, "threshold", alert.price, alert.since, USER)
         price = price_fact(instrument, "price", quote.price, quote.as_of, quote.source)
         facts += [structs.replace(threshold, subject=subject), structs.replace(price, subject=subject)]
+        facts += [
+            plain_fact(subject, "is_above", Decimal(alert.side == "above"), "", alert.since, USER),
+            plain_fact(subject, "is_reached", Decimal(reached), "", quote.as_of, quote.source),
+        ]
     return ToolOutput("\n\n".join(texts), tuple(facts))

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import key_of, stems_of
 from finclaw.finance.market import Market
-from finclaw.finance.output import CALENDAR_SOURCE, minute, moment_fact, record, state
+from finclaw.finance.output import CALENDAR_SOURCE, minute, moment_fact, plain_fact, record, state
 from finclaw.finance.resolve import resolve
 from finclaw.finance.venue import KRX, NYSE, VENUES, Venue
 from finclaw.kernel.calendar import Calendar, Holiday, Opening, Session, TradingPhase
@@ -19,26 +19,23 @@ from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 _HOURS = (
-    "Is a market open now, why not, and when does it open or close next? Times are UTC; `zone` is the market's own. "
-    "Late openings and early closes are known, and so are hours before and after the regular session; those that "
-    "nobody has published are `unknown`: say so. With `on`: is there a session on that day? Without a market: Korea "
-    "and the US."
+    "Is a market open now, why not, and when does it open or close next; with `on`: that day. In UTC; `zone` is the "
+    "market's own. Late opens, early closes, pre- and after-market included; hours that nobody has published are "
+    "`unknown`: say so. Without a market: Korea and the US."
 )
 _CALENDAR = (
-    "The next days on which a stock market is closed for a holiday, and those on which it opens late or closes early. "
-    "With `holiday`: that one only. Without a market: Korea and the US."
+    "The next holidays of a stock market, and days on which it opens late or closes early. With `holiday`: that one. "
+    "Without a market: Korea and the US."
 )
 
 MarketName = Annotated[
     str | None,
-    Meta(description="KRX, NYSE, NASDAQ, FX, CRYPTO, a word for one of them, or an instrument that trades there."),
+    Meta(description="KRX, NYSE, NASDAQ, FX, CRYPTO, or an instrument that trades there."),
 ]
 
 
-OneDay = Annotated[
-    str, Meta(description="`tomorrow`, or a day: 2026-11-26.", pattern=r"^(tomorrow|\d{4}-\d{2}-\d{2})$")
-]
-HolidayName = Annotated[str, Meta(description="Its name, English or Korean.", min_length=1, max_length=40)]
+OneDay = Annotated[str, Meta(description="`tomorrow` or 2026-11-26", pattern=r"^(tomorrow|\d{4}-\d{2}-\d{2})$")]
+HolidayName = Annotated[str, Meta(description="Its name.", min_length=1, max_length=40)]
 
 
 class HoursArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,7 +73,7 @@ def calendar_tool(market: Market, calendar: Calendar) -> Tool:
     async def days_of_rest(args: CalendarArguments, scope: ToolScope) -> ToolOutput:
         now = market.now()
         found = [_closures(calendar, venue, now, args) for venue in find_venues(market, args.market)]
-        if args.holiday and not any(facts for _, facts in found):
+        if args.holiday and not any(len(facts) > 1 for _, facts in found):
             raise UnknownDay("The calendar has no such holiday ahead. Say so.", suggestion=args.holiday)
         return ToolOutput("\n\n".join(text for text, _ in found), tuple(fact for _, facts in found for fact in facts))
 
@@ -206,7 +203,7 @@ def _closures(calendar: Calendar, venue: Venue, now: datetime, args: CalendarArg
     ahead = calendar.holidays(venue.code, today + timedelta(days=1), last)
     days = [each for each in ahead if _is_called(each, args.holiday)][: args.limit]
     records = [record({**_place(venue), "known_until": last if venue.holidays else None, "source": CALENDAR_SOURCE})]
-    facts: list[Fact] = []
+    facts = [plain_fact(venue.code, "holidays_ahead", Decimal(len(days)), "days", now, CALENDAR_SOURCE)]
     for rest in days:
         field = f"closed {rest.day.isoformat()}"
         names = {"holiday": rest.name, "holiday_ko": rest.name_ko}

@@ -16,7 +16,7 @@ from finclaw.demo.assistant.tell_price import tell_chart, tell_comparison, tell_
 from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult
 from finclaw.text import Language
 
-_TELLERS: Mapping[str, Callable[[Language, ToolResult, Clause], str]] = {
+_TELLERS: Mapping[str, Callable[[Language, ToolCall, ToolResult, Clause], str]] = {
     "market__quote": tell_quote,
     "market__history": tell_history,
     "market__chart": tell_chart,
@@ -170,7 +170,7 @@ def _about(language: Language, clause: Clause, call: ToolCall, result: ToolResul
     if result is None:
         return SAYINGS["unfinished"][language]
     if result.status == "ok":
-        return _describe_result(language, clause, result)
+        return _describe_result(language, clause, call, result)
     if failure_of(result, "AmbiguousName", "UnknownName") is not None:
         return _asked_back(language, clause, result)
     if result.error and result.error.name in _FAILURES:
@@ -187,11 +187,11 @@ def _detail(language: Language, error: ToolFailure) -> str:
     return write_failures(detail.split("; "), language)
 
 
-def _describe_result(language: Language, clause: Clause, result: ToolResult) -> str:
+def _describe_result(language: Language, clause: Clause, call: ToolCall, result: ToolResult) -> str:
     """A tool of another make may give less than ours do; then there is nothing to tell, and nothing is made up."""
     teller = _TELLERS.get(result.name)
     try:
-        told = teller(language, result, clause) if teller else ""
+        told = teller(language, call, result, clause) if teller else ""
     except (KeyError, IndexError, StopIteration, ValueError):
         told = ""
     return told or _UNUSABLE["error"][language]

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 _Alerts = Literal["alert_remove", "alert_add", "alert_list"]
 _Markets = Literal["portfolio", "calendar", "hours", "compare", "convert", "change", "price", "about", "clock", "calc"]
-_Sayings = Literal["trade", "advice", "real", "help", "thanks", "bye", "greeting"]
+_Sayings = Literal["trade", "advice", "news", "real", "help", "thanks", "bye", "greeting"]
 Intent = _Alerts | _Markets | _Sayings
 
 ABOUT_INSTRUMENTS: frozenset[Intent] = frozenset(("alert_add", "compare", "change", "price", "about"))
@@ -63,6 +63,7 @@ ROWS = (
         "|갈까|갈\\s?(?:수|것|거)|언제\\s?(?:가\\W*$|가나|가요|갈|오르|오를|올라|떨어|내려|내릴)|될까|되려나|가려나|오르려나|[0-9만억]\\s?가나"
         "|(?:매수|매도|투자)\\s?(?:할까|해도|타이밍|의견|조언)|들어가도|존버|물타|손절|뭐\\s?살|떡상|대박",
     ),
+    IntentPattern("news", r"\bnews\b(?!,? corp)|\bheadlines?\b", "뉴스|헤드라인|기사"),
     IntentPattern(
         "portfolio",
         r"\bportfolio\b|\bmy (?:holdings?|stocks|shares|positions?|investments?|assets|account)\b",

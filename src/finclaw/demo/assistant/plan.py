@@ -154,7 +154,7 @@ def _wishes(clause: Clause, language: Language) -> _Planned:
     if len(clause.names) > MOST_NAMES:
         return ("too_many",)
     match clause.intent:
-        case "trade" | "advice" | "real" | "help" | "thanks" | "bye" | "greeting" as saying:
+        case "trade" | "advice" | "news" | "real" | "help" | "thanks" | "bye" | "greeting" as saying:
             return (saying,)
         case intent:
             return _PLANNERS[intent](clause, language)

@@ -20,7 +20,7 @@ _MAYBE_CLAUSE_END = re.compile(
     r"(?:(?<!\d),|,(?!\d))\s*(?:and\s+)?|\s+and\s+(?:also\s+)?|\s*그리고\s+|(?<=주고)\s+|(?<=하고)\s+|(?<=이랑)\s+|(?<=랑)\s+",
     re.I,
 )
-_WHOLE = frozenset(("compare", "convert", "alert_add", "alert_remove", "advice", "trade", "clock"))
+_WHOLE = frozenset(("compare", "convert", "alert_add", "alert_remove", "advice", "trade", "news", "clock"))
 """Two halves of these mean less than the whole: "compare Apple and Tesla's price"."""
 _COUNTS_AS_ASKING = frozenset(
     ("price", "change", "hours", "calendar", "portfolio", "alert_list", "convert", "compare", "alert_add", "help")

@@ -6,7 +6,9 @@ from typing import Literal
 from finclaw.text import Language
 
 _Polite = Literal["help", "greeting", "thanks", "bye", "ok"]
-_Refusal = Literal["unknown", "left", "too_long", "too_many", "advice", "trade", "real", "no_tool", "unfinished"]
+_Refusal = Literal[
+    "unknown", "left", "too_long", "too_many", "advice", "trade", "news", "real", "no_tool", "unfinished"
+]
 _Question = Literal["which_one", "which_two", "how_much", "periods"]
 _AboutAlerts = Literal["alert_how", "alert_which", "alert_one"]
 Saying = _Polite | _Refusal | _Question | _AboutAlerts
@@ -93,6 +95,10 @@ SAYINGS: Mapping[Saying, Mapping[Language, str]] = {
     "trade": {
         "en": "I cannot trade or move money: I only look things up. I can tell you the price instead.",
         "ko": "저는 매매나 송금을 할 수 없고 조회만 할 수 있습니다. 대신 시세는 알려 드릴 수 있습니다.",
+    },
+    "news": {
+        "en": "Ask for headlines with a command: “/news AAPL”, or “/news” for those of central banks.",
+        "ko": "뉴스는 명령으로 물어봐 주세요. 예: “/뉴스 삼성전자”, 중앙은행 소식은 “/뉴스”.",
     },
     "real": {
         "en": (

@@ -1,16 +1,20 @@
 """Sums, the time, and what was not understood, in words."""
 
-import re
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from finclaw.demo.assistant.clause import Clause
 from finclaw.demo.assistant.sayings import SAYINGS
-from finclaw.demo.assistant.wording import amount, clock, format_quantity, large_amount, moment_of, records, zone
-from finclaw.kernel.message import ToolResult
+from finclaw.demo.assistant.wording import amount, clock, format_quantity, instrument_of, large_amount, moment_of, zone
+from finclaw.kernel.message import ToolCall, ToolResult
 from finclaw.text import Language
 
 _MOST_WORDS, _LONGEST_WORD = 4, 40
+_WEEKDAYS: Mapping[Language, Sequence[str]] = {
+    "en": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+    "ko": "월화수목금토일",
+}
 
 
 def tell_left(language: Language, words: tuple[str, ...], names: tuple[str, ...]) -> str:
@@ -21,19 +25,21 @@ def tell_left(language: Language, words: tuple[str, ...], names: tuple[str, ...]
     return SAYINGS["left"][language].format(words=quoted, nearest=nearest)
 
 
-def tell_result(language: Language, result: ToolResult, clause: Clause) -> str:
-    record, facts = records(result.content)[0], {fact.field: fact for fact in result.facts}
+def tell_result(language: Language, call: ToolCall, result: ToolResult, clause: Clause) -> str:
+    told = next(fact for fact in result.facts if fact.field == "result")
     source = "(출처: 계산기)" if language == "ko" else "(Source: calculator)"
-    return f"{record['expression']} = {format_quantity(facts['result'].value)} {source}"
+    return f"{told.subject} = {format_quantity(told.value)} {source}"
 
 
 def tell_product(language: Language, result: ToolResult, quoted: ToolResult | None) -> str | None:
     """So many pieces at one price: the calculator's figure in the currency of the price."""
     facts = {fact.field: fact for fact in quoted.facts} if quoted else {}
     price, product = facts.get("price_in") or facts.get("price"), next(iter(result.facts), None)
-    count = result.content.partition("expression: ")[2].partition(" * ")[0]
-    no_share = quoted is None or re.search("^kind: (?:rate|index)$", quoted.content, re.MULTILINE)
-    if result.status != "ok" or price is None or product is None or not count or no_share:
+    if result.status != "ok" or price is None or product is None:
+        return None
+    count, _, is_product = product.subject.partition(" * ")
+    known = instrument_of(facts["price"])
+    if not is_product or (known is not None and known.kind in ("rate", "index")):
         return None
     total = replace(product, currency=price.currency, value=product.value + 0 * price.value)  # its places
     if language == "ko":
@@ -41,13 +47,14 @@ def tell_product(language: Language, result: ToolResult, quoted: ToolResult | No
     return f"{count} × {amount('en', price)} = {amount('en', total)}. (Calculator)"
 
 
-def tell_time(language: Language, result: ToolResult, clause: Clause) -> str:
-    now, record = moment_of(result.facts[0]), records(result.content)[0]
-    where = zone(record["zone"])
+def tell_time(language: Language, call: ToolCall, result: ToolResult, clause: Clause) -> str:
+    """The subject of the time is the zone of the place."""
+    told = result.facts[0]
+    now, where = moment_of(told), zone(told.subject)
+    weekday = _WEEKDAYS[language][now.astimezone(where).weekday()]
     if language == "ko":
-        weekday = next(word for word in record["text_ko"].split() if word.endswith("요일"))
-        return f"지금은 {clock(now, where)}, {weekday}입니다. (출처: 시계)"
-    return f"It is {clock(now, where)}, a {record['weekday']}. (Source: clock)"
+        return f"지금은 {clock(now, where)}, {weekday}요일입니다. (출처: 시계)"
+    return f"It is {clock(now, where)}, a {weekday}. (Source: clock)"
 
 
 def _cut(word: str) -> str:

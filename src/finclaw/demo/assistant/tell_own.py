@@ -5,21 +5,20 @@ from collections.abc import Mapping
 from finclaw.demo.assistant.clause import Clause
 from finclaw.demo.assistant.tell_price import plain_rate
 from finclaw.demo.assistant.wording import (
-    Record,
     amount,
     arrow,
-    by_symbol,
     clock,
     format_quantity,
     home,
+    instrument_of,
     large_amount,
     percent,
-    records,
     source,
+    subjects_of,
     title,
 )
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.message import ToolResult
+from finclaw.kernel.message import ToolCall, ToolResult
 from finclaw.text import Language
 
 _LASTING: Mapping[Language, str] = {
@@ -39,6 +38,7 @@ _NONE: Mapping[str, Mapping[Language, str]] = {
         "ko": "해당하는 알림이 없어 지운 것이 없습니다.",
     },
 }
+_DONE: Mapping[str, str] = {"alert__add": "set", "alert__list": "kept", "alert__remove": "removed"}
 _HEADS: Mapping[str, Mapping[Language, str]] = {
     "set": {"en": "Alert set:", "ko": "알림을 설정했습니다."},
     "kept": {"en": "Your alerts:", "ko": "설정된 알림입니다."},
@@ -49,9 +49,8 @@ _HEADS: Mapping[str, Mapping[Language, str]] = {
 # ── portfolio ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tell_portfolio(language: Language, result: ToolResult, clause: Clause) -> str:
-    known = by_symbol(result.content)
-    rows = [_holding(language, symbol, record, result.facts) for symbol, record in known.items()]
+def tell_portfolio(language: Language, call: ToolCall, result: ToolResult, clause: Clause) -> str:
+    rows = [_holding(language, mine) for mine in subjects_of(result.facts, "quantity").values()]
     total = next(fact for fact in result.facts if fact.field == "total")
     rates = ", ".join(f"{fact.subject} {plain_rate(fact)}" for fact in result.facts if fact.field == "rate")
     sums = ", ".join(large_amount(language, fact) for fact in result.facts if fact.field == "subtotal")
@@ -77,39 +76,34 @@ def tell_portfolio(language: Language, result: ToolResult, clause: Clause) -> st
     )
 
 
-def _holding(language: Language, symbol: str, record: Record, facts: tuple[Fact, ...]) -> str:
-    mine = {fact.field: fact for fact in facts if fact.subject == symbol}
+def _holding(language: Language, mine: Mapping[str, Fact]) -> str:
     count, value, gain = format_quantity(mine["quantity"].value), mine["value"], mine["gain"]
-    share = percent(mine["gain_percent"])
+    share, name = percent(mine["gain_percent"]), title(language, value)
     if language == "ko":
-        unit = "개" if record.get("kind") == "coin" else "주"
+        known = instrument_of(value)
+        unit = "개" if known is not None and known.kind == "coin" else "주"
         moved = f"{arrow(gain.value)} {amount('ko', gain)}" if gain.value else arrow(gain.value)
-        return f"• {title('ko', record, symbol)} {count}{unit}: {amount('ko', value)}, 평가손익 {moved} ({share})"
+        return f"• {name} {count}{unit}: {amount('ko', value)}, 평가손익 {moved} ({share})"
     direction = "gain" if gain.value >= 0 else "loss"
-    return (
-        f"• {title('en', record, symbol)} × {count}: {amount('en', value)}, {direction} {amount('en', gain)} ({share})"
-    )
+    return f"• {name} × {count}: {amount('en', value)}, {direction} {amount('en', gain)} ({share})"
 
 
 # ── alerts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tell_alerts(language: Language, result: ToolResult, clause: Clause) -> str:
-    head, *rows = records(result.content)
-    what = head.get("alerts", "").partition(",")[0]
-    if not rows:
+def tell_alerts(language: Language, call: ToolCall, result: ToolResult, clause: Clause) -> str:
+    what, alerts = _DONE[call.name], subjects_of(result.facts, "threshold")
+    if not alerts:
         return _NONE.get(what, _NONE["kept"])[language]
-    lines = [_alert(language, place, row, result.facts, removed=what == "removed") for place, row in enumerate(rows)]
+    lines = [_alert(language, mine, removed=what == "removed") for mine in alerts.values()]
     closing = () if what == "removed" else (_LASTING[language],)
     return "\n".join((_HEADS.get(what, _HEADS["kept"])[language], *lines, *closing, _note(language, result.facts)))
 
 
-def _alert(language: Language, place: int, row: Record, facts: tuple[Fact, ...], *, removed: bool) -> str:
-    symbol = row["symbol"]
-    mine = {fact.field: fact for fact in facts if fact.subject == f"{symbol}#{place}"}
+def _alert(language: Language, mine: Mapping[str, Fact], *, removed: bool) -> str:
     threshold, price = amount(language, mine["threshold"]), amount(language, mine["price"])
-    above, reached = row.get("side") == "above", row.get("reached") == "yes"
-    name = title(language, row, symbol)
+    above, reached = bool(mine["is_above"].value), bool(mine["is_reached"].value)
+    name = title(language, mine["price"])
     if language == "ko":
         text = f"• {name} {threshold} {'이상' if above else '이하'}"
         return text if removed else f"{text}: 현재 {price}, {'조건 충족' if reached else '아직 아님'}"

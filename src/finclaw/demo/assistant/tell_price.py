@@ -1,24 +1,26 @@
 """Prices, changes and comparisons in words. Every figure is a fact's value or time, spelled and never computed."""
 
 from collections.abc import Mapping
+from datetime import tzinfo
 
 from finclaw.demo.assistant.clause import Clause
 from finclaw.demo.assistant.wording import (
-    Record,
     amount,
     arrow,
-    by_symbol,
+    clock,
     day,
     format_quantity,
+    home,
     large_amount,
     percent,
     seen_at,
     source,
+    subjects_of,
     title,
-    zone,
+    zone_of,
 )
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.message import ToolResult
+from finclaw.kernel.message import ToolCall, ToolResult
 from finclaw.text import Language
 
 Facts = Mapping[str, Fact]
@@ -46,32 +48,33 @@ _PERIODS: Mapping[str, Mapping[Language, str]] = {
     "1Y": {"en": "over the past year", "ko": "최근 1년"},
     "YTD": {"en": "this year so far", "ko": "올해"},
 }
+_EXTENDED: Mapping[str, Mapping[Language, str]] = {
+    "pre": {"en": "Pre-market", "ko": "프리마켓"},
+    "after": {"en": "After-market", "ko": "애프터마켓"},
+}
 _CURRENCY_KO = {"KRW": "원화", "USD": "달러", "EUR": "유로", "JPY": "엔화", "GBP": "파운드"}
 
 
-def tell_quote(language: Language, result: ToolResult, clause: Clause) -> str:
+def tell_quote(language: Language, call: ToolCall, result: ToolResult, clause: Clause) -> str:
     facts = {fact.field: fact for fact in result.facts}
-    price = facts["price"]
-    record = by_symbol(result.content).get(price.subject, {})
-    sentences = [_price_ko(facts, record) if language == "ko" else _price_en(facts, record)]
+    sentences = [_price_ko(facts) if language == "ko" else _price_en(facts)]
     sentences += [_describe_conversion(language, result.facts)] if "price_in" in facts else []
     sentences += [_volume(language, facts["volume"])] if "volume" in clause.aspects and "volume" in facts else []
-    sentences.append(_note(language, price, record))
-    return " ".join(sentences)
+    sentences.append(_note(language, facts["price"]))
+    extended = (_extended(language, facts, phase) for phase in ("pre", "after") if f"{phase}_market_price" in facts)
+    return "\n".join((" ".join(sentences), *extended))
 
 
-def tell_history(language: Language, result: ToolResult, clause: Clause) -> str:
+def tell_history(language: Language, call: ToolCall, result: ToolResult, clause: Clause) -> str:
     facts = {fact.field: fact for fact in result.facts}
     if "close" in facts:
-        return _close_of_day(language, facts["close"], by_symbol(result.content)[facts["close"].subject])
+        return _close_of_day(language, facts["close"])
     start, end = facts["start"], facts["end"]
-    record = by_symbol(result.content).get(start.subject, {})
-    name = title(language, record, start.subject)
-    period = _PERIODS.get(record.get("period", ""), {"en": "over that time", "ko": "해당 기간"})[language]
-    change, where = facts["period_change"], zone(record.get("zone", "UTC"))
+    name, period = title(language, start), _period_words(language, call)
+    change, where = facts["period_change"], zone_of(start)
     dates = day(start.as_of, where), day(end.as_of, where)
     if start.as_of == end.as_of:
-        return _no_session_yet(language, f"{name} {period}", end, record)
+        return _no_session_yet(language, f"{name} {period}", end)
     if language == "ko":
         moved = f"{name} {period}: {amount('ko', start)}({dates[0]}) → {amount('ko', end)}({dates[1]}), "
         moved += f"{_moved_ko(change)} ({percent(facts['period_change_percent'])})."
@@ -81,24 +84,25 @@ def tell_history(language: Language, result: ToolResult, clause: Clause) -> str:
     if "opening" in clause.aspects and "open" in facts:
         opening = amount(language, facts["open"])
         moved = (f"시가는 {opening}입니다. " if language == "ko" else f"It opened at {opening}. ") + moved
-    return " ".join((moved, *_extremes(language, facts), _note(language, end, record)))
+    return " ".join((moved, *_extremes(language, facts), _note(language, end)))
 
 
-def tell_chart(language: Language, result: ToolResult, clause: Clause) -> str:
+def tell_chart(language: Language, call: ToolCall, result: ToolResult, clause: Clause) -> str:
     """What the picture shows; where there is none, with its shape in a line of characters."""
-    told = tell_history(language, result, clause)
-    records = by_symbol(result.content).values()
-    shape = next((each["sparkline"] for each in records if "sparkline" in each), "")
-    return f"{told}\n`{shape}`" if shape else told
+    told = tell_history(language, call, result, clause)
+    points = [fact.value for fact in result.facts if fact.field == "chart_point"]
+    if not points:
+        return told
+    from finclaw.finance.charts.words import sparkline  # noqa: PLC0415  `cold_cpu`: for charts alone
+
+    return f"{told}\n`{sparkline(points)}`"
 
 
-def tell_comparison(language: Language, result: ToolResult, clause: Clause) -> str:
-    known = by_symbol(result.content)
-    rows = [_row(language, symbol, known[symbol], result.facts) for symbol in known]
-    period = next(iter(known.values())).get("period", "")
+def tell_comparison(language: Language, call: ToolCall, result: ToolResult, clause: Clause) -> str:
+    rows = [_row(language, mine) for mine in subjects_of(result.facts, "start").values()]
     ends = [fact for fact in result.facts if fact.field == "end"]
     latest = max(ends, key=lambda fact: fact.as_of)
-    words = _PERIODS.get(period, {"en": "over that time", "ko": "해당 기간"})[language]
+    words = _period_words(language, call)
     mixed = len({fact.currency for fact in ends}) > 1
     if language == "ko":
         head = f"{words} 등락을 높은 순으로 비교했습니다."
@@ -106,17 +110,19 @@ def tell_comparison(language: Language, result: ToolResult, clause: Clause) -> s
     else:
         head = f"Changes {words}, best first."
         head += " They are in different currencies and not adjusted for exchange rates." if mixed else ""
-    return "\n".join((head, *rows, _note(language, latest, {"zone": "UTC"})))
+    return "\n".join((head, *rows, _note(language, latest, home("en") if language == "en" else None)))
 
 
-def _row(language: Language, symbol: str, record: Record, facts: tuple[Fact, ...]) -> str:
-    mine = {fact.field: fact for fact in facts if fact.subject == symbol}
+def _row(language: Language, mine: Facts) -> str:
     start, end, share = mine["start"], mine["end"], mine["period_change_percent"]
-    where = zone(record.get("zone", "UTC"))
+    where = zone_of(start)
     dates = day(start.as_of, where), day(end.as_of, where)
+    if start.as_of == end.as_of:
+        none = "아직 거래 없음, 마지막 종가" if language == "ko" else "no session yet, last close"
+        return f"• {title(language, start)}: {none} {amount(language, end)} ({dates[1]})"
     arrowed = f"{arrow(share.value)} " if language == "ko" else ""
     return (
-        f"• {title(language, record, symbol)}: {arrowed}{percent(share)}, "
+        f"• {title(language, start)}: {arrowed}{percent(share)}, "
         f"{amount(language, start)} ({dates[0]}) → {amount(language, end)} ({dates[1]})"
     )
 
@@ -124,38 +130,43 @@ def _row(language: Language, symbol: str, record: Record, facts: tuple[Fact, ...
 # ── pieces ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _price_en(facts: Facts, record: Record) -> str:
-    price = facts["price"]
-    is_at = "closed at" if record.get("market", "").startswith("closed") else "is at"
-    return f"{title('en', record, price.subject)} {is_at} {amount('en', price)}{_change_en(facts)}."
+def _period_words(language: Language, call: ToolCall) -> str:
+    usual = "6M" if call.name == "market__chart" else "month"
+    period = str(call.args.get("period") or usual)
+    return _PERIODS.get(period, {"en": "over that time", "ko": "해당 기간"})[language]
 
 
-def _price_ko(facts: Facts, record: Record) -> str:
+def _price_en(facts: Facts) -> str:
     price = facts["price"]
-    what = "종가는" if record.get("market", "").startswith("closed") else "현재가는"
-    name = title("ko", record, price.subject)
-    return f"{name} {what} {amount('ko', price)}입니다.{_change_ko(facts)}"
+    is_at = "closed at" if price.phase == "closed" else "is at"
+    return f"{title('en', price)} {is_at} {amount('en', price)}{_change_en(facts)}."
+
+
+def _price_ko(facts: Facts) -> str:
+    price = facts["price"]
+    what = "종가는" if price.phase == "closed" else "현재가는"
+    return f"{title('ko', price)} {what} {amount('ko', price)}입니다.{_change_ko(facts)}"
 
 
 def _change_en(facts: Facts) -> str:
     if not {"change", "change_percent", "previous_close"} <= facts.keys():
         return ""
     change, close = facts["change"], amount("en", facts["previous_close"])
+    before = close if change.phase == "continuous" else f"its previous close of {close}"  # a coin's day never closes
     if not change.value:
-        return f", unchanged from its previous close of {close}"
+        return f", unchanged from {before}"
     direction = "up" if change.value > 0 else "down"
-    return (
-        f", {direction} {amount('en', change)} ({percent(facts['change_percent'])}) from its previous close of {close}"
-    )
+    return f", {direction} {amount('en', change)} ({percent(facts['change_percent'])}) from {before}"
 
 
 def _change_ko(facts: Facts) -> str:
     if not {"change", "change_percent", "previous_close"} <= facts.keys():
         return ""
     change, close = facts["change"], amount("ko", facts["previous_close"])
+    before = f"기준가 {close}" if change.phase == "continuous" else f"직전 종가 {close}"
     if not change.value:
-        return f" 직전 종가 {close}에서 변동이 없습니다."
-    return f" 직전 종가 {close} 대비 {_moved_ko(change)} ({percent(facts['change_percent'])})."
+        return f" {before}에서 변동이 없습니다."
+    return f" {before} 대비 {_moved_ko(change)} ({percent(facts['change_percent'])})."
 
 
 def _moved_ko(change: Fact) -> str:
@@ -168,15 +179,24 @@ def _moved_en(change: Fact, share: Fact) -> str:
     return f"{'gained' if change.value > 0 else 'lost'} {amount('en', change)} ({percent(share)})"
 
 
-def _close_of_day(language: Language, close: Fact, record: Record) -> str:
-    name, on = title(language, record, close.subject), day(close.as_of, zone(record.get("zone", "UTC")))
+def _extended(language: Language, facts: Facts, phase: str) -> str:
+    """The price before or after the session, apart from the close and against it."""
+    price, share = facts[f"{phase}_market_price"], facts[f"{phase}_market_change_percent"]
+    name, told, seen = _EXTENDED[phase][language], amount(language, price), seen_at(language, price)
     if language == "ko":
-        return f"{name} {on} 종가는 {amount('ko', close)}입니다. {_note(language, close, record)}"
-    return f"{name} closed at {amount('en', close)} on {on}. {_note(language, close, record)}"
+        return f"{name}: {told}, 종가 대비 {percent(share)} ({price.venue}, {seen} 기준)"
+    return f"{name}: {told}, {percent(share)} against the close ({price.venue}, as of {seen})"
 
 
-def _no_session_yet(language: Language, what: str, last: Fact, record: Record) -> str:
-    price, note = amount(language, last), _note(language, last, record)
+def _close_of_day(language: Language, close: Fact) -> str:
+    name, on, note = title(language, close), day(close.as_of, zone_of(close)), _note(language, close)
+    if language == "ko":
+        return f"{name} {on} 종가는 {amount('ko', close)}입니다. {note}"
+    return f"{name} closed at {amount('en', close)} on {on}. {note}"
+
+
+def _no_session_yet(language: Language, what: str, last: Fact) -> str:
+    price, note = amount(language, last), _note(language, last)
     if language == "ko":
         return f"{what}: 아직 거래가 없었습니다. 마지막 종가는 {price}입니다. {note}"
     return f"{what}: no session yet. The last close is {price}. {note}"
@@ -216,9 +236,9 @@ def _volume(language: Language, volume: Fact) -> str:
     )
 
 
-def _note(language: Language, price: Fact, record: Record) -> str:
-    """As of when, in which state of the market, from where."""
-    seen, closed = seen_at(language, price, record), record.get("market", "").startswith("closed")
+def _note(language: Language, price: Fact, where: tzinfo | None = None) -> str:
+    """As of when, in which state of the market, from where. The time is that of `where`, else of where it trades."""
+    seen, closed = clock(price.as_of, where) if where else seen_at(language, price), price.phase == "closed"
     if language == "ko":
         state = ", 장 마감" if closed else ""
         stale = " 최신 가격이 아닐 수 있습니다." if price.stale else ""

@@ -1,38 +1,66 @@
-"""Figures, times and names spelled for the reader, in their language. Nothing is computed here, only rounded."""
+"""Figures, times and names spelled for the reader, in their language. Nothing is computed here, only rounded.
+
+Names, kinds and zones come from our own records, by the subject of a fact: a tool's text is for models.
+"""
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from decimal import ROUND_HALF_EVEN, Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from finclaw.demo.listings import DEMO_LISTINGS
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.output import CALENDAR_SOURCE
 from finclaw.finance.source_line import translate_source
+from finclaw.finance.venue import VENUES, Venue
 from finclaw.kernel.fact import Fact
 from finclaw.text import Language
 
 _SIGNS = {"KRW": "₩", "USD": "$", "EUR": "€", "JPY": "¥", "GBP": "£"}
 _UNITS_KO = {"KRW": "원", "USD": "달러", "EUR": "유로", "JPY": "엔", "GBP": "파운드"}
-_SOURCES_KO = {"demo market": "데모 시장", CALENDAR_SOURCE: "FinClaw 시장 달력", "user": "사용자"}
+_SOURCES_KO = {DEMO_SOURCE: "데모 시장", CALENDAR_SOURCE: "FinClaw 시장 달력", "user": "사용자"}
 _LARGE_WON = 10_000_000
 """From here on Koreans count in 만 and 억 and not in digits."""
 _HOME = {"ko": "Asia/Seoul", "en": "UTC"}
 
-Record = Mapping[str, str]
+_DEMO_INSTRUMENTS = {listing.instrument.symbol: listing.instrument for listing in DEMO_LISTINGS}
 
 
-def records(content: str) -> list[Record]:
-    """A tool's text as it was written: `key: value` lines, a blank line between records."""
-    blocks = (block.splitlines() for block in content.split("\n\n"))
-    return [dict(line.split(": ", 1) for line in lines if ": " in line) for lines in blocks]
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def by_symbol(content: str) -> dict[str, Record]:
-    return {each["symbol"]: each for each in records(content) if "symbol" in each}
+def instrument_of(fact: Fact) -> Instrument | None:
+    """What a fact is about; None for what somebody has added to the records, which is told by its symbol alone."""
+    symbol = fact.subject.partition("#")[0]
+    if fact.source == DEMO_SOURCE:
+        return _DEMO_INSTRUMENTS.get(symbol)
+    from finclaw.finance.instruments.catalogue import shipped_catalogue  # noqa: PLC0415  `cold_cpu`: not for the demo
+
+    return shipped_catalogue().get(symbol)
 
 
-def title(language: Language, record: Record, symbol: str) -> str:
-    name = record.get("name_ko" if language == "ko" else "name")
+def subjects_of(facts: tuple[Fact, ...], field: str) -> dict[str, dict[str, Fact]]:
+    """The facts by subject and field, for every subject that has this field, in their order."""
+    found: dict[str, dict[str, Fact]] = {fact.subject: {} for fact in facts if fact.field == field}
+    for fact in facts:
+        if fact.subject in found:
+            found[fact.subject][fact.field] = fact
+    return found
+
+
+def title(language: Language, fact: Fact) -> str:
+    """The name of what a fact is about, with its symbol."""
+    symbol = fact.subject.partition("#")[0]
+    return _title(language, instrument_of(fact), symbol)
+
+
+def venue_title(language: Language, code: str) -> str:
+    return _title(language, VENUES.get(code), code)
+
+
+def _title(language: Language, known: Instrument | Venue | None, symbol: str) -> str:
+    name = "" if known is None else known.name_ko if language == "ko" else known.name_en
     if not name or name == symbol:
         return symbol
     return f"{name}({symbol})" if language == "ko" else f"{name} ({symbol})"
@@ -100,12 +128,19 @@ def zone(name: str) -> tzinfo:
         return UTC  # a machine without the database still tells a true time
 
 
-def seen_at(language: Language, fact: Fact, record: Record) -> str:
+def zone_of(fact: Fact) -> tzinfo:
+    """Of the place where it trades."""
+    known = instrument_of(fact)
+    return UTC if known is None else zone(VENUES[known.exchange].zone)
+
+
+def seen_at(language: Language, fact: Fact) -> str:
     """For a Korean in Seoul's time; otherwise in the time of the place where it trades."""
     if language == "ko":
         return clock(fact.as_of, home("ko"))
-    around_the_clock = record.get("kind") in ("rate", "coin")
-    return clock(fact.as_of, UTC if around_the_clock else zone(record.get("zone", "UTC")))
+    known = instrument_of(fact)
+    around_the_clock = known is not None and known.kind in ("rate", "coin")
+    return clock(fact.as_of, UTC if around_the_clock else zone_of(fact))
 
 
 def clock(moment: datetime, where: tzinfo) -> str:

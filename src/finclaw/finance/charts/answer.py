@@ -42,7 +42,8 @@ class ChartAnswers:
         """Raises ToolError for a name that is not certain, and where there are no prices."""
         drawn = await self._load(resolve(self._market, wanted.words), wanted, person)
         files = await self._draw(drawn, language, channel)
-        return ToolOutput(_describe(drawn, has_picture=bool(files)), drawn.facts(), files=files)
+        points = () if files else drawn.point_facts(words.SPARKLINE_WIDTH)
+        return ToolOutput(_describe(drawn, has_picture=bool(files)), (*drawn.facts(), *points), files=files)
 
     async def answer_command(self, args: Sequence[str], scope: CommandScope, channel: Capabilities) -> CommandReply:
         wanted = words.read_request(args)

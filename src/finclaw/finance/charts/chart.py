@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypeVar, get_args
 
 from msgspec import Struct
 
@@ -21,6 +21,7 @@ from finclaw.finance.venue import VENUES
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import ChartColors
 
+T = TypeVar("T")
 ChartStyle = Literal["line", "candle"]
 PERIODS: Final[tuple[ChartPeriod, ...]] = get_args(ChartPeriod)
 
@@ -85,6 +86,17 @@ class Chart(Struct, frozen=True, kw_only=True):
             price_fact(of, "high", self.highest.high, self.highest.ends, source),
             price_fact(of, "low", self.lowest.low, self.lowest.ends, source),
         )
+
+    def point_facts(self, most: int) -> tuple[Fact, ...]:
+        """The closes of up to so many bars: the chart for where no picture is shown."""
+        of, source = self.instrument, self.source
+        return tuple(price_fact(of, "chart_point", bar.close, bar.ends, source) for bar in thin_out(self.bars, most))
+
+
+def thin_out(values: Sequence[T], most: int) -> list[T]:
+    """Up to so many of them, evenly spread, the last one included."""
+    count = min(most, len(values))
+    return [values[(place + 1) * len(values) // count - 1] for place in range(count)]
 
 
 def first_day(period: ChartPeriod, today: date) -> date:

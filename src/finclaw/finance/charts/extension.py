@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from finclaw.finance.charts.answer import ChartAnswers
 
 _DESCRIPTION: Final = (
-    "Draws a price chart of one instrument for the person: it goes out with your answer as a picture, or as a line of "
-    "characters where the chat shows no pictures. Gives you the figures in it."
+    "Draws a price chart of one instrument: it goes out with your answer as a picture, or as a line of characters. "
+    "Gives you the figures in it."
 )
 
 
 class ChartArguments(Struct, frozen=True, forbid_unknown_fields=True):
     symbol: SymbolName
-    period: Annotated[ChartPeriod, Meta(description="It ends now; YTD is since the first of January.")] = "6M"
+    period: Annotated[ChartPeriod, Meta(description="It ends now.")] = "6M"
     style: Literal["line", "candle"] = "line"
-    language: Annotated[Language, Meta(description="Of the words in the picture: the person's.")] = "en"
+    language: Annotated[Language, Meta(description="Of the words in the picture.")] = "en"
 
 
 class Charts:

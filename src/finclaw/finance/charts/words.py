@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from finclaw.finance.charts.chart import PERIODS, Chart, ChartStyle
+from finclaw.finance.charts.chart import PERIODS, Chart, ChartStyle, thin_out
 from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.market_data.port import Adjustment
 from finclaw.finance.period import ChartPeriod, session_day
@@ -168,16 +168,15 @@ def alt_text_of(chart: Chart, language: Language) -> str:
 
 
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
-_WIDTH: Final = 24
+SPARKLINE_WIDTH: Final = 24
 
 
-def sparkline(closes: Sequence[Decimal], width: int = _WIDTH) -> str:
+def sparkline(closes: Sequence[Decimal], width: int = SPARKLINE_WIDTH) -> str:
     """The shape of a price in one line of characters, for where no picture can be shown."""
-    count = min(width, len(closes))
-    shown = [closes[(place + 1) * len(closes) // count - 1] for place in range(count)]
+    shown = thin_out(closes, width)
     low, high = min(shown), max(shown)
     if low == high:
-        return _LEVELS[3] * count
+        return _LEVELS[3] * len(shown)
     return "".join(_LEVELS[min(7, int((each - low) * 8 / (high - low)))] for each in shown)
 
 

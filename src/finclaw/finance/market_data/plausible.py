@@ -116,10 +116,12 @@ def accept_reading(
 ) -> Quote:
     """The quote that a checked reading makes."""
     instrument = reading.instrument
-    session = _session_of(reading, calendar, now)
+    session, opening = _session_of(reading, calendar, now), calendar.opening(instrument.exchange, now)
     phase: Phase = "regular"
     if instrument.kind == "coin":
         phase = "continuous"
+    elif instrument.kind == "rate":  # a bank's fixing is of a day that is over, while currencies are traded on
+        phase = "regular" if opening.is_open else "closed"
     elif session is None or now >= session.closes:
         phase = "closed"
     is_over = session is not None and phase == "closed" and instrument.kind not in ("coin", "rate")
@@ -133,7 +135,7 @@ def accept_reading(
         volume=reading.volume,
         # A stamp that comes after the close belongs to the close.
         as_of=min(reading.as_of, session.closes) if session and is_over else min(reading.as_of, now),
-        opening=calendar.opening(instrument.exchange, now),
+        opening=opening,
         source=reading.source,
         venue=reading.venue or instrument.exchange,
         phase=phase,
