@@ -59,7 +59,7 @@ async def test_what_is_not_certain_is_not_priced(clock: Clock, symbol: str, said
 def test_the_schema_asks_for_one_name_and_nothing_else(clock: Clock):
     spec, check = quote_tool(DemoMarket(clock)).spec, ArgumentCheck()
     assert spec.name == "market__quote"
-    assert check.check(spec, {"symbol": "AAPL"}).args == {"symbol": "AAPL", "in_currency": None}
+    assert check.check(spec, {"symbol": "AAPL"}).args == {"symbol": "AAPL"}
     for wrong in ({}, {"symbol": ""}, {"symbol": "x" * 81}, {"symbol": "AAPL", "at": "now"}):
         with pytest.raises(InvalidArguments):
             check.check(spec, wrong)

@@ -34,6 +34,17 @@ def test_defaults_are_filled_in_nested_ones_too():
     assert given == {"symbol": "AAPL", "view": {"width": 3}}
 
 
+def test_a_null_for_what_may_be_left_out_is_left_out():
+    check = ArgumentCheck()
+    given = {"symbol": "AAPL", "days": None, "view": {"zone": None, "width": None}}
+    expected: dict[str, Any] = {"symbol": "AAPL", "days": 5, "tags": [], "view": {"zone": "UTC"}}
+    assert check.check(SPEC, given).args == expected
+    with pytest.raises(InvalidArguments, match="symbol: null is not of type"):
+        check.check(SPEC, {"symbol": None})
+    nullable = {"type": "object", "properties": {"note": {"type": ["string", "null"]}, "free": {}}}
+    assert with_defaults(nullable, {"note": None, "free": None}) == {"note": None, "free": None}
+
+
 def test_a_default_is_never_shared():
     with_defaults(SCHEMA, {})["tags"].append("x")
     assert with_defaults(SCHEMA, {})["tags"] == []

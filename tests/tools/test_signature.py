@@ -106,6 +106,7 @@ async def test_every_type_that_json_can_hold() -> None:
     assert properties["side"] == {"enum": ["buy", "sell"], "description": "Buy or sell."}
     assert properties["limit"] == {"type": "integer", "minimum": 1, "description": "At most.", "default": 5}
     assert properties["price"] == {"type": "string", "format": "decimal", "default": "1.5"}
+    assert properties["note"] == {"type": "string"}, "left out or told: no model pays for a null beside it"
     assert properties["span"]["properties"]["start"] == {"type": "string", "format": "date"}
     assert "$ref" not in str(everything.spec.input_schema)
     fields = (everything.group, everything.sensitive, everything.upstream, everything.approval, everything.isolation)

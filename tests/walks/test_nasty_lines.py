@@ -316,10 +316,10 @@ async def test_a_long_talk_and_a_fallback_that_reads_little(scene: Scene) -> Non
     """Not even we knew that it was too long: what the chosen model counted was nonsense."""
 
     async def reads_little(request: web.Request, wire: Wire, body: Json) -> web.StreamResponse:
-        long = len(json.dumps(body, ensure_ascii=False)) > 30_000
+        long = len(json.dumps(body, ensure_ascii=False)) > 24_000
         return await (refuses(413) if long else says("짧게."))(request, wire, body)
 
-    async with scene.open("small", window=12_288) as (gateway, servers):
+    async with scene.open("small", window=8_192) as (gateway, servers):
         servers.will("one", says("그렇군요. " * 200))
         for number in range(12):
             assert (await gateway.ask(f"{number} " + "삼성전자 주가는 어떻습니까? " * 120)).kind == "answered"

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from tests.walks.house import House, crash, in_virtual_time, until
 from tests.walks.tools import Desk, hang
@@ -19,6 +20,16 @@ from finclaw.testing import call, reply, say
 
 async def yes(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> bool:
     return True
+
+
+@in_virtual_time
+async def test_the_definitions_of_the_default_tools_stay_short(house: House) -> None:
+    """Every model call pays for them; a window of 8,192 tokens must hold them and a conversation."""
+    async with house.open("Hi.", agent=AgentSettings(model="scripted/model")) as gateway:
+        assert (await gateway.ask("hello")).kind == "answered"
+        told = [(each.name, each.description, each.input_schema) for each in gateway.provider.requests[0].tools]
+    assert len(told) >= 28
+    assert len(msgspec.json.encode(told)) <= 14_000
 
 
 @pytest.mark.spec("P-37", "P-40", "DX-21", "T-07")

@@ -8,7 +8,7 @@ from finclaw.errors import ToolError
 from finclaw.finance.market import Market
 from finclaw.finance.output import identity, minute, record
 from finclaw.finance.period import Move, Period, move, move_facts
-from finclaw.finance.quote import SymbolName
+from finclaw.finance.quote import ListedName
 from finclaw.finance.resolve import SeveralNames, resolve
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
@@ -16,8 +16,8 @@ from finclaw.tools.define import tool
 MOST = 6
 
 _DESCRIPTION = (
-    "Compares two to six instruments over a period, best first, each in its own currency: start, end and "
-    "change of each. Changes in different currencies are not adjusted for exchange rates; say so."
+    "Compares two to six instruments over a period, best first: start, end and change of each in its own currency. "
+    "Not adjusted for exchange rates; say so where currencies differ."
 )
 
 
@@ -26,7 +26,7 @@ class OnlyOne(ToolError):
 
 
 class CompareArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    symbols: Annotated[tuple[SymbolName, ...], Meta(min_length=1, max_length=MOST)]
+    symbols: Annotated[tuple[ListedName, ...], Meta(min_length=1, max_length=MOST)]
     period: Period = "month"
 
 

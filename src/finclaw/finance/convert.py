@@ -19,10 +19,7 @@ _COINS = ("BTC", "ETH", "SOL", "XRP")
 _PER_DOLLAR = ("KRW", "JPY")
 """Rates that are quoted as so many for one dollar; the others are dollars for one."""
 
-_DESCRIPTION = (
-    "Converts an amount of money into another currency (USD, KRW, EUR, JPY, GBP, BTC, ETH, SOL, XRP). Gives the result "
-    "and every rate it used. Never convert by yourself."
-)
+_DESCRIPTION = "Converts an amount of money into another currency, with every rate it used. Never convert by yourself."
 
 
 class Leg(Struct, frozen=True):
@@ -62,9 +59,7 @@ class SameCurrency(ToolError):
     pass
 
 
-Amount = Annotated[
-    str, Meta(description="Plain digits, as the user gave it: 100, 2500.50", pattern=r"^\d{1,18}(\.\d{1,8})?$")
-]
+Amount = Annotated[str, Meta(description="Plain digits: 2500.50", pattern=r"^\d{1,18}(\.\d{1,8})?$")]
 
 
 class ConvertArguments(Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):

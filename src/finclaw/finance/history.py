@@ -19,10 +19,9 @@ from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 _DESCRIPTION = (
-    "How one instrument's price moved over a period: start, end, change, extremes, and bars (half-hour bars for a day, "
-    "daily bars for a week, closes for anything longer). The change runs from the last close before the period. "
-    "`week`, `month`, `quarter` and `year` end now; `this_…` and `last_…` are those of the calendar. With `on`: the "
-    "close of that one day instead."
+    "How one instrument's price moved over a period: start, end, change from the last close before it, extremes, and "
+    "bars or closes. `week`, `month`, `quarter`, `year` end now; `this_…`, `last_…` are those of the calendar. With "
+    "`on`: the close of that day instead."
 )
 _FIRST_DAY = date(2025, 1, 1)
 """Holidays before it are not known."""
@@ -33,7 +32,7 @@ _MOST_CLOSES = 24
 OneDay = Annotated[
     str,
     Meta(
-        description="One day, 2026-03-03; or 03-03, the latest such day that is not ahead.",
+        description="2026-03-03; or 03-03, the latest such day.",
         pattern=r"^(\d{4}-)?\d{2}-\d{2}$",
     ),
 ]
@@ -41,9 +40,7 @@ OneDay = Annotated[
 
 class HistoryArguments(Struct, frozen=True, forbid_unknown_fields=True):
     symbol: SymbolName
-    period: Annotated[
-        Period, Meta(description="`day` is the running or last session, `yesterday` the one before today.")
-    ] = "month"
+    period: Annotated[Period, Meta(description="`day` is the running or last session.")] = "month"
     on: OneDay | None = None
 
 

@@ -14,8 +14,8 @@ from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 _DESCRIPTION = (
-    "A sample portfolio valued at current prices: each holding with its gain, a total for each currency, and one total "
-    "with the exchange rate used. It is NOT the user's own portfolio; always say that it is a sample."
+    "A sample portfolio at current prices: holdings with gains, a total for each currency and one total. It is NOT the "
+    "user's own; always say that it is a sample."
 )
 
 
@@ -53,7 +53,7 @@ class Position(Struct, frozen=True):
 
 
 class PortfolioArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    in_currency: Annotated[Literal["KRW", "USD"], Meta(description="The currency of the one total.")] = "KRW"
+    in_currency: Annotated[Literal["KRW", "USD"], Meta(description="Of the one total.")] = "KRW"
 
 
 def portfolio_tool(market: Market) -> Tool:

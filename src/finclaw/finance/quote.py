@@ -15,24 +15,26 @@ from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 _DESCRIPTION = (
-    "The current price of one instrument (share, fund, index, crypto currency or exchange rate), its previous close, "
-    "the change since, and whether its market is open; outside trading hours the price is the last close. Call it once "
-    "for each instrument asked about; calls may run side by side."
+    "The current price of one instrument (share, fund, index, coin or exchange rate), its previous close, the change "
+    "since, and whether its market is open; outside trading hours the price is the last close. One call for each."
 )
 
 SymbolName = Annotated[
     str,
     Meta(
-        description="Symbol or name, English or Korean, as the user wrote it: AAPL, Apple, 005930, 삼성전자, BTC.",
+        description="Symbol or name as the user wrote it: AAPL, 005930, 삼성전자.",
         min_length=1,
         max_length=80,
     ),
 ]
 
+ListedName = Annotated[str, Meta(min_length=1, max_length=80)]
+"""The same in a list, which says what it is of."""
+
 
 class QuoteArguments(Struct, frozen=True, forbid_unknown_fields=True):
     symbol: SymbolName
-    in_currency: Annotated[CurrencyCode | None, Meta(description="Also give the price in this currency.")] = None
+    in_currency: Annotated[CurrencyCode | None, Meta(description="The price in this currency too.")] = None
 
 
 def quote_tool(market: Market) -> Tool:

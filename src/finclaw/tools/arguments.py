@@ -153,15 +153,31 @@ def must_be_schema(spec: ToolSpec) -> None:
 
 
 def with_defaults(schema: Mapping[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the arguments in which every absent property that has a default has it, in nested objects too."""
+    """A copy of the arguments in which every absent property that has a default has it, in nested objects too.
+
+    A null where none may stand is left out, unless the property is required: that is how models leave one out.
+    """
     complete = dict(args)
     for name, part in cast("Mapping[str, Mapping[str, Any]]", schema.get("properties", {})).items():
+        if (
+            name in complete
+            and complete[name] is None
+            and name not in schema.get("required", ())
+            and _is_never_null(part)
+        ):
+            del complete[name]
         if name not in complete and "default" in part:
             complete[name] = deepcopy(part["default"])
         value = complete.get(name)
         if isinstance(value, dict) and "properties" in part:
             complete[name] = with_defaults(part, cast("dict[str, Any]", value))
     return complete
+
+
+def _is_never_null(part: Mapping[str, Any]) -> bool:
+    """Whether a property plainly takes no null; one whose schema says less is left to the validator."""
+    kind = part.get("type")
+    return (isinstance(kind, str) and kind != "null") or ("type" not in part and None not in part.get("enum", (None,)))
 
 
 def _compile(name: str, schema: dict[str, Any]) -> "Validator":

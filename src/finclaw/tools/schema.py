@@ -11,6 +11,7 @@ from finclaw.errors import ExtensionError
 _DEFS = "#/$defs/"
 _VALUES = frozenset({"default", "enum", "const", "examples"})
 """Keywords that hold values, and no schemas."""
+_NOTHING: tuple[str, list[Any]] = ("required", [])
 
 
 def input_schema(arguments: type[Struct]) -> dict[str, Any]:
@@ -23,7 +24,25 @@ def input_schema(arguments: type[Struct]) -> dict[str, Any]:
             f"{why}, for there is no JSON for it; use text, numbers, bool, Decimal, date, Enum, Literal, lists, "
             "dicts, Structs or dataclasses"
         ) from error
-    return cast("dict[str, Any]", _close(_inline(schema, schema.get("$defs", {}), ())))
+    return cast("dict[str, Any]", _shorten(_close(_inline(schema, schema.get("$defs", {}), ()))))
+
+
+def _shorten(node: Any) -> Any:
+    """The same schema without what every model call would pay for and no model needs.
+
+    An argument that may be left out need not be null too: `with_defaults` takes one that is for one that is left out.
+    """
+    if isinstance(node, list):
+        return [_shorten(each) for each in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("dict[str, Any]", node)
+    short = {key: each if key in _VALUES else _shorten(each) for key, each in schema.items() if (key, each) != _NOTHING}
+    if "default" in short and short["default"] is None and isinstance(short.get("anyOf"), list):
+        rest = [each for each in short.pop("anyOf") if each != {"type": "null"}]
+        short.pop("default")
+        return {**rest[0], **short} if len(rest) == 1 else {**short, "anyOf": rest}
+    return short
 
 
 def _close(node: Any) -> Any:

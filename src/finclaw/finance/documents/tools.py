@@ -28,20 +28,19 @@ _MOST_DAYS: Final = 14
 _MOST_COMPANIES: Final = 40
 
 _NEWS = (
-    "The newest headlines about one instrument, or without a symbol those of central banks, each with its publisher, "
-    "time and link. Only headlines are known: say nothing of what the article behind one says, and give the link."
+    "The newest headlines about one instrument, or without a symbol those of central banks, with publisher, time and "
+    "link. Only headlines are known: say nothing of what an article says, and give the link."
 )
 _FILINGS = (
-    "The newest filings of one listed company with its authority (SEC, DART): form, title, day and link. The documents "
-    "themselves are not read; give the link."
+    "The newest filings of one company with SEC or DART: form, title, day and link. The documents are not read; give "
+    "the link."
 )
 _EARNINGS = (
-    "Days on which companies are expected to report their earnings, from today on: of one company, or of all. Dates "
-    "are expected and not confirmed unless the result says otherwise; say so."
+    "Days from today on on which one company, or all, are expected to report earnings. They are not confirmed unless "
+    "the result says so; say it."
 )
 _PROFILE = (
-    "What is known of one company: what it does and, where its authority publishes them, the figures of its last year "
-    "with the period and the day of the filing."
+    "What one company does and, where its authority publishes them, the figures of its last year with their period."
 )
 
 
@@ -57,7 +56,7 @@ class FilingsArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 class EarningsArguments(Struct, frozen=True, forbid_unknown_fields=True):
     symbol: SymbolName | None = None
-    days: Annotated[int, Meta(ge=1, le=_MOST_DAYS, description="From today on, so many days.")] = 7
+    days: Annotated[int, Meta(ge=1, le=_MOST_DAYS)] = 7
 
 
 class ProfileArguments(Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Final
+from typing import Final
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from finclaw.errors import ToolError
 from finclaw.finance.commands.quote_batch import load_quotes, name_missing
@@ -20,27 +20,27 @@ from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 _DESCRIPTION = (
-    "Looks through the person's watchlist, or through these instruments, for those that meet every condition given. A "
-    "52-week high or low is that of the closes. Says how many were looked at and which could not be read; tell both."
+    "Finds those of the person's watchlist, or of `symbols`, that meet every condition given: change in percent, price "
+    "in its own currency, within so many percent of the highest or lowest close of 52 weeks. Tell how many were looked "
+    "at and which could not be read."
 )
 _YEAR: Final = timedelta(weeks=52)
 _SHORTEST: Final = timedelta(weeks=50)
 """A history that begins later is no year's."""
 _AT_ONCE: Final = 4
 
-PercentText = Annotated[str, Meta(description="Percent, plain digits: 3, -2.5", pattern=r"^-?\d{1,4}(\.\d{1,4})?$")]
-NearText = Annotated[str, Meta(description="Within so many percent of it: 5", pattern=r"^\d{1,2}(\.\d{1,4})?$")]
-PriceText = Annotated[str, Meta(description="In its own currency, plain digits.", pattern=r"^\d{1,12}(\.\d{1,8})?$")]
-
 
 class ScreenArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    change_above: PercentText | None = None
-    change_below: PercentText | None = None
-    price_above: PriceText | None = None
-    price_below: PriceText | None = None
-    near_52_week_high: NearText | None = None
-    near_52_week_low: NearText | None = None
+    change_above: float | None = None
+    change_below: float | None = None
+    price_above: float | None = None
+    price_below: float | None = None
+    near_52_week_high: float | None = None
+    near_52_week_low: float | None = None
     symbols: FewNames | None = None
+
+
+_CONDITIONS: Final = tuple(name for name in ScreenArguments.__struct_fields__ if name != "symbols")
 
 
 class NoCondition(ToolError):
@@ -58,7 +58,7 @@ class YearRange(Struct, frozen=True):
 def screen_tool(desk: WatchDesk) -> Tool:
     @tool("market__screen", _DESCRIPTION, group="finance", timeout=60.0)
     async def screen(args: ScreenArguments, scope: ToolScope) -> ToolOutput:
-        if not any((_quote_conditions(args), args.near_52_week_high, args.near_52_week_low)):
+        if all(getattr(args, name) is None for name in _CONDITIONS):
             raise NoCondition("Give at least one condition. Ask the user what to look for.")
         if args.symbols is None:
             symbols: Sequence[str] = await desk.lists.symbols(person_of(desk, scope))
@@ -88,17 +88,18 @@ def screen_tool(desk: WatchDesk) -> Tool:
     return screen
 
 
-def _quote_conditions(args: ScreenArguments) -> bool:
-    return any((args.change_above, args.change_below, args.price_above, args.price_below))
+def _exact(number: float) -> Decimal:
+    """The figure as the model wrote it."""
+    return Decimal(str(number))
 
 
 def _meets(quote: Quote, args: ScreenArguments) -> bool:
     change, price = quote.change_percent, quote.price
     return (
-        (args.change_above is None or change > Decimal(args.change_above))
-        and (args.change_below is None or change < Decimal(args.change_below))
-        and (args.price_above is None or price > Decimal(args.price_above))
-        and (args.price_below is None or price < Decimal(args.price_below))
+        (args.change_above is None or change > _exact(args.change_above))
+        and (args.change_below is None or change < _exact(args.change_below))
+        and (args.price_above is None or price > _exact(args.price_above))
+        and (args.price_below is None or price < _exact(args.price_below))
     )
 
 
@@ -142,8 +143,8 @@ def _is_near(quote: Quote, args: ScreenArguments, ranges: dict[str, YearRange]) 
     if year is None:
         return False
     high, low = args.near_52_week_high, args.near_52_week_low
-    return (high is None or percent(year.high - quote.price, year.high) <= Decimal(high)) and (
-        low is None or percent(quote.price - year.low, year.low) <= Decimal(low)
+    return (high is None or percent(year.high - quote.price, year.high) <= _exact(high)) and (
+        low is None or percent(quote.price - year.low, year.low) <= _exact(low)
     )
 
 

@@ -10,18 +10,20 @@ from finclaw.finance.commands.quote_batch import load_quotes, name_missing
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.output import record
-from finclaw.finance.quote import SymbolName, describe
+from finclaw.finance.quote import ListedName, describe
 from finclaw.finance.resolve import resolve
 from finclaw.finance.watchlist.store import MOST_WATCHED, Watchlists
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
-_LIST = "The person's watchlist with the current price of each instrument on it, all asked for together."
+_LIST = "The person's watchlist with the current price of each instrument on it."
 _ADD = "Puts instruments on the person's watchlist, when they ask for it. Repeat back what was added."
 _REMOVE = "Takes instruments off the person's watchlist, or all of them, when they ask for it."
 
-FewNames = Annotated[tuple[SymbolName, ...], Meta(min_length=1, max_length=20)]
+FewNames = Annotated[
+    tuple[ListedName, ...], Meta(min_length=1, max_length=20, description="Symbols or names as the user wrote them.")
+]
 
 
 class WatchListArguments(Struct, frozen=True, forbid_unknown_fields=True):
