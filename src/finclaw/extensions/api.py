@@ -216,19 +216,17 @@ class _Commands:
 
     def register(self, command: Command, /) -> None:
         self._mine.must_be_loading()
-        for name in _names(command):
-            owner = self._everybody.owner(name, lambda each: (name for one in each.commands for name in _names(one)))
+        names = [name.casefold() for name in names_of(command)]
+        for name in names:
+            owner = self._everybody.owner(name, lambda each: each.command_names)
             if owner is not None:
                 raise ExtensionError(f"the command name {name!r} is taken by {owner!r}; choose another name or alias")
         self._mine.commands.append(command)
+        self._mine.command_names.update(names)
 
     def mention(self, words: TellCommands) -> None:
         self._mine.must_be_loading()
         self._mine.mentioned.append(words)
-
-
-def _names(command: Command) -> tuple[str, ...]:
-    return tuple(name.casefold() for name in names_of(command))
 
 
 class _Channels:

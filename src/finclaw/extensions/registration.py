@@ -81,6 +81,7 @@ class Registered(Struct):
     layers: list[tuple[RingName, Layer[Any, Any]]] = field(default_factory=list[tuple[RingName, Layer[Any, Any]]])
     tools: list[Tool] = field(default_factory=list[Tool])
     commands: list[Command] = field(default_factory=list[Command])
+    command_names: set[str] = field(default_factory=set[str])
     channels: dict[str, ChannelFactory] = field(default_factory=dict[str, ChannelFactory])
     mentioned: list[TellCommands] = field(default_factory=list[TellCommands])
     sections: list[Section] = field(default_factory=list[Section])
