@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from inspect import Parameter
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
@@ -62,9 +63,15 @@ def _read(name: str, function: Function) -> Signature:
     whole = len(own) == 1 and _is_struct(hints[own[0].name])
     if whole:
         arguments = cast("type[Struct]", hints[own[0].name])
-        return Signature(name, arguments, input_schema(arguments), whole, scope)
+        return Signature(name, arguments, _struct_schema(arguments), whole, scope)
     arguments = _struct(name, own, hints)
     return Signature(name, arguments, _add_descriptions(input_schema(arguments), function, hints, scope), whole, scope)
+
+
+@lru_cache(maxsize=256)
+def _struct_schema(arguments: type[Struct]) -> dict[str, Any]:
+    """The schema of a struct of somebody's own, computed once: every gateway in a process has the same tools."""
+    return input_schema(arguments)
 
 
 def _hints(function: Function) -> dict[str, Any]:
