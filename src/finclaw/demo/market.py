@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 
 from finclaw.demo.listings import DEMO_LISTINGS, Listing
 from finclaw.demo.price_curve import demo_price, demo_range, demo_volume
 from finclaw.errors import ToolError
 from finclaw.finance.calendar import TableCalendar
-from finclaw.finance.instrument import Instruments
+from finclaw.finance.instrument import Instrument, Instruments
 from finclaw.finance.market import DEMO_SOURCE, Bar, Closes, Quote
 from finclaw.finance.venue import VENUES, zone
 from finclaw.kernel.calendar import Calendar, Session
@@ -30,7 +31,7 @@ class DemoMarket:
         self._calendar = calendar or TableCalendar()
         self._seed = seed
         self._listings = {listing.instrument.symbol: listing for listing in listings}
-        self._instruments = Instruments(listing.instrument for listing in self._listings.values())
+        self._instruments = _index_instruments(tuple(listing.instrument for listing in self._listings.values()))
         for venue in VENUES.values():  # better at start-up than in the middle of an answer
             zone(venue.zone)
 
@@ -130,3 +131,9 @@ class DemoMarket:
             close=self._price(listing, ends),
             volume=volume,
         )
+
+
+@lru_cache(maxsize=4)
+def _index_instruments(instruments: tuple[Instrument, ...]) -> Instruments:
+    """One index for all demo markets of a process: nobody changes it."""
+    return Instruments(instruments)
