@@ -130,7 +130,8 @@ def _choose_id(db: apsw.Connection, known_as: Sequence[str], taken: Collection[s
     """Whoever has one of these identities, unless another entry means them; else an id that is free."""
     owners = (_owner(db, who) for who in known_as)
     numbered = (f"{known_as[0]}#{number}" for number in itertools.count(2))
-    free = (who for who in (*known_as, *itertools.islice(numbered, 1_000)) if not _is_person(db, who))
+    candidates = itertools.chain(known_as, itertools.islice(numbered, 1_000))
+    free = (who for who in candidates if not _is_person(db, who))
     return next((each for each in owners if each is not None and each not in taken), None) or next(free)
 
 
