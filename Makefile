@@ -5,9 +5,8 @@
 VENV ?= .venv
 bin := $(VENV)/bin
 export VENV PYTHON
-# Tests start hundreds of processes, so what they import is compiled before. They write no bytecode themselves: one with
-# a limit on the size of files would leave a file cut short, which Python then fails to read for good.
-pytest := $(bin)/python -m compileall -q src && PYTHONDONTWRITEBYTECODE=1 $(bin)/python -m pytest
+# Tests start hundreds of processes, which write no bytecode (tests/conftest.py), so what they import is compiled before.
+pytest := $(bin)/python -m compileall -q src tests && $(bin)/python -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help run test quick check spec live chaos soak opinion bench lock clean

@@ -11,8 +11,18 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.machine import LONG, SHORT, examples
+from tests.template_database import copy_template_for_new_databases
 
 from finclaw.redaction import forget_known_secrets
+
+# Test modules are compiled once, with their assertions rewritten, which is half of what collecting costs, and kept for
+# the next run. Processes that tests start keep nothing: one with a limit on the size of files would leave a file cut
+# short, which Python then fails to read for good.
+sys.dont_write_bytecode = False
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
+# Garbage is not looked for while thousands of tests are collected, all of which stay to the end.
+gc.disable()
 
 # A busy machine is not a finding: examples are not timed, and a failure prints how to see it again.
 settings.register_profile(LONG, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -68,6 +78,7 @@ def secrets_of_other_tests_are_forgotten() -> Generator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(SHORT if config.getoption("--chaos") == "short" else LONG)
+    copy_template_for_new_databases()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -98,6 +109,8 @@ def pytest_collection_finish() -> None:
     """What was collected is there to the end: without this each test that collects garbage looks at all of it first."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+    sys.dont_write_bytecode = True
 
 
 @pytest.hookimpl(wrapper=True)
