@@ -12,16 +12,13 @@ from msgspec.structs import replace
 from tests.ports import nouns
 
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.channels.telegram.channel import TelegramChannel
-from finclaw.clock import SystemClock
 from finclaw.delivery.limits import text_length
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.delivery.visible import make_visible
 from finclaw.errors import AttachmentRefused, SendRefused
 from finclaw.kernel.envelope import Attachment, AttachmentKind, Capabilities, Inbound, InboundKind, Outbound, Sender
-from finclaw.kernel.port import Channel, ChannelSpec
+from finclaw.kernel.port import Channel
 from finclaw.kernel.record import Accepted, OutboxItem
-from finclaw.redaction import Secret
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.channel import PROFILES
 from finclaw.testing.telegram import BotApi
@@ -41,20 +38,10 @@ def unit(text: str, number: int = 0) -> OutboxItem:
     return replace(nouns.unit(text, number), conversation="42")
 
 
-class ServedTelegram(TelegramChannel):
-    """The real channel of Telegram beside a server of ours, in whose chat 42 somebody has written."""
-
-    def __init__(self, api: BotApi) -> None:
-        self.api = api
-        settings = {"api": api.url, "messages_per_second": 1_000, "messages_per_second_in_chat": 1_000}
-        secrets = {"token": Secret(api.token)}
-        super().__init__(
-            ChannelSpec(name="telegram", account="a", secrets=secrets, settings=settings, clock=SystemClock())
-        )
-
-
 @asynccontextmanager
-async def serve_telegram() -> AsyncGenerator[ServedTelegram]:
+async def serve_telegram() -> AsyncGenerator[Channel]:
+    from tests.ports.served_telegram import ServedTelegram
+
     async with BotApi(has_limits=False) as api:
         api.world.write(42, "hi")
         channel = ServedTelegram(api)
@@ -71,17 +58,22 @@ async def channel(request: pytest.FixtureRequest) -> AsyncGenerator[Channel]:
         yield served
 
 
+def telegram_server(channel: Channel) -> BotApi:
+    """The server beside the real channel of Telegram, the only one that has one."""
+    api = getattr(channel, "api", None)
+    assert isinstance(api, BotApi)
+    return api
+
+
 def texts_in(channel: Channel) -> list[str]:
     """What a person can read now."""
-    assert isinstance(channel, MemoryChannel | ServedTelegram)
     if isinstance(channel, MemoryChannel):
         return [each.text for each in channel.sent]
-    return [each.text for each in channel.api.shown_in(42)]
+    return [each.text for each in telegram_server(channel).shown_in(42)]
 
 
 def put_file(channel: Channel, data: bytes) -> None:
-    assert isinstance(channel, MemoryChannel | ServedTelegram)
-    (channel.files if isinstance(channel, MemoryChannel) else channel.api.world.files)["f"] = data
+    (channel.files if isinstance(channel, MemoryChannel) else telegram_server(channel).world.files)["f"] = data
 
 
 def test_the_profiles_are_those_of_the_platforms_that_there_will_be():
@@ -175,9 +167,10 @@ async def test_it_receives_until_it_is_cancelled(channel: Channel):
 
     receiving = asyncio.create_task(channel.receive(never))
     await asyncio.sleep(0)
-    if isinstance(channel, ServedTelegram):
+    if hasattr(channel, "api"):
         assert not channel.connected
-        await channel.api.until(lambda: channel.api.calls["getUpdates"] == 1)
+        api = telegram_server(channel)
+        await api.until(lambda: api.calls["getUpdates"] == 1)
     assert channel.connected
     receiving.cancel()
     with pytest.raises(asyncio.CancelledError):

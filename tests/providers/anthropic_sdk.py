@@ -1,17 +1,20 @@
 """The vendor's SDK as the oracle for streams of events."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
-import httpx2
-from anthropic.types import Message as TheirMessage
 from hypothesis import strategies as st
 from tests.providers.anthropic_streams import begin, block, call, delta, end, event, say, stop, why
 from tests.providers.anthropic_streams import given as input_of
 
+if TYPE_CHECKING:
+    from anthropic.types import Message as TheirMessage
 
-def read_by_the_sdk(stream: bytes) -> TheirMessage:
+
+def read_by_the_sdk(stream: bytes) -> "TheirMessage":
+    import anthropic  # with httpx2 seconds of imports: not while tests are collected
+    import httpx2
+
     def answer(_: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
 

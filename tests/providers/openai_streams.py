@@ -4,10 +4,6 @@ import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
-import httpx2
-from openai import OpenAI
-from openai.lib.streaming.chat import ChatCompletionStreamState
-
 from finclaw.agent.model.stream import Answer, collect
 from finclaw.kernel.chunk import Chunk
 from finclaw.providers.http.sse import EventReader
@@ -159,6 +155,9 @@ async def our_answer(stream: bytes) -> Answer:
 
 def theirs(stream: bytes) -> Any:
     """The completion that the SDK builds of the same bytes."""
+    import httpx2  # with openai seconds of imports: not while tests are collected
+    from openai import OpenAI
+    from openai.lib.streaming.chat import ChatCompletionStreamState
 
     def answer(_: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=stream)

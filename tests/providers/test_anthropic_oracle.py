@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from itertools import pairwise
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 import pytest
-from anthropic.types import Message as TheirMessage
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -21,6 +20,9 @@ from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, St
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.anthropic.request import AnthropicRequestWriter
 
+if TYPE_CHECKING:
+    from anthropic.types import Message as TheirMessage
+
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 FORM: Final = AnswerSchema("trend", {"type": "object", "properties": {"up": {"type": "boolean"}}})
 _STOPS: Final[dict[str, StopReason]] = {"end_turn": "end", "model_context_window_exceeded": "max_tokens"}
@@ -29,7 +31,7 @@ _STOPS: Final[dict[str, StopReason]] = {"end_turn": "end", "model_context_window
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def as_ours(message: TheirMessage) -> Read:
+def as_ours(message: "TheirMessage") -> Read:
     stop = str(message.stop_reason)
     usage = message.usage
     return Read(
@@ -86,7 +88,12 @@ def test_generated_streams(stream: bytes) -> None:
 
 # ── requests ────────────────────────────────────────────────────────────────────────────────────────────────
 
-_ACCEPTED: Final = TypeAdapter(MessageCreateParamsStreaming)
+
+@cache
+def accepted_requests() -> TypeAdapter[Any]:
+    from anthropic.types.message_create_params import MessageCreateParamsStreaming
+
+    return TypeAdapter[Any](MessageCreateParamsStreaming)
 
 
 def _as_lists(value: Any) -> Any:
@@ -145,7 +152,7 @@ def test_the_sdk_takes_every_request_as_it_is(asked: ModelRequest, caching: bool
     """Fields unknown to the SDK would be dropped, and so be missed in what comes back."""
     body = msgspec.json.decode(AnthropicRequestWriter(10_000, caching=caching).write(asked))
     body.pop("temperature", None)  # older models take it, but the SDK of today has it no more
-    assert _as_lists(_ACCEPTED.validate_python(body)) == body
+    assert _as_lists(accepted_requests().validate_python(body)) == body
     assert all(each["content"] for each in body["messages"])
     assert body.get("thinking", {}).get("budget_tokens", 0) < body["max_tokens"]
     roles = [each["role"] for each in body["messages"]]

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from anthropic import transform_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -240,6 +239,8 @@ def test_an_answer_is_held_to_its_form_while_it_thinks() -> None:
     ],
 )
 def test_the_sdk_makes_the_same_of_a_schema(schema: dict[str, Any]) -> None:
+    from anthropic import transform_schema
+
     assert narrow_schema(schema) == transform_schema(schema)
 
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-import openai
 import pytest
 from aiohttp import web
 from tests.providers import model_server
@@ -108,6 +107,8 @@ async def test_a_stream_is_one_by_any_name(kind: str) -> None:
 
 @pytest.mark.spec("A-07")
 async def test_the_sdk_reads_the_same_from_the_same_server() -> None:
+    import openai
+
     async with server(streams(HELLO)) as address, openai.AsyncOpenAI(base_url=address, api_key="k") as client:
         said: Sequence[Any] = [{"role": "user", "content": "x"}]
         stream = await client.chat.completions.create(model="gpt", messages=said, stream=True)

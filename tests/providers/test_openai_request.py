@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, cast
 
 import msgspec
@@ -10,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
@@ -26,7 +26,12 @@ QUOTE = ToolSpec("market__quote", "A price.", {"type": "object", "properties": {
 SEEING = Model("openai", "gpt", features=Features(images=True))
 PIXEL = Image("image/png", b"\x89PNG")
 
-their_request = TypeAdapter[Any](CompletionCreateParamsStreaming)
+
+@cache
+def accepted_requests() -> TypeAdapter[Any]:
+    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+
+    return TypeAdapter[Any](CompletionCreateParamsStreaming)
 
 
 def message(role: Role, *blocks: Block, id: str = "1") -> Message:
@@ -45,7 +50,7 @@ def write(asked: ModelRequest, output_limit: OutputLimit = "max_tokens") -> Any:
 def accepted(written: bytes) -> Any:
     """What was written, once the SDK's own types have taken it all: nothing they do not know is in it."""
     body = json.loads(written)
-    assert _read(their_request.validate_python(body)) == body
+    assert _read(accepted_requests().validate_python(body)) == body
     return body
 
 

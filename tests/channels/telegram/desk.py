@@ -5,12 +5,11 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequen
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.settings import ChannelSettings
-from finclaw.channels.telegram.channel import TelegramChannel
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.extension import Extension
@@ -24,6 +23,9 @@ from finclaw.testing.telegram import BotApi
 from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.policy.rule import Rule
 from finclaw.tools.settings import ToolsSettings
+
+if TYPE_CHECKING:
+    from finclaw.channels.telegram.channel import TelegramChannel
 
 MINA = 42
 JUN = 43
@@ -80,8 +82,10 @@ class Desk:
 
 def channel_at(
     api: BotApi, clock: Clock, files: Mapping[str, bytes] | None = None, /, **settings: Any
-) -> TelegramChannel:
+) -> "TelegramChannel":
     """The channel alone, with a memory that lives as long as it does."""
+    from finclaw.channels.telegram.channel import TelegramChannel  # imports aiogram: not while tests are collected
+
     kept: list[Any] = [None]
 
     async def recall() -> Any:
@@ -145,7 +149,7 @@ def item(outbound: Outbound, *, chat: int | str = MINA, id: str = "u-1") -> Outb
 
 
 @asynccontextmanager
-async def receiving(channel: TelegramChannel, inbox: Inbox) -> AsyncGenerator[None]:
+async def receiving(channel: "TelegramChannel", inbox: Inbox) -> AsyncGenerator[None]:
     task = asyncio.create_task(channel.receive(inbox))
     try:
         yield

@@ -6,7 +6,6 @@ import pytest
 from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, Inbox, channel_at, in_virtual_time, item, receiving
 
 from finclaw.channels.telegram.options import CAPABILITIES
-from finclaw.channels.telegram.signs import ALLOWED, allowed_reaction
 from finclaw.errors import ConfigError, MarkupRefused, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import ActionButton, Inbound, Outbound, OutboundFile
 from finclaw.testing.channel import PROFILES
@@ -19,6 +18,8 @@ FORUM = -1_002_000_000_001
 
 
 def test_the_profile_for_tests_is_that_of_the_channel() -> None:
+    from finclaw.channels.telegram.signs import ALLOWED
+
     assert PROFILES["telegram"] == CAPABILITIES
     assert ALLOWED == REACTIONS
 
@@ -239,6 +240,8 @@ async def test_signs(desk: Desk) -> None:
 
 
 def test_reactions_are_only_those_that_telegram_allows() -> None:
+    from finclaw.channels.telegram.signs import allowed_reaction
+
     assert {allowed_reaction(emoji) for emoji in ("👀", "✅", "❌", "⚠️", "🦖")} <= {*REACTIONS, None}
     assert allowed_reaction("🦖") is None
 
