@@ -54,6 +54,17 @@ def test_a_person_is_shown_with_what_they_watch(state: Path) -> None:
     assert record["watching"] == ["AAPL", "005930"]
 
 
+@pytest.mark.spec("M-24")
+def test_a_person_is_shown_with_when_and_what_they_asked(state: Path) -> None:
+    assert "messages" not in typed("people", "show", "owner", "--state", state).out, "nothing is known yet"
+    assert typed("ask", "/price AAPL", "--state", state).code == 0
+    shown = dict(line.split(maxsplit=1) for line in typed("people", "show", "owner", "--state", state).out.splitlines())
+    assert (shown["messages"], shown["topics"]) == ("1", "AAPL")
+    assert shown["first"].startswith("contact")
+    assert shown["last"].startswith("contact")
+    assert "liked" not in shown, "nobody has reacted"
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

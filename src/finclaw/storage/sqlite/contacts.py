@@ -9,7 +9,7 @@ import apsw
 
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.person import ContactHistory, Person
-from finclaw.storage.sqlite.codec import from_micros
+from finclaw.storage.sqlite.codec import from_micros, write
 
 MOST_TOPICS: Final = 5
 LIKES: Final = frozenset("👍❤🔥👏🎉😁🥰🤩💯🏆🙏👌")
@@ -23,7 +23,7 @@ _WRITTEN: Final = "AND coalesce(body ->> '$.kind', 'message') IN ('message', 'ac
 
 def read_history(db: apsw.Connection, person: Person) -> ContactHistory:
     """The whole history of a person, by all their identities. It looks at every message, so ask for one at a time."""
-    count, times, subjects, thumbs = 0, list[int](), dict[str, int](), dict[str, str]()
+    count, times, subjects, reactions = 0, list[int](), dict[str, int](), list[str]()
     for who in person.identities:
         sender = SenderId.parse(who)
         key = (sender.channel, sender.account, sender.sender)
@@ -38,24 +38,35 @@ def read_history(db: apsw.Connection, person: Person) -> ContactHistory:
             key,
         ):
             subjects[str(subject)] = subjects.get(str(subject), 0) + int(told)
-        rows = db.execute(
-            f"SELECT body ->> '$.target', body ->> '$.text' {_BY_SENDER}AND body ->> '$.kind' = 'reaction' ORDER BY id",
-            key,
-        )
-        thumbs.update((str(target), str(emoji or "")[:1]) for target, emoji in rows)
+        reactions += _last_reactions(db, key)
     return ContactHistory(
         messages=count,
         first_at=from_micros(min(times)) if times else None,
         last_at=from_micros(max(times)) if times else None,
         topics=tuple(sorted(subjects, key=lambda each: (-subjects[each], each))[:MOST_TOPICS]),
-        satisfaction=_satisfaction(db, thumbs),
+        satisfaction=_satisfaction(reactions),
     )
 
 
-def _satisfaction(db: apsw.Connection, thumbs: dict[str, str]) -> float | None:
-    """The share of likes; only the last reaction to each of our own messages counts."""
-    marks = ", ".join("?" * len(thumbs))
-    ours = db.execute(f"SELECT DISTINCT platform_id FROM unit WHERE platform_id IN ({marks})", tuple(thumbs))
-    given = [thumbs[str(target)] for (target,) in ours]
-    up, down = sum(each in LIKES for each in given), sum(each in DISLIKES for each in given)
+def _last_reactions(db: apsw.Connection, key: tuple[str, str, str]) -> list[str]:
+    """The last reaction of a sender to each of our messages. Platforms number messages in each conversation anew."""
+    given: dict[tuple[str, str], str] = {}
+    for place, target, emoji in db.execute(
+        "SELECT body ->> '$.conversation', body ->> '$.target', body ->> '$.text' "
+        f"{_BY_SENDER}AND body ->> '$.kind' = 'reaction' ORDER BY id",
+        key,
+    ):
+        given[str(place), str(target)] = str(emoji or "")[:1]
+    ours = db.execute(
+        "SELECT DISTINCT body ->> '$.conversation', platform_id FROM unit JOIN inbound ON inbound.id = unit.id >> 10 "
+        "WHERE platform_id IN (SELECT value FROM json_each(?)) "
+        "AND body ->> '$.channel' = ? AND body ->> '$.account' = ?",
+        (write([target for _, target in given]), *key[:2]),
+    )
+    return [given[str(place), str(target)] for place, target in ours if (str(place), str(target)) in given]
+
+
+def _satisfaction(reactions: list[str]) -> float | None:
+    """The share of likes."""
+    up, down = sum(each in LIKES for each in reactions), sum(each in DISLIKES for each in reactions)
     return up / (up + down) if up + down else None
